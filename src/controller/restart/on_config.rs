@@ -3,11 +3,11 @@
 //! all others.
 
 pub mod disruption_budgets;
-mod pauses;
 mod recording;
 mod records;
 mod reported;
 mod requests;
+mod rounds;
 mod shelf;
 mod state;
 pub mod write;
@@ -20,26 +20,23 @@ use kube::{Api, Client};
 use swaplet_core::objects::recreate_request::PLURAL;
 use swaplet_core::objects::values::backoff::Backoff;
 use swaplet_core::report::decision::Report;
-use swaplet_core::report::reason::Reason;
 use swaplet_core::restart::on_config::annotation::ReferenceKind;
 use swaplet_core::restart::on_config::content::Content;
 use swaplet_core::restart::on_config::pod::{ConfiguredPod, ConfiguredPodWire};
-use swaplet_core::restart::on_config::round::{Action, Round, decide};
 use swaplet_core::restart::request::RestartRequestWire;
 use tokio::sync::mpsc::Receiver;
-use tokio::time::{sleep, sleep_until, timeout};
+use tokio::time::{sleep, sleep_until};
 
-use self::disruption_budgets::{BudgetsUnknown, DisruptionBudgets};
-use self::pauses::Pauses;
 use self::records::Records;
 use self::reported::Reported;
+use self::rounds::Rounds;
 use self::state::{Group, Object, State};
 use super::observe::observe;
 use crate::frame::clock::Clock;
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::connection::namespaces::Namespaces;
+use crate::frame::isolated::TaskDied;
 use crate::frame::isolated::defects::Defects;
-use crate::frame::isolated::{TaskDied, isolated_task};
 use crate::frame::metrics::Metrics;
 use crate::frame::serve::Health;
 use crate::frame::serve::rights::Right;
@@ -58,10 +55,6 @@ const RETRY: Backoff = Backoff {
 };
 /// The wait after a denial: an administrator has to change something.
 const DENIED_RETRY: Duration = Duration::from_secs(60);
-/// The deadline of reading the `PodDisruptionBudget`s of a namespace: the others wait for it.
-const READ_BUDGETS: Duration = Duration::from_secs(15);
-/// The interval between two checks whether a `PodDisruptionBudget` allows a restart.
-const HELD: Duration = Duration::from_secs(10);
 /// The longest pause of a loop that has nothing to wait for.
 const IDLE: Duration = Duration::from_secs(3600);
 
@@ -120,7 +113,7 @@ struct Run {
     objects: NamedWatches<Object, Content>,
     reported: Reported,
     defects: Defects<Group>,
-    pauses: Pauses,
+    rounds: Rounds,
     failures: u32,
     /// No write is tried before this time, after a failure.
     not_before: Duration,
@@ -160,7 +153,7 @@ impl Run {
             health,
             reported: Reported::default(),
             defects: Defects::default(),
-            pauses: Pauses::default(),
+            rounds: Rounds::default(),
             failures: 0,
             not_before: Duration::ZERO,
         }
@@ -176,7 +169,7 @@ impl Run {
             .has_in(Right::ReadRecords, &self.settings.state_namespace);
     }
 
-    /// Waits for the next event, or until the next pods are due.
+    /// Waits for the next event, for a part of a round, or until the next pods are due.
     async fn take(&mut self) -> Result<(), TaskDied> {
         let now = self.clock.now();
         let due = if self.not_before > now {
@@ -200,6 +193,7 @@ impl Run {
                 self.note_watch(right_to_watch(object.1.kind), &object.0, &event, object.1.kind.plural());
                 self.state.observe_object(&object, event, self.clock.now());
             }
+            Some(called) = self.rounds.next() => self.called(called)?,
             () = sleep_until(due) => {}
         }
         Ok(())
@@ -222,7 +216,7 @@ impl Run {
     }
 
     /// Reconciles the pods of all enqueued owners: first the observed contents are recorded, then
-    /// requests are made.
+    /// their rounds begin, in turns.
     async fn reconcile(&mut self) {
         if let Some(objects) = self.state.objects() {
             self.objects.follow(objects);
@@ -245,102 +239,13 @@ impl Run {
             .has_in(Right::WriteRecords, &self.settings.state_namespace);
         self.failures = 0;
         for group in fresh {
-            match isolated_task(&group.1, self.round(&group)).await {
-                Ok(again) => self.state.reconciled(&group, again),
-                Err(defect) => self.undecided(&group, &defect, now),
-            }
+            self.state.reconciled(&group, None);
+            self.rounds.push(group);
         }
         for uid in self.records.take_dropped() {
             self.state.requeue(&uid, now);
         }
-    }
-
-    /// Reconciles the pods of an owner once; returns when they are due again without an event.
-    async fn round(&mut self, group: &Group) -> Option<Duration> {
-        let now = self.clock.now();
-        let (round, trouble) = self.decide(group, now).await;
-        let is_unknown = trouble.is_some();
-        let members = self
-            .state
-            .members(group, &self.records, self.settings.mount_delay, now);
-        let pods: Vec<ConfiguredPod> = members.iter().map(|member| member.pod.clone()).collect();
-        let due = members
-            .iter()
-            .filter_map(|member| member.standing.due)
-            .min();
-        drop(members);
-        for (index, report) in round.reports.into_iter().chain(trouble) {
-            pods.get(index)
-                .into_iter()
-                .for_each(|pod| self.report(pod, report.clone()));
-        }
-        if let Some(budget) = &round.held_by {
-            tracing::info!(namespace = %group.0, %budget, "a PodDisruptionBudget allows no restart for changed configuration; waiting");
-        }
-        let held = round
-            .held_by
-            .map(|_| now + if is_unknown { RETRY.longest } else { HELD });
-        let mut again = due.into_iter().chain(held).min();
-        for (index, action) in round.actions {
-            if let Some(pod) = pods.get(index) {
-                let retry = self.act(pod, action).await;
-                again = again.into_iter().chain(retry).min();
-            }
-        }
-        again
-    }
-
-    /// Decides about the pods of an owner. `PodDisruptionBudget`s are read only if a pod would be
-    /// restarted without them.
-    async fn decide(&mut self, group: &Group, now: Duration) -> (Round, Option<(usize, Report)>) {
-        let mut members = self
-            .state
-            .members(group, &self.records, self.settings.mount_delay, now);
-        let round = decide(&members, Vec::new());
-        let Some(first) = round
-            .actions
-            .iter()
-            .find(|(_, action)| matches!(action, Action::Ask { .. }))
-            .map(|(index, _)| *index)
-        else {
-            return (round, None);
-        };
-        let waiting: Vec<_> = members
-            .iter()
-            .filter(|member| !member.standing.stale.is_empty())
-            .map(|member| &member.pod.labels)
-            .collect();
-        let budgets = DisruptionBudgets {
-            client: self.client.clone(),
-            namespace: group.0.to_string(),
-        };
-        let restarting = self.state.restarting(&group.0);
-        let left = timeout(READ_BUDGETS, budgets.read(&waiting, &restarting)).await;
-        match left.unwrap_or(Err(BudgetsUnknown::Late(READ_BUDGETS))) {
-            Ok(left) => {
-                self.health.has_in(Right::ListBudgets, &group.0);
-                members
-                    .iter_mut()
-                    .for_each(|member| member.budgets = left.covering(&member.pod.labels));
-                (decide(&members, left.budgets), None)
-            }
-            Err(error) => {
-                if let BudgetsUnknown::Budgets(words) = &error {
-                    self.health.note_denial(Right::ListBudgets, &group.0, words);
-                }
-                let fix = match error {
-                    BudgetsUnknown::Budgets(_) | BudgetsUnknown::Pods(_) => {
-                        "; bind the ClusterRole swaplet-restart-on (deploy/restart.yaml)"
-                    }
-                    _ => "",
-                };
-                let note =
-                    format!("no container is restarted for changed configuration: {error}{fix}");
-                let reason = Reason::RestartOnForbidden;
-                let report = Report { reason, note };
-                (without_requests(round), Some((first, report)))
-            }
-        }
+        self.begin_rounds();
     }
 
     /// Emits a report, once per pod.
@@ -365,15 +270,6 @@ impl Run {
         }
         is_new
     }
-}
-
-/// Removes new requests from a round, because it is unknown what the disruption budgets allow.
-fn without_requests(mut round: Round) -> Round {
-    round
-        .actions
-        .retain(|(_, action)| matches!(action, Action::Forget { .. }));
-    round.held_by = Some("(unknown)".into());
-    round
 }
 
 /// Watches single objects; of a `Secret` the API server sends only the metadata.

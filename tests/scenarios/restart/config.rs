@@ -2,6 +2,7 @@
 
 mod metadata;
 mod obstacles;
+mod tenants;
 
 use http::Method;
 use serde_json::{Value, json};

@@ -10,57 +10,178 @@ use swaplet_core::restart::on_config::Contents;
 use swaplet_core::restart::on_config::pod::ConfiguredPod;
 use swaplet_core::restart::on_config::round::Action;
 use swaplet_core::restart::request::{RestartRequest, RestartRequestWire};
+use tokio::time::timeout;
 
 use super::{DENIED_RETRY, Run};
+use crate::frame::clock::Clock;
 use crate::frame::list::words;
 use crate::frame::serve::rights::Right;
+use crate::frame::writer::Writer;
 
 /// The wait after a write with an unknown outcome.
 const UNANSWERED: Duration = Duration::from_secs(5);
+/// How long after the first write of a round others begin. Those that are left are made in the next
+/// round: meanwhile others have their turn.
+const LAST_BEGINS: Duration = Duration::from_secs(10);
+/// The deadline of reading a request that exists already.
+const READ: Duration = Duration::from_secs(10);
+
+/// The writes of a round, each with its pod and its outcome.
+pub(super) struct Made {
+    writes: Vec<(ConfiguredPod, Write)>,
+    /// True if no time was left for the others.
+    is_cut: bool,
+}
+
+enum Write {
+    Ask {
+        name: String,
+        target: Contents,
+        done: Report,
+        outcome: Result<Found, WriteError>,
+    },
+    Forget {
+        name: Box<str>,
+        outcome: Result<(), WriteError>,
+    },
+}
+
+/// A request that is there after it was to be created.
+enum Found {
+    /// It was created; `None` if the answer cannot be decoded.
+    New(Option<Box<RestartRequest>>),
+    /// It exists already, from an earlier try or run; `None` if it is gone or cannot be decoded, or
+    /// the error of reading it.
+    Before(Result<Option<Box<RestartRequest>>, String>),
+}
+
+/// Makes the writes of a round, one after another.
+pub(super) async fn make(
+    writer: &Writer,
+    clock: Clock,
+    actions: Vec<(ConfiguredPod, Action)>,
+) -> Made {
+    let last_begins = clock.now().saturating_add(LAST_BEGINS);
+    let mut made = Made {
+        writes: Vec::new(),
+        is_cut: false,
+    };
+    for (pod, action) in actions {
+        if clock.now() >= last_begins {
+            made.is_cut = true;
+            break;
+        }
+        let write = match action {
+            Action::Ask { name, target, done } => {
+                let outcome = match writer.ask_for_restart(&pod, &name, &target).await {
+                    Err(WriteError::Conflict) => {
+                        Ok(Found::Before(read(writer, &pod.namespace, &name).await))
+                    }
+                    outcome => outcome.map(|request| Found::New(request.map(Box::new))),
+                };
+                Write::Ask {
+                    name,
+                    target,
+                    done,
+                    outcome,
+                }
+            }
+            Action::Forget { name, uid } => {
+                let outcome = writer.forget_request(&pod.namespace, &name, &uid).await;
+                Write::Forget { name, outcome }
+            }
+        };
+        made.writes.push((pod, write));
+    }
+    made
+}
+
+async fn read(
+    writer: &Writer,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<Box<RestartRequest>>, String> {
+    let api: Api<RestartRequestWire> = Api::namespaced(writer.client.clone(), namespace);
+    match timeout(READ, api.get_opt(name)).await {
+        Ok(Ok(request)) => Ok(request.and_then(RestartRequestWire::read).map(Box::new)),
+        Ok(Err(error)) => Err(words(&error)),
+        Err(_) => Err(format!("no answer within {} s", READ.as_secs())),
+    }
+}
+
+impl Made {
+    /// Returns true if a write has failed, or its outcome is unknown.
+    pub(super) fn has_failed(&self) -> bool {
+        self.writes.iter().any(|(_, write)| {
+            matches!(
+                write,
+                Write::Ask {
+                    outcome: Err(WriteError::Failed { .. }) | Ok(Found::Before(Err(_))),
+                    ..
+                } | Write::Forget {
+                    outcome: Err(WriteError::Failed { .. }),
+                    ..
+                }
+            )
+        })
+    }
+}
 
 impl Run {
-    /// Makes one write, unless the namespace pauses; returns when to retry if it was not applied.
-    pub(crate) async fn act(&mut self, pod: &ConfiguredPod, action: Action) -> Option<Duration> {
-        let began = self.clock.now();
-        let paused = self.pauses.until(&pod.namespace, began);
-        if paused.is_some() {
-            return paused;
+    /// Applies the outcomes of the writes of a round; returns when to try again what was not
+    /// applied.
+    pub(super) fn made(&mut self, made: Made) -> Option<Duration> {
+        let mut again = made.is_cut.then(|| self.clock.now());
+        for (pod, write) in made.writes {
+            let retry = match write {
+                Write::Ask {
+                    name,
+                    target,
+                    done,
+                    outcome,
+                } => self.asked(&pod, &name, target, done, outcome),
+                Write::Forget { name, outcome } => self.forgotten(&pod, &name, outcome),
+            };
+            again = again.into_iter().chain(retry).min();
         }
-        let again = match action {
-            Action::Ask { name, target, done } => self.ask(pod, &name, target, done).await,
-            Action::Forget { name, uid } => self.forget(pod, &name, &uid).await,
-        };
-        self.pauses.note(&pod.namespace, began, self.clock.now());
         again
     }
 
-    async fn ask(
+    fn asked(
         &mut self,
         pod: &ConfiguredPod,
         name: &str,
         target: Contents,
         done: Report,
+        outcome: Result<Found, WriteError>,
     ) -> Option<Duration> {
-        let asked = self.writer.ask_for_restart(pod, name, &target).await;
-        let known = match asked {
-            Ok(request) => {
-                self.health.has_in(Right::CreateRequests, &pod.namespace);
+        let namespace = &pod.namespace;
+        let known = match outcome {
+            Ok(Found::New(request)) => {
+                self.health.has_in(Right::CreateRequests, namespace);
                 request
             }
-            // It exists already, from an earlier try or run.
-            Err(WriteError::Conflict) => self.existing(&pod.namespace, name).await,
-            Err(WriteError::Denied(words)) => {
-                self.state.forget(&pod.namespace, &pod.uid, name);
+            Ok(Found::Before(Ok(request))) => {
+                self.health.has_in(Right::ReadOwnRequests, namespace);
+                request
+            }
+            Ok(Found::Before(Err(error))) => {
                 self.health
-                    .note_denial(Right::CreateRequests, &pod.namespace, &words);
+                    .note_trouble(Right::ReadOwnRequests, namespace, &error);
+                None
+            }
+            Err(WriteError::Denied(words)) => {
+                self.state.forget(namespace, &pod.uid, name);
+                self.health
+                    .note_denial(Right::CreateRequests, namespace, &words);
                 return Some(self.denied(pod, &words));
             }
             Err(WriteError::Gone) => {
-                self.state.forget(&pod.namespace, &pod.uid, name);
+                self.state.forget(namespace, &pod.uid, name);
                 return Some(self.clock.now() + DENIED_RETRY);
             }
-            Err(WriteError::Failed { error, .. }) => {
-                tracing::warn!(namespace = %pod.namespace, request = name, error, "a request may not have been created; trying again");
+            Err(error @ (WriteError::Conflict | WriteError::Failed { .. })) => {
+                tracing::warn!(%namespace, request = name, ?error, "a request may not have been created; trying again");
                 None
             }
         };
@@ -78,29 +199,19 @@ impl Run {
         }
     }
 
-    async fn forget(&mut self, pod: &ConfiguredPod, name: &str, uid: &str) -> Option<Duration> {
-        match self.writer.forget_request(&pod.namespace, name, uid).await {
+    fn forgotten(
+        &mut self,
+        pod: &ConfiguredPod,
+        name: &str,
+        outcome: Result<(), WriteError>,
+    ) -> Option<Duration> {
+        match outcome {
             Ok(()) | Err(WriteError::Gone | WriteError::Conflict) => {
                 self.state.forget(&pod.namespace, &pod.uid, name);
                 Some(self.clock.now())
             }
             Err(WriteError::Denied(words)) => Some(self.denied(pod, &words)),
             Err(WriteError::Failed { .. }) => Some(self.clock.now() + UNANSWERED),
-        }
-    }
-
-    async fn existing(&self, namespace: &str, name: &str) -> Option<RestartRequest> {
-        let api: Api<RestartRequestWire> = Api::namespaced(self.client.clone(), namespace);
-        match api.get_opt(name).await {
-            Ok(request) => {
-                self.health.has_in(Right::ReadOwnRequests, namespace);
-                request.and_then(RestartRequestWire::read)
-            }
-            Err(error) => {
-                self.health
-                    .note_trouble(Right::ReadOwnRequests, namespace, &words(&error));
-                None
-            }
         }
     }
 

@@ -360,6 +360,12 @@ impl State {
         self.due.extend(again.map(|at| (group.clone(), at)));
     }
 
+    /// Schedules another reconcile of a group, at this time at the latest.
+    pub fn again(&mut self, group: &Group, at: Duration) {
+        let due = self.due.entry(group.clone()).or_insert(at);
+        *due = at.min(*due);
+    }
+
     /// Returns the next time at which there is work without an event; `None` until all is listed.
     #[must_use]
     pub fn next_due(&self) -> Option<Duration> {

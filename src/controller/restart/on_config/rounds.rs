@@ -1,0 +1,292 @@
+//! The rounds of owners, in turns by namespace, so that a tenant whose writes hang, as behind a
+//! webhook that does not answer, holds up no other one.
+//!
+//! A round reads the `PodDisruptionBudget`s, if a pod would be restarted without them, and then
+//! makes its writes. A namespace has one round at a time: two of them would use the same room in a
+//! budget. Nothing is decided but from records that are stored.
+
+use std::collections::{BTreeSet, HashSet};
+use std::mem::take;
+use std::time::Duration;
+
+use swaplet_core::report::decision::Report;
+use swaplet_core::report::reason::Reason;
+use swaplet_core::restart::on_config::pod::ConfiguredPod;
+use swaplet_core::restart::on_config::round::{Action, Round, decide};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::timeout;
+
+use super::disruption_budgets::{BudgetsUnknown, DisruptionBudgets, Left};
+use super::requests::{Made, make};
+use super::state::Group;
+use super::{RETRY, Run};
+use crate::frame::isolated::{TaskDied, isolated, isolated_task};
+use crate::frame::queue::FairQueue;
+use crate::frame::serve::rights::Right;
+use crate::frame::writer::shares::Shares;
+
+/// The maximum number of rounds in progress, of which each namespace has one.
+const AT_ONCE: usize = 8;
+/// The deadline of reading the `PodDisruptionBudget`s of a namespace.
+const READ_BUDGETS: Duration = Duration::from_secs(15);
+/// The interval between two checks whether a `PodDisruptionBudget` allows a restart.
+const HELD: Duration = Duration::from_secs(10);
+
+/// What remains of the budgets of a round.
+type Budgets = Result<Left, BudgetsUnknown>;
+
+/// The rounds in progress, and the owners that wait for theirs.
+#[derive(Default)]
+pub(super) struct Rounds {
+    line: FairQueue<Group>,
+    /// The namespaces that have a round in progress.
+    begun: HashSet<Box<str>>,
+    shares: Shares,
+    calls: JoinSet<Called>,
+    /// The rounds whose budgets have been read, and when.
+    read: Vec<(Group, Duration, Budgets)>,
+}
+
+/// A part of a round that has been carried out.
+pub(super) struct Called {
+    group: Group,
+    /// The result, or the message of a panic.
+    result: Result<Carried, String>,
+}
+
+enum Carried {
+    Read(Budgets),
+    Made {
+        made: Made,
+        /// When the owner is due again, whatever became of the writes.
+        again: Option<Duration>,
+        /// True if the budgets were not read in time.
+        was_late: bool,
+    },
+}
+
+impl Rounds {
+    /// Adds an owner behind those of its namespace.
+    pub(super) fn push(&mut self, group: Group) {
+        let namespace = group.0.clone();
+        self.line.push(&namespace, group);
+    }
+
+    /// Waits for a part of a round; `None` while none is in progress.
+    pub(super) async fn next(&mut self) -> Option<Result<Called, JoinError>> {
+        self.calls.join_next().await
+    }
+
+    /// Returns the owner whose turn it is; `None` if there is no room.
+    fn turn(&mut self, now: Duration) -> Option<Group> {
+        if self.calls.len() >= AT_ONCE {
+            return None;
+        }
+        let (line, begun) = (&mut self.line, &self.begun);
+        self.shares.next(AT_ONCE, now, |may_begin| {
+            line.pop_of(|namespace| may_begin(namespace) && !begun.contains(namespace))
+        })
+    }
+
+    /// Carries out a part of a round beside the loop.
+    fn call(&mut self, group: &Group, part: impl Future<Output = Carried> + Send + 'static) {
+        if self.begun.insert(group.0.clone()) {
+            self.shares.began(&group.0);
+        }
+        let group = group.clone();
+        self.calls.spawn(async move {
+            let result = isolated_task(&group.1, part).await;
+            Called { group, result }
+        });
+    }
+
+    /// Records the end of a round. One in which nothing was called does not count.
+    fn end(&mut self, namespace: &str, has_failed: bool, now: Duration) {
+        if !self.begun.remove(namespace) {
+            return;
+        }
+        if has_failed {
+            self.shares.failed(namespace, now);
+        } else {
+            self.shares.answered(namespace);
+        }
+    }
+}
+
+impl Run {
+    /// Continues the rounds whose budgets have been read, and begins those for which there is room.
+    pub(super) fn begin_rounds(&mut self) {
+        let now = self.clock.now();
+        for (group, at, budgets) in take(&mut self.rounds.read) {
+            // The records could not be stored for a while.
+            let is_old = now > at.saturating_add(READ_BUDGETS);
+            self.round(&group, Some(budgets).filter(|_| !is_old), now);
+        }
+        while let Some(group) = self.rounds.turn(now) {
+            self.round(&group, None, now);
+        }
+    }
+
+    /// Handles a part of a round that has been carried out.
+    ///
+    /// # Errors
+    /// Returns [`TaskDied`] if it has died.
+    pub(super) fn called(&mut self, called: Result<Called, JoinError>) -> Result<(), TaskDied> {
+        let Called { group, result } = called
+            .map_err(|error| TaskDied(format!("a restart for changed configuration: {error}")))?;
+        let now = self.clock.now();
+        match result {
+            Ok(Carried::Read(budgets)) => self.rounds.read.push((group, now, budgets)),
+            Ok(Carried::Made {
+                made,
+                again,
+                was_late,
+            }) => {
+                let has_failed = was_late || made.has_failed();
+                let retry = self.made(made);
+                let again = again.into_iter().chain(retry).min();
+                self.end_round(&group, again, has_failed);
+            }
+            Err(defect) => self.broken(&group, &defect, now),
+        }
+        Ok(())
+    }
+
+    fn round(&mut self, group: &Group, budgets: Option<Budgets>, now: Duration) {
+        if let Err(defect) = isolated(&group.1, || self.step(group, budgets, now)) {
+            self.broken(group, &defect, now);
+        }
+    }
+
+    fn broken(&mut self, group: &Group, defect: &str, now: Duration) {
+        self.rounds.end(&group.0, false, now);
+        self.undecided(group, defect, now);
+    }
+
+    /// Ends a round; the owner is due again at this time, or with the next event.
+    fn end_round(&mut self, group: &Group, again: Option<Duration>, has_failed: bool) {
+        self.rounds.end(&group.0, has_failed, self.clock.now());
+        if let Some(at) = again {
+            self.state.again(group, at);
+        }
+    }
+
+    /// Decides about the pods of an owner, and begins the writes.
+    fn step(&mut self, group: &Group, budgets: Option<Budgets>, now: Duration) {
+        let was_late = matches!(budgets, Some(Err(BudgetsUnknown::Late(_))));
+        let Some((round, trouble)) = self.decide(group, budgets, now) else {
+            return;
+        };
+        let is_unknown = trouble.is_some();
+        let members = self
+            .state
+            .members(group, &self.records, self.settings.mount_delay, now);
+        let pods: Vec<ConfiguredPod> = members.iter().map(|member| member.pod.clone()).collect();
+        let due = members
+            .iter()
+            .filter_map(|member| member.standing.due)
+            .min();
+        drop(members);
+        for (index, report) in round.reports.into_iter().chain(trouble) {
+            pods.get(index)
+                .into_iter()
+                .for_each(|pod| self.report(pod, report.clone()));
+        }
+        if let Some(budget) = &round.held_by {
+            tracing::info!(namespace = %group.0, %budget, "a PodDisruptionBudget allows no restart for changed configuration; waiting");
+        }
+        let held = round
+            .held_by
+            .map(|_| now + if is_unknown { RETRY.longest } else { HELD });
+        let again = due.into_iter().chain(held).min();
+        let of_pods = round.actions.into_iter();
+        let actions: Vec<_> = of_pods
+            .filter_map(|(index, action)| Some((pods.get(index)?.clone(), action)))
+            .collect();
+        if actions.is_empty() {
+            return self.end_round(group, again, was_late);
+        }
+        let (writer, clock) = (self.writer.clone(), self.clock);
+        self.rounds.call(group, async move {
+            Carried::Made {
+                made: make(&writer, clock, actions).await,
+                again,
+                was_late,
+            }
+        });
+    }
+
+    /// Decides about the pods of an owner. Returns `None` if a pod would be restarted without
+    /// `PodDisruptionBudget`s: they are read first.
+    fn decide(
+        &mut self,
+        group: &Group,
+        budgets: Option<Budgets>,
+        now: Duration,
+    ) -> Option<(Round, Option<(usize, Report)>)> {
+        let mut members = self
+            .state
+            .members(group, &self.records, self.settings.mount_delay, now);
+        let round = decide(&members, Vec::new());
+        let Some(first) = round
+            .actions
+            .iter()
+            .find(|(_, action)| matches!(action, Action::Ask { .. }))
+            .map(|(index, _)| *index)
+        else {
+            return Some((round, None));
+        };
+        match budgets {
+            None => {
+                let waiting: BTreeSet<_> = members
+                    .iter()
+                    .filter(|member| !member.standing.stale.is_empty())
+                    .map(|member| member.pod.labels.clone())
+                    .collect();
+                let restarting = self.state.restarting(&group.0);
+                let budgets = DisruptionBudgets {
+                    client: self.client.clone(),
+                    namespace: group.0.to_string(),
+                };
+                self.rounds.call(group, async move {
+                    let waiting: Vec<_> = waiting.iter().collect();
+                    let left = timeout(READ_BUDGETS, budgets.read(&waiting, &restarting)).await;
+                    Carried::Read(left.unwrap_or(Err(BudgetsUnknown::Late(READ_BUDGETS))))
+                });
+                None
+            }
+            Some(Ok(left)) => {
+                self.health.has_in(Right::ListBudgets, &group.0);
+                members
+                    .iter_mut()
+                    .for_each(|member| member.budgets = left.covering(&member.pod.labels));
+                Some((decide(&members, left.budgets), None))
+            }
+            Some(Err(error)) => {
+                if let BudgetsUnknown::Budgets(words) = &error {
+                    self.health.note_denial(Right::ListBudgets, &group.0, words);
+                }
+                let fix = match error {
+                    BudgetsUnknown::Budgets(_) | BudgetsUnknown::Pods(_) => {
+                        "; bind the ClusterRole swaplet-restart-on (deploy/restart.yaml)"
+                    }
+                    _ => "",
+                };
+                let note =
+                    format!("no container is restarted for changed configuration: {error}{fix}");
+                let reason = Reason::RestartOnForbidden;
+                let report = Report { reason, note };
+                Some((without_requests(round), Some((first, report))))
+            }
+        }
+    }
+}
+
+/// Removes new requests from a round, because it is unknown what the disruption budgets allow.
+fn without_requests(mut round: Round) -> Round {
+    round
+        .actions
+        .retain(|(_, action)| matches!(action, Action::Forget { .. }));
+    round.held_by = Some("(unknown)".into());
+    round
+}
