@@ -106,7 +106,7 @@ reasons! {
     /// fails the Job.
     HeadroomWait: Silent, Itself, Pod;
     /// swaplet waits: a sidecar has time left, by a policy or an annotation, after the main
-    /// containers have ended.
+    /// containers have ended, or one that comes before the others is started again by its node.
     SidecarDelayed: Silent, Itself, Pod;
     /// swaplet waits: the image is changed, and the node has not reported the end of the sidecar.
     SwapPending: Normal, Itself, Pod;

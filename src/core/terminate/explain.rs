@@ -294,21 +294,29 @@ fn tried(
     false
 }
 
-/// Returns a finding with the time until the next sidecar of a step is due; `None` if all are due.
+/// Returns a finding with the time until the next sidecar of a step is due, or until a step no
+/// longer waits for an earlier sidecar that is started again; `None` if all are due.
 fn waiting(case: Case<'_>, turn: &Turn<'_>) -> Option<Finding> {
     let (pod, around) = (case.pod, case.around);
     let until = turn.waits?;
-    let names: Vec<_> = unended(pod)
+    let due: Vec<_> = unended(pod)
         .into_iter()
         .filter(|(_, sidecar)| turn::due(case, sidecar) == Some(until))
         .map(|(_, sidecar)| &*sidecar.name)
         .collect();
     let left = until.saturating_sub(around.now).as_secs();
-    Some(finding(
-        "time that is left",
-        format!("{}: {left} s", names.join(", ")),
-        RULES,
-    ))
+    let seen = if due.is_empty() {
+        let names: Vec<_> = roles::returning(pod)
+            .map(|sidecar| &*sidecar.name)
+            .collect();
+        format!(
+            "{} is started again by the node; the next wait for that for {left} s at most",
+            names.join(", ")
+        )
+    } else {
+        format!("{}: {left} s", due.join(", "))
+    };
+    Some(finding("time that is left", seen, RULES))
 }
 
 fn fit(pod: &Pod, sidecar: &Container, around: &Circumstances<'_>) -> Finding {

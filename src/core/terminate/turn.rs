@@ -1,9 +1,11 @@
 //! The steps in which the sidecars of a pod are ended, and when each sidecar is due.
 //!
 //! A step has all sidecars up to an order that have not ended: it begins when those before it have
-//! ended, or when no method ends them. A sidecar is due when its delay, and the time in which it
-//! may end by itself, are over since the end of the main containers. This depends on the pod alone,
-//! so another run of the process comes to the same time.
+//! ended, or when no method ends them. One that has ended and that its node starts again (after an
+//! error under `OnFailure`) has not ended for the steps after its own: they wait until the node
+//! shows what became of it. A sidecar is due when its delay, and the time in which it may end by
+//! itself, are over since the end of the main containers. This depends on the pod alone, so another
+//! run of the process comes to the same time.
 //!
 //! The end of the main containers is the time that the node reports, limited to the interval
 //! between when they were last observed running and first observed ended: clock skew can shift it
@@ -27,6 +29,11 @@ use crate::report::decision::Method;
 /// The most steps of a pod: each is decided for itself, at each event of the pod. Sidecars of the
 /// orders beyond are ended with the last one.
 const MOST_STEPS: usize = 32;
+/// How long steps wait for an earlier sidecar that the node starts again, since the status of the
+/// pod changed last. A kubelet shows the end for some seconds, and then that the container runs or
+/// waits for its back-off, in which it is ended like any other. A node that shows neither may never
+/// start it.
+const STARTS_AGAIN: Duration = Duration::from_secs(30);
 
 /// One step: sidecars that are ended together.
 pub(crate) struct Turn<'a> {
@@ -63,6 +70,10 @@ pub(crate) fn turns(case: Case<'_>) -> Vec<Turn<'_>> {
         orders.drain(MOST_STEPS - 1..orders.len() - 1);
     }
     let last = orders.last().copied();
+    let held = held(case).filter(|(order, _)| last.is_some_and(|last| last > *order));
+    if let Some((order, _)) = held {
+        orders.retain(|step| *step <= order);
+    }
     let ended = mains_ended(case);
     let turns = orders.into_iter().map(|step| {
         let of_step: Vec<_> = all
@@ -72,7 +83,23 @@ pub(crate) fn turns(case: Case<'_>) -> Vec<Turn<'_>> {
             .collect();
         turn(case, of_step, ended, Some(step) == last)
     });
-    turns.collect()
+    let wait = held.map(|(_, until)| Turn {
+        unended: Vec::new(),
+        methods: Vec::new(),
+        waits: Some(until),
+        is_last: false,
+    });
+    turns.chain(wait).collect()
+}
+
+/// Returns the lowest order of the sidecars that the node starts again, and until when the steps
+/// after it wait for that; `None` if no step waits.
+fn held(case: Case<'_>) -> Option<(i32, Duration)> {
+    let (pod, memory, around) = (case.pod, case.memory, case.around);
+    memory.mains_done_at?;
+    let until = memory.finish.as_deref()?.status_changed_at + STARTS_AGAIN;
+    let first = roles::returning(pod).map(order).min()?;
+    (until > around.now).then_some((first, until))
 }
 
 /// `ended` is when the main containers ended.

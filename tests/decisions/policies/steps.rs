@@ -1,11 +1,14 @@
 //! In which order sidecars are ended, and by what.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use swaplet_core::cluster::headroom::{Need, Swapped};
 use swaplet_core::cluster::node_class::NodeClass;
-use swaplet_core::objects::pod::annotations::{DELAY, ORDER, SIDECARS};
+use swaplet_core::objects::pod::annotations::{DELAY, ORDER, SIDECARS, WAIT_FOR_EXIT};
 use swaplet_core::report::decision::{Action, Decision};
 use swaplet_core::report::reason::Reason;
+use swaplet_core::terminate::explain::explain;
 use swaplet_core::terminate::methods::AllowedMethods;
 
 use super::{counted, done, new_life, policies, running};
@@ -74,6 +77,91 @@ fn a_step_that_does_not_end_is_given_up() {
     // Two sidecars with 10 s each, and 60 s until a node shows an effect.
     life.later(79).assert_silent(&first, Reason::SwapPending);
     assert_eq!(swapped(&life.later(1).sees(&first)), ["proxy"]);
+}
+
+/// It has crashed and runs again, so what it works through may not be ended before it.
+#[test]
+fn a_step_waits_for_an_earlier_sidecar_that_its_node_starts_again() {
+    let crashed = |policy| two(policy).but("uploader", |uploader| uploader.ended(1));
+    let pod = crashed("OnFailure");
+    let mut life = on(NodeClass::Kubelet);
+    let waits = life.assert_silent(&pod, Reason::SidecarDelayed);
+    assert_eq!(waits.again, Some(Duration::from_secs(30)));
+    let in_back_off = pod.but("uploader", |uploader| {
+        uploader.waiting("CrashLoopBackOff", "back-off 10s")
+    });
+    assert_eq!(swapped(&life.later(20).sees(&in_back_off)), ["uploader"]);
+    let first = life.swaps(&in_back_off);
+    life.assert_silent(&first, Reason::SwapPending);
+    let again = first.clone().but("uploader", |uploader| {
+        uploader.restarted_as(EXIT, 1).ended(128)
+    });
+    life.later(1).assert_silent(&again, Reason::SidecarDelayed);
+    let first = ends(&first, "uploader");
+    assert_eq!(swapped(&life.sees(&first)), ["proxy"]);
+    // Under `Never` it has ended.
+    assert_eq!(swapped(&new_life().sees(&crashed("Never"))), ["proxy"]);
+    let ended = two("OnFailure").but("uploader", |uploader| uploader.ended(0));
+    assert_eq!(swapped(&new_life().sees(&ended)), ["proxy"]);
+}
+
+/// While it may still end by itself, an end with an error is none.
+#[test]
+fn a_crash_does_not_use_up_the_time_in_which_a_sidecar_may_end_by_itself() {
+    let pod = two("OnFailure").annotation(WAIT_FOR_EXIT, "uploader=10m");
+    let mut life = on(NodeClass::Kubelet);
+    life.assert_silent(&pod, Reason::SidecarDelayed);
+    for _ in 0..10 {
+        let crashed = pod.clone().but("uploader", |uploader| uploader.ended(1));
+        life.later(10)
+            .assert_silent(&crashed, Reason::SidecarDelayed);
+        life.later(25).assert_silent(&pod, Reason::SidecarDelayed);
+    }
+}
+
+/// Some nodes do not do what the restart policy says.
+#[test]
+fn a_step_does_not_wait_for_ever_for_one_that_is_not_started_again() {
+    for node in [NodeClass::Kubelet, NodeClass::VirtualUpdates] {
+        let pod = two("OnFailure").but("uploader", |uploader| uploader.ended(1));
+        let mut life = on(node);
+        life.assert_silent(&pod, Reason::SidecarDelayed);
+        life.later(29).assert_silent(&pod, Reason::SidecarDelayed);
+        assert_eq!(swapped(&life.later(1).sees(&pod)), ["proxy"], "{node}");
+    }
+}
+
+/// One that crashes for ever and cannot be ended holds up the others only while its end is shown.
+#[test]
+fn a_crash_loop_that_nothing_ends_does_not_hold_up_the_others() {
+    let pod = two("OnFailure").but("uploader", |uploader| {
+        uploader.spec("command", json!(["/opt/own"]))
+    });
+    let mut life = new_life();
+    let crashed = pod.clone().but("uploader", |uploader| uploader.ended(1));
+    life.assert_silent(&crashed, Reason::SidecarDelayed);
+    let in_back_off = pod.but("uploader", |uploader| {
+        uploader.waiting("CrashLoopBackOff", "back-off 10s")
+    });
+    assert_eq!(swapped(&life.later(10).sees(&in_back_off)), ["proxy"]);
+}
+
+#[test]
+fn an_explanation_names_the_one_that_is_waited_for() {
+    let pod = two("OnFailure").but("uploader", |uploader| uploader.ended(1));
+    let mut life = on(NodeClass::Kubelet);
+    life.sees(&pod);
+    let explained = explain(&pod.read(), &life.memory, &life.around(), "");
+    assert_eq!(explained.decision.reason, Reason::SidecarDelayed);
+    let left = explained
+        .findings
+        .iter()
+        .find(|finding| finding.subject == "time that is left")
+        .unwrap();
+    assert_eq!(
+        left.seen,
+        "uploader is started again by the node; the next wait for that for 30 s at most"
+    );
 }
 
 #[test]

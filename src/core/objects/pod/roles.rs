@@ -121,6 +121,18 @@ fn is_done(pod: &Pod, main: &Container) -> bool {
         .is_some_and(|end| main.comes_back_after(pod, end.exit_code) == Some(false))
 }
 
+/// Returns the sidecars that have ended and that the node starts again, in the order of the spec.
+pub(crate) fn returning(pod: &Pod) -> impl Iterator<Item = &Container> {
+    sidecars(pod).filter(|sidecar| comes_back(pod, sidecar))
+}
+
+/// Returns true if the container ended and the node starts it again.
+fn comes_back(pod: &Pod, container: &Container) -> bool {
+    container
+        .end()
+        .is_some_and(|end| container.comes_back_after(pod, end.exit_code) == Some(true))
+}
+
 /// A sidecar that has not ended, with its position in `spec.containers`.
 pub(crate) type Unended<'a> = (usize, &'a Container);
 

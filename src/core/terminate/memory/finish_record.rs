@@ -30,7 +30,7 @@ pub struct FinishRecord {
     pub(crate) changed_at: Duration,
     /// A digest of the status fields that a kubelet changes.
     status: u64,
-    status_changed_at: Duration,
+    pub(crate) status_changed_at: Duration,
     /// The number of writes of the phase, and the time of the last.
     pub(crate) writes: u32,
     pub(crate) written_at: Option<Duration>,
