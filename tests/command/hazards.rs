@@ -255,6 +255,14 @@ fn d29_rules_must_not_restart_a_success() {
         "NotSwappable RestartRuleOnSuccess",
         "what cannot be read"
     );
+    for action in ["RestartAllContainers", "WhateverComesLater"] {
+        let rule = json!([{"action": action, "exitCodes": {"operator": "In", "values": [42]}}]);
+        assert_eq!(
+            rules(rule),
+            "NotSwappable RestartsAllContainers",
+            "{action}"
+        );
+    }
     assert_eq!(rules(json!([])), ENTRYPOINT);
     let rule = json!([{"action": "Restart", "exitCodes": {"operator": "In", "values": [143]}}]);
     assert_eq!(

@@ -122,6 +122,9 @@ pub struct RestartRule {
     pub not_in: bool,
     /// The exit codes that it lists.
     pub codes: Vec<i64>,
+    /// True if the node then starts all containers of the pod again (`RestartAllContainers`), or if
+    /// this version does not know what it does.
+    pub restarts_all: bool,
 }
 
 /// One of `status.containerStatuses`.
@@ -253,6 +256,25 @@ impl Container {
         !self.restart_rules.is_empty()
     }
 
+    /// Returns true if the node may start all containers of the pod again, main containers that are
+    /// done too, when this one ends.
+    #[must_use]
+    pub fn may_restart_all(&self) -> bool {
+        self.restart_rules.iter().any(|rule| rule.restarts_all)
+    }
+
+    /// Returns true if the container has ended with a code after which the node starts all
+    /// containers of the pod again.
+    #[must_use]
+    pub fn restarts_all(&self) -> bool {
+        let restarts = |code| {
+            self.restart_rules
+                .iter()
+                .any(|rule| rule.restarts_all && rule.may_match(code))
+        };
+        self.end().is_some_and(|end| restarts(end.exit_code))
+    }
+
     /// Returns whether the node restarts the container after it has ended with this code, or, for
     /// `None`, without a reported code (Kubernetes: `ContainerShouldRestart` in
     /// `pkg/api/v1/pod/util.go`). Returns `None` if the policy is unknown.
@@ -280,12 +302,12 @@ impl Container {
 }
 
 impl RestartRule {
-    /// Returns the rule that stands for an unreadable one: it may restart the container after any
-    /// code.
-    pub(crate) const fn unreadable() -> Self {
+    /// Returns the rule that stands for one whose codes cannot be read: it may apply to any code.
+    pub(crate) const fn after_any_code(restarts_all: bool) -> Self {
         Self {
             not_in: true,
             codes: Vec::new(),
+            restarts_all,
         }
     }
 

@@ -200,6 +200,7 @@ fn mains(pod: &Pod) -> Finding {
         Mains::Done => "done".to_owned(),
         Mains::Running(main) => format!("{} is not done", main.name),
         Mains::NotReported(main) => format!("{} is not reported by the node", main.name),
+        Mains::Restarting(by) => format!("{} has ended, and restarts all containers", by.name),
     };
     finding("main containers", seen, MAINS)
 }

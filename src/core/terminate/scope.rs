@@ -155,7 +155,7 @@ pub(super) fn mains_not_done(pod: &Pod) -> Option<Decision> {
         Mains::Done => None,
         // A bad mark beside a good one is reported while the main containers run, so that it can be
         // fixed before the next run.
-        Mains::Running(_) | Mains::NotReported(_) => {
+        Mains::Running(_) | Mains::NotReported(_) | Mains::Restarting(_) => {
             let reports = mark_problem(pod)
                 .map(|problem| problem.reports)
                 .unwrap_or_default()

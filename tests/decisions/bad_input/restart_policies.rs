@@ -1,11 +1,12 @@
 //! Restart policies and rules of pods and containers: unknown ones, and what follows from others.
 
 use serde_json::{Value, json};
+use swaplet_core::report::decision::Action;
 use swaplet_core::report::reason::Reason;
 
 use super::{beside_done_main, ready};
-use crate::builder::{PodBuilder, main_container, pod, sidecar};
-use crate::expect::{assert_silent, swaps, warns};
+use crate::builder::{ContainerBuilder, PodBuilder, main_container, pod, sidecar};
+use crate::expect::{Life, SHIPPED, assert_silent, swaps, warns};
 
 #[test]
 fn an_unknown_or_missing_restart_policy_is_told_for_marked_pods_only() {
@@ -133,4 +134,70 @@ fn a18_a_rule_that_cannot_be_read_may_bring_the_main_back() {
         assert_silent(&with_rule("Never", &rules, 0), Reason::MainsRunning);
         assert_silent(&with_rule("Never", &rules, 1), Reason::MainsRunning);
     }
+}
+
+/// A sidecar with one rule of this action, after these codes.
+fn acting(name: &str, action: &str, codes: &[i64]) -> ContainerBuilder {
+    let codes = json!({"operator": "In", "values": codes});
+    sidecar(name)
+        .spec(
+            "restartPolicyRules",
+            json!([{"action": action, "exitCodes": codes}]),
+        )
+        .running()
+}
+
+/// Whatever its exit code is: it may be that of the program on SIGTERM, or of the exit image.
+#[test]
+fn a_sidecar_whose_end_may_restart_all_containers_is_ended_by_the_phase_alone() {
+    for (action, codes) in [
+        ("RestartAllContainers", [143]),
+        ("RestartAllContainers", [42]),
+        ("RestartAllContainers", [0]),
+        ("WhateverComesLater", [42]),
+    ] {
+        let pod = beside_done_main(acting("log", action, &codes));
+        let note = warns(&pod, Reason::NotSwappable);
+        assert!(note.contains("may restart all containers"), "{note}");
+        let mut life = Life {
+            allowed: SHIPPED,
+            ..Life::new()
+        };
+        life.assert_silent(&pod, Reason::FinishWaits);
+        let decision = life.later(10).sees(&pod);
+        assert!(
+            matches!(decision.action, Some(Action::Finish(_))),
+            "{decision:?}"
+        );
+    }
+    swaps(&beside_done_main(acting("log", "Restart", &[42])), &["log"]);
+}
+
+/// Or it would be missing when all containers are started again.
+#[test]
+fn no_sidecar_is_swapped_beside_one_whose_end_may_restart_all_containers() {
+    let pod = beside_done_main(acting("log", "RestartAllContainers", &[42]))
+        .with(sidecar("proxy").running());
+    let note = warns(&pod, Reason::NotSwappable);
+    assert!(
+        note.contains("container proxy: it would be missing when log ends"),
+        "{note}"
+    );
+    swaps(&pod.clone().but("log", |log| log.ended(0)), &["proxy"]);
+    // The main container will run again.
+    let restarting = pod.but("log", |log| log.ended(42));
+    assert_silent(&restarting, Reason::MainsRunning);
+    // A kubelet that was told to end the pod starts nothing, whatever phase it shows.
+    let written = restarting
+        .but("proxy", |proxy| proxy.ended(0))
+        .set("/status/conditions", json!([{"type": "SidecarTerminated"}]));
+    assert_silent(&written, Reason::SidecarsEnded);
+}
+
+/// While main containers run, their rules are their own affair.
+#[test]
+fn a_main_whose_end_may_restart_all_containers_is_done_after_another_code() {
+    let rules = json!([{"action": "RestartAllContainers", "exitCodes": {"operator": "NotIn", "values": [0]}}]);
+    swaps(&with_rule("Never", &rules, 0), &["sidecar"]);
+    assert_silent(&with_rule("Never", &rules, 1), Reason::MainsRunning);
 }

@@ -49,6 +49,17 @@ fn a_container_that_always_restarts_is_not_asked_for() {
 }
 
 #[test]
+fn a_container_whose_end_may_restart_all_is_not_asked_for() {
+    let rule = json!([{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [143]}}]);
+    let note = refuses(
+        &mut life(),
+        &done("Never", running().spec("restartPolicyRules", rule)),
+        &[Reason::NotSwappable, Reason::RecreateExitCode],
+    );
+    assert!(note.contains("may restart all containers"), "{note}");
+}
+
+#[test]
 fn another_pod_tells_how_a_sidecar_ends() {
     let mut exits = PastExits::new();
     exits.learn(

@@ -141,6 +141,10 @@ fn obstacle(pod: &PodSpec, container: &ContainerSpec) -> Option<Obstacle> {
             Obstacle::RestartRuleOnSuccess,
         ),
         (
+            container.restart_rules.contains(&Rule::RestartsAll),
+            Obstacle::RestartsAllContainers,
+        ),
+        (
             container.pull_policy.as_deref() == Some("Never"),
             Obstacle::PullPolicyNever,
         ),

@@ -20,6 +20,9 @@ pub enum Obstacle {
     RestartsAlways,
     /// A rule of the container restarts it also after exit code 0.
     RestartRuleOnSuccess,
+    /// A rule of the container restarts all containers of the pod, main containers that are done
+    /// too.
+    RestartsAllContainers,
     /// This version does not know the restart policy.
     RestartPolicyUnknown,
     /// The exit image is for Linux.
@@ -34,7 +37,7 @@ pub enum Obstacle {
 
 impl Obstacle {
     /// Every obstacle, in the order of the enum.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::ProgramOnVolume,
         Self::MountOverProgram,
         Self::CommandUnknown,
@@ -42,6 +45,7 @@ impl Obstacle {
         Self::PullPolicyNever,
         Self::RestartsAlways,
         Self::RestartRuleOnSuccess,
+        Self::RestartsAllContainers,
         Self::RestartPolicyUnknown,
         Self::Windows,
         Self::Architecture,
@@ -76,6 +80,9 @@ impl Obstacle {
                 "its restartPolicy is Always, so the exit image would be restarted forever"
             }
             Self::RestartRuleOnSuccess => "its restartPolicyRules restart it after exit code 0",
+            Self::RestartsAllContainers => {
+                "its restartPolicyRules may restart all containers of the pod when it ends"
+            }
             Self::RestartPolicyUnknown => "its restartPolicy is not known",
             Self::Windows => "it runs on Windows, and the exit image is for Linux",
             Self::Architecture => "it runs on an architecture that the exit image is not built for",
@@ -104,6 +111,9 @@ impl Obstacle {
                 "set the container's restartPolicy to Never or OnFailure, or make it a native sidecar"
             }
             Self::RestartRuleOnSuccess => "take exit code 0 out of restartPolicyRules",
+            Self::RestartsAllContainers => {
+                "let restartPolicyRules of sidecars have no action but Restart, or allow finish"
+            }
             Self::RestartPolicyUnknown => "set restartPolicy to Never or OnFailure",
             Self::Windows | Self::Architecture => "use a native sidecar (Kubernetes 1.29 or later)",
             Self::Malformed => "correct the field; `kubectl apply --dry-run=server` names it",

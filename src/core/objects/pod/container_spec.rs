@@ -122,6 +122,8 @@ pub enum Backing {
 /// One of `restartPolicyRules`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
+    /// It restarts all containers of the pod, or its action is unknown.
+    RestartsAll,
     /// It applies to exit code 0, or cannot be read.
     OnSuccess,
     /// It applies to other exit codes only.

@@ -19,6 +19,8 @@ pub enum Mains<'a> {
     Running(&'a Container),
     /// The node has not reported this one.
     NotReported(&'a Container),
+    /// This other container has ended, and by its rules the node starts all containers again.
+    Restarting(&'a Container),
 }
 
 impl Mark {
@@ -74,11 +76,17 @@ pub const fn is_left_to_platform(pod: &Pod, container: &Container) -> bool {
 pub fn mains(pod: &Pod) -> impl Iterator<Item = &Container> {
     pod.containers
         .iter()
-        .filter(|container| !is_called_sidecar(container) && !is_left_to_platform(pod, container))
+        .filter(|container| is_main(pod, container))
+}
+
+/// Returns true if the container is a main container.
+const fn is_main(pod: &Pod, container: &Container) -> bool {
+    !is_called_sidecar(container) && !is_left_to_platform(pod, container)
 }
 
 /// Returns the state of the main containers. They are done under `Never` when they ended with any
-/// exit code, under `OnFailure` when they ended with 0.
+/// exit code, under `OnFailure` when they ended with 0, unless another container has them started
+/// again.
 #[must_use]
 pub fn mains_state(pod: &Pod) -> Mains<'_> {
     for main in mains(pod) {
@@ -89,7 +97,26 @@ pub fn mains_state(pod: &Pod) -> Mains<'_> {
             return Mains::Running(main);
         }
     }
-    Mains::Done
+    restarting(pod).map_or(Mains::Done, Mains::Restarting)
+}
+
+/// Returns the container by whose end the node starts all containers of the pod again. A node that
+/// ends the pod, or was told to by its phase, starts none.
+fn restarting(pod: &Pod) -> Option<&Container> {
+    let is_ended = pod.deleting || pod.phase.is_terminal() || pod.phase_was_written;
+    pod.containers
+        .iter()
+        .find(|container| !is_ended && container.restarts_all())
+}
+
+/// Returns a container beside the main ones that has not ended and whose rules may start all
+/// containers of the pod again when it ends. Whatever stops it may so repeat work that is done; and
+/// a sidecar that was swapped would be missing then.
+#[must_use]
+pub fn may_restart_all(pod: &Pod) -> Option<&Container> {
+    pod.containers.iter().find(|container| {
+        !is_main(pod, container) && container.may_restart_all() && container.end().is_none()
+    })
 }
 
 /// Returns true if only sidecars that swaplet may end keep the pod from ending.

@@ -59,6 +59,10 @@ fn unfinished_main(pod: &Pod) -> String {
         Mains::NotReported(main) => {
             format!("main container {} is not reported by the node", main.name)
         }
+        Mains::Restarting(by) => format!(
+            "{} has ended, and by its restartPolicyRules all containers are started again",
+            by.name
+        ),
         Mains::Done => "the pod must be reconciled again".to_owned(),
     }
 }

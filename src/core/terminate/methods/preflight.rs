@@ -13,7 +13,7 @@ use crate::image::Kind;
 use crate::objects::command::{
     ContainerFacts, Executes, Obstacle, StandardPaths, Verdict, resolve,
 };
-use crate::objects::pod::{Container, Pod, RestartPolicy};
+use crate::objects::pod::{Container, Pod, RestartPolicy, roles};
 use crate::objects::values::bounds::{MESSAGE, cut};
 use crate::objects::values::env::WITH_IMAGE;
 use crate::report::decision::{Paths, Report};
@@ -55,6 +55,13 @@ pub(crate) fn preflight<'a>(
             &refusal(Obstacle::RestartsAlways, None),
         );
     }
+    if let Some(by) = roles::may_restart_all(pod) {
+        return blocked(
+            Reason::NotSwappable,
+            container,
+            &restarts_all(container, by),
+        );
+    }
     let choice = match exit_images.choose(container.exit_image_asked()) {
         Ok(choice) => choice,
         Err(why) => return no_choice(container, &why),
@@ -86,6 +93,19 @@ pub(crate) fn preflight<'a>(
         ),
         Verdict::NeedsImage { .. } => derived(pod, container, facts, &choice, exit_images),
     }
+}
+
+/// Describes that the end of a container may restart all others.
+fn restarts_all(container: &Container, by: &Container) -> String {
+    let obstacle = Obstacle::RestartsAllContainers;
+    if by.name == container.name {
+        return refusal(obstacle, None);
+    }
+    format!(
+        "it would be missing when {} ends, whose restartPolicyRules may restart all containers of the pod: {}",
+        by.name,
+        obstacle.fix()
+    )
 }
 
 fn verdict(facts: &ContainerFacts, choice: &Choice<'_>, exit_images: &ExitImages) -> Verdict {

@@ -6,11 +6,15 @@ use super::super::container_spec::Rule;
 use crate::objects::pod::RestartRule;
 use crate::objects::values::lenient::{Lenient, Member, Object, Objects, Text};
 
-/// One rule. Its action is not read: each known one starts the container again, alone (`Restart`)
-/// or with all others (`RestartAllContainers`).
+/// The action that starts the container again, and no other.
+const RESTART: &str = "Restart";
+
+/// One rule. Each known action starts the container again, alone or with all others
+/// (`RestartAllContainers`); an unknown one counts as the second.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct RuleWire {
+    action: Text,
     exit_codes: Member<ExitCodesWire>,
 }
 
@@ -23,7 +27,7 @@ struct ExitCodesWire {
 
 /// Returns the rules that restart the container; an unreadable one counts as one that always does.
 pub(crate) fn read(rules: &Objects<RuleWire>) -> Vec<RestartRule> {
-    let unreadable = rules.malformed.then(RestartRule::unreadable);
+    let unreadable = rules.malformed.then(|| RestartRule::after_any_code(true));
     unreadable
         .into_iter()
         .chain(rules.value.iter().filter_map(restarts))
@@ -32,28 +36,36 @@ pub(crate) fn read(rules: &Objects<RuleWire>) -> Vec<RestartRule> {
 
 /// Reads one rule; `None` for a rule without exit codes, which matches nothing.
 fn restarts(rule: &Lenient<Object<RuleWire>>) -> Option<RestartRule> {
-    let exit_codes = &rule.value.0.exit_codes;
+    let wire = &rule.value.0;
+    let (exit_codes, restarts_all) = (&wire.exit_codes, wire.restarts_all());
+    let after_any_code = || RestartRule::after_any_code(restarts_all);
     let Some(codes) = exit_codes.value.as_deref() else {
-        return (rule.malformed || exit_codes.malformed).then(RestartRule::unreadable);
+        return (rule.malformed || exit_codes.malformed).then(after_any_code);
     };
     let not_in = match codes.operator.value.as_deref() {
         Some("In") => false,
         Some("NotIn") => true,
-        _ => return Some(RestartRule::unreadable()),
+        _ => return Some(after_any_code()),
     };
     let values: Option<_> = codes.values.value.iter().map(|code| code.value).collect();
     let values = values.filter(|_| !codes.values.malformed);
-    Some(
-        values.map_or_else(RestartRule::unreadable, |codes| RestartRule {
-            not_in,
-            codes,
-        }),
-    )
+    Some(values.map_or_else(after_any_code, |codes| RestartRule {
+        not_in,
+        codes,
+        restarts_all,
+    }))
 }
 
 impl RuleWire {
+    fn restarts_all(&self) -> bool {
+        self.action.value.as_deref() != Some(RESTART)
+    }
+
     /// Reads the rule; an unreadable one counts as the worse case.
     pub(crate) fn read(&self) -> Rule {
+        if self.restarts_all() {
+            return Rule::RestartsAll;
+        }
         let codes = self.exit_codes.value.as_ref();
         let has_zero =
             |codes: &ExitCodesWire| codes.values.value.iter().any(|code| code.value == Some(0));

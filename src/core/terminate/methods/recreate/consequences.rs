@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::objects::command::Obstacle;
 use crate::objects::pod::{Container, ContainerState, Pod, RestartPolicy, roles};
 use crate::objects::recreate_request::RecreateRequest;
 use crate::report::decision::{Method, Report};
@@ -39,6 +40,18 @@ pub(super) fn note(case: Case<'_>, targets: &[&Container]) -> String {
 
 /// Reports what keeps a request from ending this container, or would make it do harm.
 pub(super) fn obstacle(case: Case<'_>, target: &Container) -> Option<Report> {
+    if let Some(by) = roles::may_restart_all(case.pod) {
+        let note = format!(
+            "container {}: a ContainerRecreateRequest would keep its exit code, and the restartPolicyRules of {} may restart all containers of the pod: {}",
+            target.name,
+            by.name,
+            Obstacle::RestartsAllContainers.fix()
+        );
+        return Some(Report {
+            reason: Reason::RecreateExitCode,
+            note,
+        });
+    }
     if !is_running(target) {
         let note = format!(
             "container {}: OpenKruise's daemon stops running containers only, and this one is not running",
