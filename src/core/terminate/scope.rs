@@ -63,7 +63,8 @@ pub(super) fn annotation_problem(pod: &Pod) -> Option<Report> {
     })
 }
 
-/// Refuses a pod whose main container failed: a rule with `mainMustSucceed` then names no sidecar.
+/// Refuses a pod whose main container failed: a rule with `mainMustSucceed` then ends no sidecar,
+/// also if the container's own environment marks it.
 pub(super) fn main_failed(pod: &Pod) -> Option<Decision> {
     if roles::mains_succeeded(pod) {
         return None;
@@ -71,7 +72,6 @@ pub(super) fn main_failed(pod: &Pod) -> Option<Decision> {
     let kept = pod.containers.iter().find(|container| {
         let asks = |rule: &SidecarRule| rule.main_must_succeed;
         roles::is_sidecar(pod, container)
-            && !container.mark.is_sidecar()
             && container.end().is_none()
             && container.rule.as_deref().is_some_and(asks)
     })?;

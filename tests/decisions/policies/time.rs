@@ -8,7 +8,7 @@ use swaplet_core::objects::pod::annotations::{DELAY, SIDECARS, WAIT_FOR_EXIT};
 use swaplet_core::report::reason::Reason;
 
 use super::{done, new_life, policies, running};
-use crate::builder::{PodBuilder, main_container};
+use crate::builder::{PodBuilder, main_container, sidecar};
 use crate::expect::Life;
 
 /// What the builder says of the end of the main container.
@@ -120,19 +120,24 @@ fn a_new_end_counts_anew() {
 #[test]
 fn a_failed_main_container_keeps_what_asks_for_success() {
     let spec = json!({"sidecars": [{"name": "log", "mainMustSucceed": true}]});
-    let failed = done("Never", &[running("log")]).but("main", |_| main_container("main").ended(1));
-    let mut life = new_life();
-    let decision = life.sees_pod(&failed.read_under(&mut policies(&[("p", spec.clone())])));
-    assert_eq!(
-        (decision.reason, &decision.action),
-        (Reason::MainFailed, &None)
-    );
-    assert!(
-        decision.reports[0]
-            .note
-            .contains("SidecarPolicy p, sidecars[0]")
-    );
-    let done = done("Never", &[running("log")]);
-    let decision = new_life().sees_pod(&done.read_under(&mut policies(&[("p", spec)])));
-    assert_eq!(decision.reason, Reason::SidecarSwapped);
+    // The policy decides how one is ended that its own environment marks.
+    for log in [running("log"), sidecar("log").running()] {
+        let done = done("Never", &[log]);
+        let failed = done
+            .clone()
+            .but("main", |_| main_container("main").ended(1));
+        let mut life = new_life();
+        let decision = life.sees_pod(&failed.read_under(&mut policies(&[("p", spec.clone())])));
+        assert_eq!(
+            (decision.reason, &decision.action),
+            (Reason::MainFailed, &None)
+        );
+        assert!(
+            decision.reports[0]
+                .note
+                .contains("SidecarPolicy p, sidecars[0]")
+        );
+        let decision = new_life().sees_pod(&done.read_under(&mut policies(&[("p", spec.clone())])));
+        assert_eq!(decision.reason, Reason::SidecarSwapped);
+    }
 }
