@@ -131,6 +131,26 @@ async fn t6_a_server_that_names_no_time_is_asked_ever_more_rarely() {
     world.assert_quiet().await;
 }
 
+/// It is a proxy's, or an API server's that just starts: the pod is still there, and the watch says
+/// nothing more of it.
+#[tokio::test(start_paused = true)]
+async fn a_404_that_does_not_name_the_pod_is_tried_again() {
+    let (world, _life) = World::with_pod("OnFailure").await;
+    let missing = world.patch_fault(Effect::reply(404));
+    world.ends("p", "main", 0).await;
+    world.wait(10).await;
+    assert_eq!(world.image_changes("p"), 0);
+    assert!(world.patches("p") > 1, "{} patches", world.patches("p"));
+    world.end_fault(missing);
+    world.wait(20).await;
+    assert_eq!(world.image_changes("p"), 1);
+    world.start_kubelet(Kubelet::default());
+    world.wait(5).await;
+    assert_eq!(world.phase("p"), "Succeeded");
+    assert_eq!(world.events("p"), ["SidecarEnded"]);
+    world.assert_quiet().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn t7_writes_fail_for_a_minute() {
     for code in [500, 503] {

@@ -1,6 +1,7 @@
 //! Writes what the loops have decided: each write is guarded, has a deadline, needs the Lease and
 //! returns its outcome. Methods other than the swap have files of their own.
 
+mod answer;
 pub mod leash;
 pub mod precedence;
 pub mod report;
@@ -10,27 +11,25 @@ pub(crate) mod window;
 
 use std::time::Duration;
 
-use http::HeaderMap;
-use http::header::RETRY_AFTER;
 use http_body_util::BodyExt as _;
 use hyper::body::Bytes;
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{Patch as JsonPatch, PatchOperation, ReplaceOperation, TestOperation};
 use kube::api::{Patch, PatchParams};
 use kube::client::Body;
-use kube::core::{Request, Status};
+use kube::core::Request;
 use kube::{Client, Resource as _};
 use serde_json::Value;
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::objects::pod::wire::stored::StoredImages;
-use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 use swaplet_core::report::decision::{Action, Swap};
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::predownload::workload::{Workload, WorkloadKind};
 use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
 use tokio::time::timeout;
 
+pub(crate) use self::answer::{classify, refusal};
 use super::lease::Leadership;
 use super::metrics::Metrics;
 use crate::frame::isolated::isolated_task;
@@ -247,13 +246,14 @@ impl Writer {
         &self,
         request: http::Request<Vec<u8>>,
     ) -> kube::Result<Result<Bytes, WriteError>> {
+        let path = request.uri().path().to_owned();
         let (head, body) = self
             .client
             .send(request.map(Body::from))
             .await?
             .into_parts();
         let body = body.collect().await?.to_bytes();
-        let refused = || classify(&refusal(head.status.as_u16(), &body), &head.headers);
+        let refused = || classify(&refusal(head.status.as_u16(), &body), &path, &head.headers);
         Ok(if head.status.is_success() {
             Ok(body)
         } else {
@@ -306,29 +306,6 @@ fn stored_images(stored: &StoredImages, swaps: &[Swap]) -> Vec<Box<str>> {
         .collect()
 }
 
-/// Parses a refusal: proxies and the API server's own flow control answer in plain text.
-pub(crate) fn refusal(code: u16, body: &[u8]) -> Status {
-    let text = || Status::failure(String::from_utf8_lossy(body).trim(), "");
-    serde_json::from_slice(body)
-        .unwrap_or_else(|_| text())
-        .with_code(code)
-}
-
-/// Classifies a refusal. A failed `test` and a denial by an admission policy are both 422; only the
-/// second has details about the object (`docs/measured.md`, "Denials").
-pub(crate) fn classify(status: &Status, headers: &HeaderMap) -> WriteError {
-    match status.code {
-        404 => WriteError::Gone,
-        409 => WriteError::Conflict,
-        422 if is_failed_test(status) => WriteError::Conflict,
-        400 | 403 | 422 => WriteError::Denied(cut(&status.message, MESSAGE)),
-        code => WriteError::Failed {
-            error: format!("{code} {}", cut(&status.message, MESSAGE)),
-            retry_after: retry_after(status, headers),
-        },
-    }
-}
-
 /// Returns true if a denial reports a missing right, which concerns every object of the kind
 /// (Kubernetes: `forbiddenMessage` in `responsewriters/errors.go`). An admission policy or webhook
 /// denies one object, in other words.
@@ -342,23 +319,4 @@ pub fn is_missing_right(words: &str) -> bool {
 /// `webhook/errors/statuserror.go`, `ErrCallingWebhook`). The words are the API server's own.
 pub(crate) fn is_of_webhook(words: &str) -> bool {
     words.contains("admission webhook \"") || words.contains("failed calling webhook")
-}
-
-fn is_failed_test(status: &Status) -> bool {
-    status
-        .message
-        .starts_with("the server rejected our request due to an error in our request")
-}
-
-/// The longest wait that an API server can ask for.
-const LONGEST_ASKED: Duration = Duration::from_secs(3600);
-
-fn retry_after(status: &Status, headers: &HeaderMap) -> Option<Duration> {
-    let in_body = status
-        .details
-        .as_ref()
-        .map(|details| u64::from(details.retry_after_seconds));
-    let in_header = || headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok();
-    let seconds = in_body.filter(|seconds| *seconds > 0).or_else(in_header)?;
-    (seconds > 0).then(|| Duration::from_secs(seconds).min(LONGEST_ASKED))
 }

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use swaplet_core::objects::recreate_request::{
     GROUP, RecreateRequest, RecreateRequestWire, VERSION,
 };
+use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 use swaplet_core::report::write_error::WriteError;
 
 use crate::frame::writer::{FIELD_MANAGER, Outcome, Target, Writer, classify, refusal};
@@ -36,6 +37,7 @@ impl Writer {
         let request = requests
             .create(&params, body)
             .map_err(kube::Error::BuildRequest)?;
+        let path = request.uri().path().to_owned();
         let (head, body) = self
             .client
             .send(request.map(Body::from))
@@ -46,9 +48,9 @@ impl Writer {
             return Ok(Ok(Vec::new()));
         }
         let status = refusal(head.status.as_u16(), &body);
-        Ok(Err(match classify(&status, &head.headers) {
-            WriteError::Gone => WriteError::Denied(status.message),
-            error => error,
+        Ok(Err(match status.code {
+            404 => WriteError::Denied(cut(&status.message, MESSAGE)),
+            _ => classify(&status, &path, &head.headers),
         }))
     }
 }

@@ -12,7 +12,8 @@ pub enum WriteError {
     /// The API server denies the write, with this message.
     Denied(String),
     /// The write failed, or its result is unknown: the API server was busy, broken, silent or not
-    /// reachable. A retry is safe, because every write is guarded.
+    /// reachable, or the answer (a 404 without the object's name) was not about the object. A retry
+    /// is safe, because every write is guarded.
     Failed {
         /// The error, as a message.
         error: String,
