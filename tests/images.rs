@@ -22,6 +22,7 @@ use tokio::time::Instant;
 mod controller;
 mod credentials;
 mod derive;
+mod digests;
 mod fake;
 mod guards;
 mod park_exit;

@@ -3,7 +3,7 @@
 //! digest is known before anything is pushed.
 
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
+use sha2::{Digest, Sha256, Sha384, Sha512};
 
 use swaplet_core::image::exit::{Kind, PATH, Platform, standard_paths};
 use swaplet_core::image::label::{LABEL, Label};
@@ -207,13 +207,27 @@ pub fn derived_paths<S: AsRef<str>>(
 /// Returns `sha256:` and the hexadecimal digest of these bytes.
 #[must_use]
 pub fn digest_of(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    let mut digest = String::from("sha256:");
-    for byte in Sha256::digest(bytes) {
-        // Writing to a string cannot fail.
-        let _ = write!(digest, "{byte:02x}");
+    written("sha256", &Sha256::digest(bytes))
+}
+
+/// Returns the digest of these bytes by an algorithm; `None` if no image reference can name it.
+pub(crate) fn digest_by(algorithm: &str, bytes: &[u8]) -> Option<String> {
+    match algorithm {
+        "sha256" => Some(digest_of(bytes)),
+        "sha384" => Some(written(algorithm, &Sha384::digest(bytes))),
+        "sha512" => Some(written(algorithm, &Sha512::digest(bytes))),
+        _ => None,
     }
-    digest
+}
+
+fn written(algorithm: &str, digest: &[u8]) -> String {
+    use std::fmt::Write;
+    let mut text = format!("{algorithm}:");
+    for byte in digest {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
 }
 
 fn build_platform(

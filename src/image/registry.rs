@@ -5,12 +5,15 @@
 //! anywhere, and drop the header that says when to come back.
 
 mod ask;
+mod digests;
 mod hosts;
 mod login;
 mod options;
 mod reach;
+mod request;
 mod retry;
 
+use std::sync::Mutex;
 use std::time::Duration;
 
 use http::Method;
@@ -20,10 +23,12 @@ use super::build::{Blob, digest_of, media_type};
 use super::docker_config::Credentials;
 use super::registry_error::{Problem, RegistryError};
 use ask::{Answer, Asker, Content};
+use digests::{are_comparable, check_bytes, is_known, mismatch};
 use hosts::Hosts;
 use login::Login;
 pub use options::{Access, RegistryOptions, TIMEOUT};
 pub use reach::{Judged, Lookup, Reach};
+use request::Request;
 use swaplet_core::image::reference::ImageReference;
 
 /// The longest wait that a registry is granted. The error reports a longer one, and the caller has
@@ -51,7 +56,9 @@ pub fn install_crypto() {
 /// A connection to the registry of one repository.
 pub struct Registry {
     asker: Asker,
-    login: Login,
+    /// The present login, and the credentials to renew it.
+    login: Mutex<Login>,
+    credentials: Credentials,
     options: RegistryOptions,
 }
 
@@ -69,9 +76,10 @@ impl Registry {
         install_crypto();
         let operation = format!("connecting to {}", reference.registry());
         let asker = asker(reference, &options, &operation)?;
-        let mut registry = Self {
+        let registry = Self {
             asker,
-            login: Login::Anonymous,
+            login: Mutex::new(Login::Anonymous),
+            credentials: credentials.clone(),
             options,
         };
         let login = || {
@@ -83,7 +91,8 @@ impl Registry {
                 credentials,
             )
         };
-        registry.login = registry.again(login).await?;
+        let login = registry.again(login).await?;
+        registry.keep(login);
         Ok(registry)
     }
 
@@ -102,9 +111,11 @@ impl Registry {
         else {
             return Ok(None);
         };
+        let reported = answer.digest().filter(|digest| is_known(digest));
+        for expected in reported.into_iter().chain(reference.digest()) {
+            check_bytes(&operation, &answer.body, expected)?;
+        }
         let digest = digest_of(&answer.body);
-        check_digest(&operation, &digest, answer.digest())?;
-        check_digest(&operation, &digest, reference.digest())?;
         Ok(Some((answer.body, digest)))
     }
 
@@ -123,10 +134,14 @@ impl Registry {
         else {
             return Ok(None);
         };
-        match answer.digest() {
-            Some(digest) => check_digest(&operation, digest, reference.digest())
-                .map(|()| Some(digest.to_owned())),
-            None => Ok(self.manifest(reference).await?.map(|(_, digest)| digest)),
+        match (answer.digest(), reference.digest()) {
+            (Some(found), Some(expected)) if found == expected => Ok(Some(found.to_owned())),
+            (Some(found), Some(expected)) if are_comparable(found, expected) => {
+                Err(mismatch(&operation, expected, Some(found)))
+            }
+            (Some(found), None) => Ok(Some(found.to_owned())),
+            // Only the bytes show it.
+            _ => Ok(self.manifest(reference).await?.map(|(_, digest)| digest)),
         }
     }
 
@@ -146,7 +161,7 @@ impl Registry {
         else {
             return Ok(None);
         };
-        check_digest(&operation, &digest_of(&answer.body), Some(digest))?;
+        check_bytes(&operation, &answer.body, digest)?;
         Ok(Some(answer.body))
     }
 
@@ -185,38 +200,29 @@ impl Registry {
         blob: &Blob,
     ) -> Result<(), RegistryError> {
         let start = self.asker.hosts.url(&uploads_path(reference));
-        let nothing = Content {
-            media_type: OCTETS,
-            bytes: &[],
+        let begin = Request {
+            method: Method::POST,
+            url: &start,
+            content: Some(octets(&[])),
         };
-        let login = self.login.header();
-        let begun = self
-            .asker
-            .send(operation, Method::POST, &start, &nothing, login.as_ref())
-            .await?
-            .granted(operation)?;
+        let begun = self.request(operation, &begin).await?.granted(operation)?;
         let mut address = self.upload_address(operation, &begun)?;
         // Storage elsewhere has an address that is signed, and must not learn the password.
         let is_own = Url::parse(&start).is_ok_and(|start| start.origin() == address.origin());
         address
             .query_pairs_mut()
             .append_pair("digest", &blob.digest);
-        let content = Content {
-            media_type: OCTETS,
-            bytes: &blob.bytes,
+        let put = Request {
+            method: Method::PUT,
+            url: address.as_str(),
+            content: Some(octets(&blob.bytes)),
         };
-        let login = login.filter(|_| is_own);
-        self.asker
-            .send(
-                operation,
-                Method::PUT,
-                address.as_str(),
-                &content,
-                login.as_ref(),
-            )
-            .await?
-            .granted(operation)
-            .map(drop)
+        let stored = if is_own {
+            self.request(operation, &put).await?
+        } else {
+            self.send(operation, &put, &Login::Anonymous).await?
+        };
+        stored.granted(operation).map(drop)
     }
 
     /// Returns the address to which an upload goes, which is trusted as little as a redirect.
@@ -245,25 +251,23 @@ impl Registry {
     ) -> Result<(), RegistryError> {
         let operation = format!("pushing {reference}");
         let url = self.asker.hosts.url(&manifest_path(reference));
-        let content = Content {
-            media_type: manifest.media_type,
-            bytes: &manifest.bytes,
+        let request = Request {
+            method: Method::PUT,
+            url: &url,
+            content: Some(Content {
+                media_type: manifest.media_type,
+                bytes: &manifest.bytes,
+            }),
         };
-        let login = self.login.header();
         let put = async || {
-            self.asker
-                .send(&operation, Method::PUT, &url, &content, login.as_ref())
+            self.request(&operation, &request)
                 .await?
                 .granted(&operation)
         };
         self.again(put).await?;
         match self.digest(reference).await? {
             Some(digest) if digest == manifest.digest => Ok(()),
-            other => Err(RegistryError::new(
-                &operation,
-                Problem::DigestMismatch,
-                mismatch(&manifest.digest, other.as_deref()),
-            )),
+            other => Err(mismatch(&operation, &manifest.digest, other.as_deref())),
         }
     }
 
@@ -274,24 +278,13 @@ impl Registry {
         method: Method,
         path: &str,
     ) -> Result<Option<Answer>, RegistryError> {
-        let (url, accept, credentials) = (
-            self.asker.hosts.url(path),
-            ACCEPTED.join(", "),
-            self.login.header(),
-        );
-        let ask = async || {
-            let answer = self
-                .asker
-                .ask(
-                    operation,
-                    method.clone(),
-                    &url,
-                    &accept,
-                    credentials.as_ref(),
-                )
-                .await?;
-            answer.found(operation)
+        let url = self.asker.hosts.url(path);
+        let request = Request {
+            method,
+            url: &url,
+            content: None,
         };
+        let ask = async || self.request(operation, &request).await?.found(operation);
         self.again(ask).await
     }
 }
@@ -325,6 +318,13 @@ fn host_of(reference: &ImageReference) -> &str {
     }
 }
 
+fn octets(bytes: &[u8]) -> Content<'_> {
+    Content {
+        media_type: OCTETS,
+        bytes,
+    }
+}
+
 fn manifest_path(reference: &ImageReference) -> String {
     let name = reference.digest().or(reference.tag()).unwrap_or_default();
     format!("/v2/{}/manifests/{name}", reference.repository())
@@ -336,28 +336,6 @@ fn uploads_path(reference: &ImageReference) -> String {
 
 fn blob_path(reference: &ImageReference, digest: &str) -> String {
     format!("/v2/{}/blobs/{digest}", reference.repository())
-}
-
-/// Checks a digest. Digests of two algorithms are not compared; images of ours have one.
-fn check_digest(operation: &str, found: &str, expected: Option<&str>) -> Result<(), RegistryError> {
-    let algorithm = |digest: &str| digest.split(':').next().map(str::to_owned);
-    match expected {
-        Some(expected) if expected != found && algorithm(expected) == algorithm(found) => {
-            Err(RegistryError::new(
-                operation,
-                Problem::DigestMismatch,
-                mismatch(expected, Some(found)),
-            ))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn mismatch(ours: &str, theirs: Option<&str>) -> String {
-    format!(
-        "expected {ours}, the registry has {}",
-        theirs.unwrap_or("nothing")
-    )
 }
 
 #[cfg(test)]

@@ -1,7 +1,10 @@
 //! Passwords and tokens for registries, from the docker configuration.
 
-use super::fake::{Answer, FakeRegistry};
-use super::{docker_config, swaplet};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::fake::{Answer, FakeRegistry, Request};
+use super::{Ran, docker_config, swaplet};
 
 #[test]
 fn a_password_from_the_docker_configuration_is_shown_to_its_host_only() {
@@ -63,6 +66,77 @@ fn a_token_is_fetched_where_the_registry_asks_for_one() {
             .any(|request| request.path.contains("pull%2Cpush")
                 || request.path.contains("pull,push"))
     );
+}
+
+/// A registry whose tokens are good for so many requests; it takes blobs, and no manifest.
+fn issues_tokens_for(requests: usize) -> FakeRegistry {
+    let issued = AtomicUsize::new(0);
+    let valid = Mutex::new((String::new(), 0));
+    FakeRegistry::start(move |request, _| {
+        let mut valid = valid.lock().unwrap();
+        if request.path.starts_with("/token") {
+            let token = format!("t{}", issued.fetch_add(1, Ordering::Relaxed));
+            *valid = (format!("Bearer {token}"), requests);
+            return Answer::status(200)
+                .body(format!(r#"{{"token": "{token}", "expires_in": 60}}"#));
+        }
+        if valid.1 == 0 || request.authorization.as_ref() != Some(&valid.0) {
+            return Answer::status(401)
+                .header("www-authenticate", "Bearer realm=\"http://HOST/token\"");
+        }
+        valid.1 -= 1;
+        match &*request.method {
+            "POST" => Answer::status(202).header("location", "/v2/a/blobs/uploads/7"),
+            "PUT" if request.path.contains("/blobs/") => Answer::status(201),
+            "PUT" => Answer::status(403),
+            _ => Answer::status(404),
+        }
+    })
+}
+
+fn push_with_password(registry: &FakeRegistry) -> Ran {
+    let config = docker_config(&format!(
+        r#"{{"auths": {{"{}": {{"auth": "dTpw"}}}}}}"#,
+        registry.host
+    ));
+    let reference = format!("{}/a:v1", registry.host);
+    swaplet(config.path(), &["exit-image", "push", &reference])
+}
+
+fn is_for_token(request: &&Request) -> bool {
+    request.path.starts_with("/token")
+}
+
+/// Tokens are valid for minutes, and a push over a slow uplink takes longer.
+#[test]
+fn a_token_that_expires_during_a_push_is_fetched_again() {
+    let registry = issues_tokens_for(1);
+    push_with_password(&registry).must_fail_with(&["403"]);
+    let seen = registry.seen();
+    assert!(seen.iter().filter(is_for_token).count() > 5, "{seen:?}");
+    for request in &seen {
+        let has_password = request.authorization.as_deref() == Some("Basic dTpw");
+        assert_eq!(has_password, is_for_token(&request), "{request:?}");
+    }
+    // The token was used up by the beginning of the upload.
+    let puts: Vec<_> = seen
+        .iter()
+        .filter(|request| request.method == "PUT" && request.path.contains("/blobs/"))
+        .collect();
+    assert_eq!(puts.len(), 4, "two blobs, each sent twice: {puts:?}");
+    for twice in puts.chunks(2) {
+        assert_eq!(twice[0].length, twice[1].length);
+        assert_ne!(twice[0].authorization, twice[1].authorization);
+    }
+}
+
+#[test]
+fn a_token_that_is_never_good_is_fetched_again_once() {
+    let registry = issues_tokens_for(0);
+    push_with_password(&registry).must_fail_with(&["401", "docker login"]);
+    let seen = registry.seen();
+    assert_eq!(seen.iter().filter(is_for_token).count(), 2, "{seen:?}");
+    assert_eq!(seen.len(), 5, "the first request twice: {seen:?}");
 }
 
 #[test]

@@ -200,6 +200,11 @@ impl Answer {
         Problem::from_answer(self.status.as_u16(), &self.body).is_transient()
     }
 
+    /// Returns true if the registry wants credentials, or others (401).
+    pub(super) fn is_unauthorized(&self) -> bool {
+        self.status == StatusCode::UNAUTHORIZED
+    }
+
     /// Returns the challenges of the answer, which say how to get credentials.
     pub(super) fn challenges(&self) -> impl Iterator<Item = &str> {
         self.headers

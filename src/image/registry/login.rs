@@ -24,8 +24,10 @@ pub(super) enum Login {
     Anonymous,
     /// A user name and a password.
     Basic { user: String, password: String },
-    /// A bearer token, as issued.
+    /// A bearer token of the docker configuration.
     Token(String),
+    /// A bearer token that was issued at this address.
+    Issued { token: String, place: Url },
 }
 
 /// The authentication that a registry requires.
@@ -48,7 +50,7 @@ impl Login {
         credentials: &Credentials,
     ) -> Result<Self, RegistryError> {
         if let Credentials::Token(token) = credentials {
-            return Self::token(operation, token);
+            return valid(operation, token.clone()).map(Self::Token);
         }
         let answer = asker
             .ask(
@@ -68,7 +70,7 @@ impl Login {
                 url.query_pairs_mut()
                     .extend_pairs(service.map(|service| ("service", service)))
                     .append_pair("scope", &scope(repository, access));
-                fetch(asker, operation, &url, credentials).await
+                fetch(asker, operation, url, credentials).await
             }
             (Challenge::Basic, Credentials::Basic { user, password }) => Ok(Self::Basic {
                 user: user.clone(),
@@ -78,27 +80,48 @@ impl Login {
         }
     }
 
-    /// Returns the value of `Authorization`; `None` if none is to be sent.
-    pub(super) fn header(&self) -> Option<HeaderValue> {
-        let text = match self {
-            Self::Anonymous => return None,
-            Self::Basic { user, password } => basic(user, password),
-            Self::Token(token) => format!("Bearer {token}"),
+    /// Gets another token where this one was issued, and nowhere else; `None` if it was not issued.
+    pub(super) async fn renewed(
+        &self,
+        asker: &Asker,
+        operation: &str,
+        credentials: &Credentials,
+    ) -> Result<Option<Self>, RegistryError> {
+        let Self::Issued { place, .. } = self else {
+            return Ok(None);
         };
-        let mut value = HeaderValue::from_str(&text).ok()?;
-        value.set_sensitive(true);
-        Some(value)
+        fetch(asker, operation, place.clone(), credentials)
+            .await
+            .map(Some)
     }
 
-    /// Returns the login by a token, if it can be the value of a header.
-    fn token(operation: &str, token: &str) -> Result<Self, RegistryError> {
-        let login = Self::Token(token.to_owned());
-        let problem =
-            || RegistryError::new(operation, Problem::Rejected, "it returned no valid token");
-        (!token.is_empty() && login.header().is_some())
-            .then_some(login)
-            .ok_or_else(problem)
+    /// Returns the value of `Authorization`; `None` if none is to be sent.
+    pub(super) fn header(&self) -> Option<HeaderValue> {
+        match self {
+            Self::Anonymous => None,
+            Self::Basic { user, password } => authorization(&basic(user, password)),
+            Self::Token(token) | Self::Issued { token, .. } => authorization(&bearer(token)),
+        }
     }
+}
+
+/// Returns a token, if it can be in the value of a header.
+fn valid(operation: &str, token: String) -> Result<String, RegistryError> {
+    if token.is_empty() || authorization(&bearer(&token)).is_none() {
+        let words = "it returned no valid token";
+        return Err(RegistryError::new(operation, Problem::Rejected, words));
+    }
+    Ok(token)
+}
+
+fn authorization(text: &str) -> Option<HeaderValue> {
+    let mut value = HeaderValue::from_str(text).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+fn bearer(token: &str) -> String {
+    format!("Bearer {token}")
 }
 
 fn basic(user: &str, password: &str) -> String {
@@ -156,7 +179,7 @@ fn scope(repository: &str, access: Access) -> String {
 async fn fetch(
     asker: &Asker,
     operation: &str,
-    url: &Url,
+    place: Url,
     credentials: &Credentials,
 ) -> Result<Login, RegistryError> {
     let login = match credentials {
@@ -170,7 +193,7 @@ async fn fetch(
         .ask(
             operation,
             Method::GET,
-            url.as_str(),
+            place.as_str(),
             "application/json",
             login.header().as_ref(),
         )
@@ -183,7 +206,8 @@ async fn fetch(
         )
     };
     let granted = answer.found(operation)?.ok_or_else(absent)?;
-    Login::token(operation, &token_in(&granted.body))
+    let token = valid(operation, token_in(&granted.body))?;
+    Ok(Login::Issued { token, place })
 }
 
 /// Returns the token in an answer; an empty one if there is none.
