@@ -25,6 +25,7 @@ mod derive;
 mod digests;
 mod fake;
 mod guards;
+mod lost;
 mod park_exit;
 mod reach;
 pub(crate) mod real;

@@ -29,9 +29,9 @@ pub enum Holding {
 /// The result of a push that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// The image was written.
+    /// The image was written, or those of its platforms that the registry did not have.
     Pushed,
-    /// The reference held exactly this image already; nothing was written.
+    /// The reference held exactly this image already, with all platforms; nothing was written.
     Unchanged,
 }
 
@@ -91,7 +91,7 @@ pub enum PushError {
 
 /// Pushes an image to the tag of `reference`, and its platforms to tags such as `TAG-amd64`. It
 /// inspects these tags first: another kind of image is never overwritten, a foreign one only with
-/// `force`.
+/// `force`. If the tag has this index already, only platforms that the registry has lost are written.
 ///
 /// # Errors
 /// Returns a [`PushError`] if a tag must not be written, or the registry fails.
@@ -102,16 +102,28 @@ pub async fn push(
     force: bool,
 ) -> Result<Outcome, PushError> {
     let targets = Targets::new(reference, image)?;
-    if registry.digest(&targets.index).await?.as_deref() == Some(image.digest()) {
+    let has_index = registry.digest(&targets.index).await?.as_deref() == Some(image.digest());
+    let mut absent = Vec::new();
+    for (target, platform) in targets.platforms.iter().zip(&image.platforms) {
+        if !has_index || !has_platform(registry, target, platform).await? {
+            absent.push((target, platform));
+        }
+    }
+    if has_index && absent.is_empty() {
         return Ok(Outcome::Unchanged);
     }
-    for target in targets.all() {
+    let mut written: Vec<&ImageReference> = Vec::new();
+    written.extend((!has_index).then_some(&targets.index));
+    written.extend(absent.iter().map(|(target, _)| *target));
+    for target in written {
         guard(target, inspect(registry, target).await?, image.label, force)?;
     }
-    for (target, platform) in targets.platforms.iter().zip(&image.platforms) {
+    for (target, platform) in absent {
         push_platform(registry, target, platform).await?;
     }
-    registry.push_manifest(&targets.index, &image.index).await?;
+    if !has_index {
+        registry.push_manifest(&targets.index, &image.index).await?;
+    }
     Ok(Outcome::Pushed)
 }
 
@@ -192,10 +204,6 @@ impl Targets {
                 .collect::<Result<_, _>>()?,
         })
     }
-
-    fn all(&self) -> impl Iterator<Item = &ImageReference> {
-        std::iter::once(&self.index).chain(&self.platforms)
-    }
 }
 
 fn guard(
@@ -213,6 +221,19 @@ fn guard(
         }),
         Holding::Foreign if !force => Err(PushError::Foreign { reference }),
         Holding::Nothing | Holding::Ours(_) | Holding::Foreign => Ok(()),
+    }
+}
+
+/// Returns true if the registry has the manifest that the index names for a platform. Registries may
+/// have deleted it alone, as garbage or by hand.
+async fn has_platform(
+    registry: &Registry,
+    target: &ImageReference,
+    image: &PlatformImage,
+) -> Result<bool, RegistryError> {
+    match by_digest(target, &image.manifest.digest) {
+        Some(manifest) => Ok(registry.digest(&manifest).await?.is_some()),
+        None => Ok(false),
     }
 }
 
@@ -281,85 +302,4 @@ async fn kind_of_manifest(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::build::build_standard;
-    use swaplet_core::image::Kind;
-
-    fn reference(written: &str) -> ImageReference {
-        ImageReference::parse(written).unwrap()
-    }
-
-    #[test]
-    fn a_reference_needs_a_tag_and_the_right_digest() {
-        let image = build_standard(Kind::Park).unwrap();
-        let check = |written: &str| {
-            check_reference(&reference(written), &image).map_err(|error| error.to_string())
-        };
-        assert!(check("r.example/park:v1").is_ok());
-        assert!(check("r.example/park").is_ok(), "latest");
-        assert!(check(&format!("r.example/park:v1@{}", image.digest())).is_ok());
-        assert!(
-            check(&format!("r.example/park@{}", image.digest()))
-                .unwrap_err()
-                .contains("REPOSITORY:TAG")
-        );
-        let other = format!("sha256:{}", "a".repeat(64));
-        assert!(
-            check(&format!("r.example/park:v1@{other}"))
-                .unwrap_err()
-                .contains("pinned")
-        );
-        assert!(
-            check(&format!("r.example/park:{}", "t".repeat(125)))
-                .unwrap_err()
-                .contains("too long")
-        );
-    }
-
-    #[test]
-    fn a_push_can_run_on_any_thread() {
-        fn must_be_send<T: Send>(
-            _: impl Fn(&'static Registry, &'static ImageReference, &'static BuiltImage) -> T,
-        ) {
-        }
-        must_be_send(|registry, reference, image| push(registry, reference, image, false));
-    }
-
-    #[test]
-    fn platforms_go_under_their_own_tags() {
-        let targets = Targets::new(
-            &reference("r.example/park:v1"),
-            &build_standard(Kind::Park).unwrap(),
-        )
-        .unwrap();
-        let all: Vec<&str> = targets.all().map(ImageReference::as_str).collect();
-        assert_eq!(
-            all,
-            [
-                "r.example/park:v1",
-                "r.example/park:v1-amd64",
-                "r.example/park:v1-arm64"
-            ]
-        );
-    }
-
-    #[test]
-    fn what_may_be_overwritten() {
-        let at = reference("r.example/a:v1");
-        for (holding, force, allowed) in [
-            (Holding::Nothing, false, true),
-            (Holding::Ours(Label::Exit), false, true),
-            (Holding::Ours(Label::Park), false, false),
-            (Holding::Ours(Label::Park), true, false),
-            (Holding::Foreign, false, false),
-            (Holding::Foreign, true, true),
-        ] {
-            assert_eq!(
-                guard(&at, holding, Label::Exit, force).is_ok(),
-                allowed,
-                "{holding:?} {force}"
-            );
-        }
-    }
-}
+mod tests;
