@@ -11,6 +11,9 @@ use serde_json::Value;
 
 /// The most bytes of a manifest, which bounds what is read from a pipe or a wrong file.
 const MAX_BYTES: u64 = 64 << 20;
+/// The most values and keys of a document of JSON, of which each can take 200 bytes of memory. A
+/// list of a thousand pods has fewer. The parser of YAML has a bound of its own.
+const MAX_NODES: usize = 1_000_000;
 
 /// The path that means standard input.
 const STDIN: &str = "-";
@@ -244,6 +247,22 @@ fn parts(text: &str) -> Vec<Part<'_>> {
     parts
 }
 
+/// Returns how many values and keys a text of JSON has at most: each but the first follows one of
+/// these characters outside of a string.
+fn nodes(text: &str) -> usize {
+    let (mut nodes, mut in_string, mut is_escaped) = (1, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if in_string => is_escaped = true,
+            b'"' => in_string = !in_string,
+            b'{' | b'[' | b',' | b':' if !in_string => nodes += 1,
+            _ => {}
+        }
+    }
+    nodes
+}
+
 impl Part<'_> {
     /// Returns true for nothing but blank lines, comments and directives.
     fn is_empty(&self) -> bool {
@@ -253,10 +272,16 @@ impl Part<'_> {
     }
 
     fn parse(&self) -> Result<Value, String> {
-        if self.text.trim_start().starts_with('{')
-            && let Ok(value) = serde_json::from_str(self.text)
-        {
-            return Ok(value);
+        if self.text.trim_start().starts_with('{') {
+            if nodes(self.text) > MAX_NODES {
+                return Err(format!(
+                    "line {}: more than {MAX_NODES} values and keys: write it into several files",
+                    self.line
+                ));
+            }
+            if let Ok(value) = serde_json::from_str(self.text) {
+                return Ok(value);
+            }
         }
         // `defaultMode: 0644` is 420: kubectl reads YAML 1.1, where a leading zero means octal.
         let options = serde_saphyr::options! { legacy_octal_numbers: true };
@@ -284,95 +309,4 @@ impl Part<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parsed(text: &str) -> Manifests {
-        let mut manifests = Manifests::default();
-        manifests.parse("f.yaml", text);
-        manifests
-    }
-
-    #[test]
-    fn documents_are_split_at_markers() {
-        let text = "%YAML 1.2\n---\n# nothing\n---\na: 1\n--- # two\nb: |\n  ---\n  text\n...\n---\n--- {c: 3}\n";
-        let objects: Vec<String> = parsed(text)
-            .documents
-            .iter()
-            .map(|document| document.object.to_string())
-            .collect();
-        assert_eq!(
-            objects,
-            [r#"{"a":1}"#, r#"{"b":"---\ntext\n"}"#, r#"{"c":3}"#]
-        );
-    }
-
-    #[test]
-    fn json_is_read_as_it_is() {
-        assert_eq!(
-            parsed("{\n\"a\": \"x\\n---\\n\"}").documents[0].object["a"],
-            "x\n---\n"
-        );
-    }
-
-    #[test]
-    fn problems_name_file_document_and_line() {
-        let problems = parsed("a: 1\n---\nb: 2\nc: [\n").problems;
-        let words = problems[0].to_string();
-        assert!(words.starts_with("f.yaml: document 2, line "), "{words}");
-        let words = parsed("a: {{ .Values.x }}\n  b: 1\n").problems[0].to_string();
-        assert!(words.contains("helm template"), "{words}");
-        assert!(
-            parsed("- 1\n").problems[0]
-                .to_string()
-                .contains("line 1: not an object")
-        );
-    }
-
-    /// As kubectl reads them.
-    #[test]
-    fn a4_modes_of_files_are_octal() {
-        let object = &parsed("a: 0644\nb: 0755\nc: 0400\nd: '0644'\ne: 0o644\nf: 644\ng: 0\n")
-            .documents[0]
-            .object;
-        let modes = ["a", "b", "c", "e", "f", "g"].map(|key| object[key].as_i64());
-        assert_eq!(modes, [420, 493, 256, 420, 644, 0].map(Some));
-        assert_eq!(object["d"], "0644");
-    }
-
-    /// As kubectl applies it: each object for itself.
-    #[test]
-    fn a4_a_list_is_the_objects_in_it() {
-        let text = "apiVersion: v1\nkind: List\nitems:\n- {kind: Job}\n- {kind: List, items: [{kind: Pod}]}\n- null\n---\nkind: ConfigMap\n";
-        let manifests = parsed(text);
-        let kinds: Vec<_> = manifests
-            .documents
-            .iter()
-            .map(|document| document.object["kind"].as_str())
-            .collect();
-        assert_eq!(kinds, [Some("Job"), Some("Pod"), Some("ConfigMap")]);
-        let problems = parsed("kind: List\nitems: 7\n---\nkind: List\nitems: [1]\n").problems;
-        assert_eq!(problems.len(), 2, "{problems:?}");
-        let words = problems[0].to_string();
-        assert!(
-            words.contains("document 1, line 1: items is not a list"),
-            "{words}"
-        );
-    }
-
-    #[test]
-    fn scalars_are_what_they_are_in_kubernetes() {
-        let object =
-            &parsed("a: \"true\"\nb: true\nc: 0\nd: &x {e: 1}\nf: *x\ng: {<<: *x, h: ~}\n")
-                .documents[0]
-                .object;
-        assert_eq!(
-            (&object["a"], &object["b"]),
-            (&Value::from("true"), &Value::from(true))
-        );
-        assert_eq!(
-            (object["f"]["e"].as_i64(), object["g"]["e"].as_i64()),
-            (Some(1), Some(1))
-        );
-    }
-}
+mod tests;

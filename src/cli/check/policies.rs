@@ -1,5 +1,6 @@
 //! The SidecarPolicies that apply to the input: of files, presets and the cluster.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use anyhow::{Error, anyhow};
@@ -37,8 +38,11 @@ const NO_UID: &str = "-";
 pub(super) struct CheckedPolicies {
     set: Policies,
     known: Vec<Known>,
-    /// The labels of namespaces whose manifests are in the input, and of those of the cluster.
-    namespaces: Vec<(Box<str>, Labels)>,
+    /// The labels of namespaces whose manifests are in the input, and of those of the cluster, until
+    /// the set gets them.
+    namespaces: BTreeMap<Box<str>, Labels>,
+    /// The namespaces of which the set has labels.
+    labelled: BTreeSet<Box<str>>,
 }
 
 #[derive(Debug)]
@@ -126,7 +130,7 @@ impl CheckedPolicies {
             (object["kind"].as_str(), metadata["name"].as_str())
         {
             let labels = Labels::deserialize(&metadata["labels"]).unwrap_or_default();
-            self.namespaces.push((name.into(), labels));
+            self.namespaces.insert(name.into(), labels);
         }
     }
 
@@ -136,8 +140,7 @@ impl CheckedPolicies {
             let template = &mut described.template;
             template.namespace = template.namespace.take().or(settings.namespace.clone());
             if let Some(namespace) = template.namespace.clone() {
-                let labels = self.labels(&namespace);
-                self.set.namespace(&namespace, Some(labels));
+                self.label(namespace);
             }
             let images = &settings.exit_images;
             let is_exit = |image: &str| images.as_ref().is_some_and(|all| all.contains(image));
@@ -149,15 +152,15 @@ impl CheckedPolicies {
         }
     }
 
-    fn labels(&self, namespace: &str) -> Labels {
-        let written = self.namespaces.iter().rev();
-        let mut written = written.filter(|(name, _)| **name == *namespace);
-        let mut labels = written
-            .next()
-            .map(|(_, labels)| labels.clone())
-            .unwrap_or_default();
-        labels.insert(NAME_LABEL.to_owned(), namespace.to_owned());
-        labels
+    /// Gives the set the labels of a namespace, once: it may be that of very many objects.
+    fn label(&mut self, namespace: Box<str>) {
+        let written = self.namespaces.remove(&namespace);
+        if written.is_some() || !self.labelled.contains(&namespace) {
+            let mut labels = written.unwrap_or_default();
+            labels.insert(NAME_LABEL.to_owned(), namespace.to_string());
+            self.set.namespace(&namespace, Some(labels));
+            self.labelled.insert(namespace);
+        }
     }
 
     fn note_selected(&mut self, rule: &SidecarRule) {
@@ -356,4 +359,27 @@ fn kind(object: &Value) -> Option<PolicyKind> {
     PolicyKind::ALL
         .into_iter()
         .find(|kind| is_ours && object["kind"] == kind.kind())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_of_a_namespace_are_handed_on_once_however_many_objects_it_has() {
+        let mut policies = CheckedPolicies::default();
+        let hand_on = |policies: &mut CheckedPolicies| {
+            policies.label("batch".into());
+            (policies.namespaces.len(), policies.labelled.len())
+        };
+        for team in ["a", "b"] {
+            policies.add_namespace(&json!({"kind": "Namespace", "metadata": {"name": "batch", "labels": {"team": team}}}));
+        }
+        assert_eq!(policies.namespaces["batch"]["team"], "b", "the last one");
+        assert_eq!(hand_on(&mut policies), (0, 1));
+        assert_eq!(hand_on(&mut policies), (0, 1));
+        // The cluster's come after those of files.
+        policies.add_namespaces(vec![("batch".into(), Labels::new())]);
+        assert_eq!(hand_on(&mut policies), (0, 1));
+    }
 }
