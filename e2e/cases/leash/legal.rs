@@ -197,7 +197,11 @@ const OF_THE_HUB: [(&str, &str, &[&str], &[&str]); 4] = [
     (
         "busybox:1",
         "",
-        &["docker.io/library/busybox:1"],
+        &[
+            "docker.io/library/busybox:1",
+            "index.docker.io/busybox:1",
+            "index.docker.io/library/busybox:1",
+        ],
         &[
             "docker.io/busybox:2",
             "docker.io/other/busybox:1",
@@ -208,7 +212,12 @@ const OF_THE_HUB: [(&str, &str, &[&str], &[&str]); 4] = [
         "docker.io/me/work:1",
         DIGEST,
         &["me/work:1", DIGEST],
-        &["work:1", "docker.io/library/me/work:1", "me.example/work:1"],
+        &[
+            "work:1",
+            "docker.io/library/me/work:1",
+            "index.docker.io/library/me/work:1",
+            "me.example/work:1",
+        ],
     ),
     (
         "host.example/work:1",
