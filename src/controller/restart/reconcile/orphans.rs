@@ -1,5 +1,7 @@
 //! Finds containers that are parked for no request, and gives them their images back.
 
+mod told;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -23,6 +25,7 @@ use crate::frame::writer::Target;
 use crate::frame::writer::report::Notice;
 use crate::restart::write::{RestartWrite, Stored, is_later};
 use crate::terminate::index::Effect;
+use told::Told;
 
 /// The maximum number of pods reconciled per turn of the loop: anybody may give pods the label.
 const AT_A_TIME: usize = 16;
@@ -41,6 +44,7 @@ pub(crate) struct Orphans {
     defects: Defects<Key>,
     /// Reports that are not passed on yet.
     news: Vec<Effect>,
+    told: Told,
 }
 
 struct Seen {
@@ -50,8 +54,10 @@ struct Seen {
     in_flight: bool,
     /// When the pod was first found to need a write or a report.
     since: Option<Duration>,
+    /// When there is room for a report that had none.
+    report_at: Option<Duration>,
     due: Option<Duration>,
-    /// The reports about containers that stay parked.
+    /// The reports about containers that stay parked, as far as they were made.
     reported: Vec<String>,
     retry: Retry,
 }
@@ -87,6 +93,7 @@ impl Orphans {
                     not_before: now,
                     in_flight: false,
                     since: None,
+                    report_at: None,
                     due: None,
                     reported,
                     retry,
@@ -164,7 +171,8 @@ impl Orphans {
         park: Option<&ParkImage>,
         now: Now,
     ) -> Option<RestartWrite> {
-        let (seen, news) = (self.pods.get_mut(key)?, &mut self.news);
+        let seen = self.pods.get_mut(key)?;
+        let (news, told) = (&mut self.news, &mut self.told);
         let left_alone = self.defects.left_alone_until(key, now.since_start);
         // The pod names the request for which it is parked.
         let requests = seen
@@ -175,7 +183,7 @@ impl Orphans {
             .unwrap_or_default();
         let looked = left_alone.is_none().then(|| {
             isolated(&key.1, || {
-                seen.next_write(requests.into_iter(), park, now, news)
+                seen.next_write(requests.into_iter(), park, now, news, told)
             })
         });
         let (write, again) = match looked {
@@ -241,7 +249,9 @@ impl Seen {
     /// Returns the next time at which there is work without an event; `None` if a write is in
     /// flight.
     fn again(&self) -> Option<Duration> {
-        Some((self.since? + ORPHAN_AFTER).max(self.not_before)).filter(|_| !self.in_flight)
+        let observed = self.since.map(|since| since + ORPHAN_AFTER);
+        let at = observed.map(|at| at.max(self.not_before));
+        at.or(self.report_at).filter(|_| !self.in_flight)
     }
 
     fn next_write<'a>(
@@ -250,8 +260,10 @@ impl Seen {
         park: Option<&ParkImage>,
         now: Now,
         news: &mut Vec<Effect>,
+        told: &mut Told,
     ) -> Option<RestartWrite> {
         let Now { since_start, today } = now;
+        self.report_at = None;
         let found = orphan(&self.pod, requests, |image| {
             park.is_some_and(|park| park.is(image))
         });
@@ -260,7 +272,7 @@ impl Seen {
             change,
             stays,
             request,
-        }) = found.filter(|found| found.change.is_some() || found.stays != self.reported)
+        }) = found.filter(|found| found.change.is_some() || self.is_news(&found.stays))
         else {
             self.since = None;
             return None;
@@ -269,11 +281,12 @@ impl Seen {
         if self.in_flight || since_start < (since + ORPHAN_AFTER).max(self.not_before) {
             return None;
         }
-        if stays != self.reported {
-            news.extend(stays.iter().flat_map(|words| self.reports(words)));
-            self.reported = stays;
-        }
-        let change = change?;
+        let report_at = self.report(&stays, told, since_start, news);
+        let Some(change) = change else {
+            // A change that is found later is observed for as long as any other.
+            (self.since, self.report_at) = (None, report_at);
+            return None;
+        };
         self.in_flight = true;
         Some(RestartWrite {
             done: brought_back(&change, &request),
@@ -284,6 +297,33 @@ impl Seen {
             today,
             is_for_orphan: true,
         })
+    }
+
+    fn is_news(&self, stays: &[String]) -> bool {
+        stays.iter().any(|words| !self.reported.contains(words))
+    }
+
+    /// Reports the containers that stay parked, each once. Returns when there is room for those
+    /// that have none now.
+    fn report(
+        &mut self,
+        stays: &[String],
+        told: &mut Told,
+        now: Duration,
+        news: &mut Vec<Effect>,
+    ) -> Option<Duration> {
+        self.reported.retain(|words| stays.contains(words));
+        for words in stays {
+            if self.reported.contains(words) {
+                continue;
+            }
+            if let Err(again) = told.take(&self.pod.pod.namespace, now) {
+                return Some(again);
+            }
+            news.extend(self.reports(words));
+            self.reported.push(words.clone());
+        }
+        None
     }
 
     fn reports(&self, words: &str) -> [Effect; 2] {

@@ -2,6 +2,7 @@
 //! not behind them.
 
 mod late;
+mod parked;
 
 use serde_json::{Value, json};
 use swaplet_core::cluster::exit_images::ExitImages;

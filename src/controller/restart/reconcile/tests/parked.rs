@@ -1,0 +1,51 @@
+//! Containers that stay parked, of very many pods.
+
+use swaplet_core::restart::pod::RestartPodWire;
+
+use super::*;
+
+const PARK: &str = "r.example/park:1";
+
+/// A pod whose record names a park image that this installation does not have.
+fn parked(number: usize, image: &str) -> Event<RestartPodWire> {
+    let name = format!("p{number}");
+    let record = json!({"pod": name, "name": "r", "request": "ru", "park": PARK, "images": {"app": "r.example/app:1"}});
+    let mut pod = pod("team", &name, "1");
+    pod["metadata"]["annotations"] = json!({"swaplet.io/parked": record.to_string()});
+    pod["spec"]["containers"][0]["image"] = json!(image);
+    Event::Applied(serde_json::from_value(pod).unwrap())
+}
+
+/// The writes and the reports after so many seconds.
+fn after(restarts: &mut Restarts, index: &mut Index, seconds: u64) -> (usize, usize) {
+    let now = Now {
+        since_start: Duration::from_secs(seconds),
+        ..NOW
+    };
+    let writes: usize = (0..100).map(|_| turn(restarts, index, now).len()).sum();
+    let learned = restarts.take_learned().into_iter();
+    let notices = learned.filter(|effect| matches!(effect, Effect::Notice(_)));
+    (writes, notices.count())
+}
+
+#[test]
+fn very_many_parked_pods_are_reported_in_turn_and_a_change_is_observed_as_long_as_ever() {
+    let (mut restarts, mut index) = (Restarts::new(None, false), index());
+    restarts.handle(Event::ListStart, NOW.since_start);
+    restarts.handle(Event::ListEnd, NOW.since_start);
+    for number in 0..200 {
+        restarts.observe_parked(parked(number, PARK), NOW.since_start);
+    }
+    let mut after = |seconds| after(&mut restarts, &mut index, seconds);
+    assert_eq!(after(1), (0, 0), "they are observed for a while");
+    assert_eq!(after(20), (0, 64));
+    assert_eq!(after(300), (0, 0), "the rest waits, and nothing spins");
+    assert_eq!(after(621), (0, 0));
+    assert_eq!(after(640), (0, 64));
+    // Of one that waits, somebody has changed the image: the record goes.
+    restarts.observe_parked(parked(99, "r.example/app:2"), Duration::from_secs(700));
+    let mut after = |seconds| self::after(&mut restarts, &mut index, seconds);
+    assert_eq!(after(700), (0, 0));
+    assert_eq!(after(709), (0, 0), "its request may not be observed yet");
+    assert_eq!(after(711), (1, 0));
+}
