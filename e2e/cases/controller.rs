@@ -49,7 +49,16 @@ impl fmt::Display for Why {
     }
 }
 
+/// It writes no phase of pods.
+pub const SWAPS_ONLY: [&str; 2] = ["--finish", "never"];
+
 impl Controller {
+    /// Starts one that writes no phase: what it ends is ended by swaps, also where a busy node shows
+    /// that so late that the phase would be written.
+    pub async fn of_swaps(world: &World) -> Self {
+        Self::start_with(world, &SWAPS_ONLY).await
+    }
+
     /// Starts it and waits until it watches.
     pub async fn start(world: &World) -> Self {
         Self::start_with(world, &[]).await

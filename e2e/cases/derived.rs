@@ -10,7 +10,7 @@ use tokio::process::Command;
 
 use crate::audit::{assert_swapped_once, written_in};
 use crate::commands::send;
-use crate::controller::{Controller, Why};
+use crate::controller::{Controller, SWAPS_ONLY, Why};
 use crate::pods::{container, main_ok, pod, sidecar, spec};
 use crate::process::Process;
 use crate::world::{World, phase_of};
@@ -37,12 +37,11 @@ fn repository(world: &World, case: &str) -> String {
     format!("{}/e2e/derived-{case}", registry(world))
 }
 
+/// Where an image cannot be pushed at once, that is tried again, for nothing is left but swaps.
 async fn start(world: &World, repository: &str) -> Process {
-    Controller::process(world, &["--derived-repository", repository], Why::Registry).await
+    let arguments = [&["--derived-repository", repository][..], &SWAPS_ONLY].concat();
+    Controller::process(world, &arguments, Why::Registry).await
 }
-
-/// Nothing is left but swaps.
-const SWAPS_ONLY: [&str; 2] = ["--finish", "never"];
 
 fn image_of(pod: &Pod, name: &str) -> String {
     pod.spec
@@ -136,7 +135,7 @@ async fn an_unknown_command_is_reported_and_then_ended_by_a_derived_image() {
 #[tokio::test]
 async fn an_unknown_command_is_only_reported_without_a_repository() {
     let world = World::new("needs-image").await;
-    let _controller = Controller::start_with(&world, &SWAPS_ONLY).await;
+    let _controller = Controller::of_swaps(&world).await;
     let own = own_sidecar(&world).await;
     world
         .create_pod(pod(
@@ -148,11 +147,10 @@ async fn an_unknown_command_is_only_reported_without_a_repository() {
         world.events(1).await,
         [("needs".to_owned(), "NeedsImage".to_owned())]
     );
-    let pod = world.pod_is("needs", "there", |_| true).await;
-    assert_eq!(
-        (phase_of(&pod), image_of(&pod, "own")),
-        ("Running", own["image"].as_str().unwrap().to_owned())
-    );
+    // A busy node starts the sidecar after the end of the main container.
+    let runs = |pod: &Pod| phase_of(pod) == "Running";
+    let pod = world.pod_is("needs", "running", runs).await;
+    assert_eq!(image_of(&pod, "own"), own["image"].as_str().unwrap());
     assert_swapped_once(&world.namespace, &[]);
     world.done().await;
 }
@@ -162,12 +160,7 @@ async fn an_unknown_command_is_only_reported_without_a_repository() {
 async fn a_command_on_a_volume_is_refused_and_the_pod_is_left_alone() {
     let world = World::new("on-volume").await;
     let repository = repository(&world, "volume");
-    let _controller = Controller::process(
-        &world,
-        &[&["--derived-repository", &repository], &SWAPS_ONLY[..]].concat(),
-        Why::Registry,
-    )
-    .await;
+    let _controller = start(&world, &repository).await;
     let mounts = json!([{"name": "work", "mountPath": "/work"}]);
     let mut copies = container(&world, "copies", "/bin/busybox cp /bin/busybox /work/sleep");
     let mut tool = sidecar(&world, "tool", "600");
@@ -184,11 +177,9 @@ async fn a_command_on_a_volume_is_refused_and_the_pod_is_left_alone() {
     let expected = ["never", "onfailure"].map(|name| (name.to_owned(), "NotSwappable".to_owned()));
     assert_eq!(world.events(2).await, expected);
     for name in ["never", "onfailure"] {
-        let pod = world.pod_is(name, "there", |_| true).await;
-        assert_eq!(
-            (phase_of(&pod), image_of(&pod, "tool")),
-            ("Running", world.images.work.clone())
-        );
+        let runs = |pod: &Pod| phase_of(pod) == "Running";
+        let pod = world.pod_is(name, "running", runs).await;
+        assert_eq!(image_of(&pod, "tool"), world.images.work);
     }
     let pods = written_in(&world.namespace)
         .into_iter()

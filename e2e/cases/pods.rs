@@ -18,6 +18,9 @@ pub const IGNORES_TERM: &str = "trap '' TERM; sleep 3600 & wait";
 /// One that takes its time.
 pub const STOPS_SLOWLY: &str = "trap 'sleep 4; exit 143' TERM; sleep 3600 & wait";
 
+/// Far more than what stops at once takes on a busy node.
+const GRACE: u32 = 30;
+
 /// A container that runs a script. Most have no command, so that the exit image's own entrypoint
 /// runs after the swap.
 pub fn container(world: &World, name: &str, script: &str) -> Value {
@@ -38,7 +41,7 @@ pub fn main_ok(world: &World) -> Value {
 
 pub fn spec(restart_policy: &str, containers: Vec<Value>) -> Value {
     json!({
-        "restartPolicy": restart_policy, "containers": containers, "terminationGracePeriodSeconds": 4,
+        "restartPolicy": restart_policy, "containers": containers, "terminationGracePeriodSeconds": GRACE,
         "automountServiceAccountToken": false, "enableServiceLinks": false,
     })
 }
