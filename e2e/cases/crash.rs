@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::DeleteParams;
+use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::audit::{assert_nothing_but_swaps, assert_swapped_once, written_in};
 use crate::controller::{Controller, Why};
 use crate::pods::{EXITS_143, STOPS_SLOWLY, container, main_ok, pod, sidecar, spec};
 use crate::witness::Witness;
-use crate::world::{World, eventually};
+use crate::world::{World, eventually, kubectl};
 
 fn main_has_ended(pod: &Pod) -> bool {
     let mut statuses = pod
@@ -51,16 +52,35 @@ async fn the_controller_starts_after_the_mains_have_ended() {
     world.done().await;
 }
 
+/// Ends when the sidecar runs.
+const WAITS: &str = "until test -e /shared/runs; do sleep 1; done";
+/// Stops when it is told to go on.
+const STOPS_WHEN_TOLD: &str = "trap 'until test -e /shared/go; do sleep 1; done; exit 143' TERM; \
+    touch /shared/runs; sleep 3600 & wait";
+
+/// A pod whose sidecar, once it is swapped, stops when it is told to go on.
+fn stops_when_told(world: &World, policy: &str) -> Value {
+    let mut containers = vec![
+        container(world, "main", WAITS),
+        sidecar(world, "log", STOPS_WHEN_TOLD),
+    ];
+    for container in &mut containers {
+        container["volumeMounts"] = json!([{"name": "shared", "mountPath": "/shared"}]);
+    }
+    let mut spec = spec(policy, containers);
+    spec["volumes"] = json!([{"name": "shared", "emptyDir": {}}]);
+    // Longer than a life of the controller takes to begin.
+    spec["terminationGracePeriodSeconds"] = 600.into();
+    pod(&policy.to_lowercase(), spec)
+}
+
 /// The next life finds the exit image in the spec, writes nothing, and tells the end.
 #[tokio::test]
 async fn the_controller_is_killed_between_swap_and_evidence() {
     let world = World::new("killed").await;
     let controller = Controller::process(&world, &[], Why::KilledInAMoment).await;
     for policy in ["Never", "OnFailure"] {
-        let containers = vec![main_ok(&world), sidecar(&world, "log", STOPS_SLOWLY)];
-        let mut spec = spec(policy, containers);
-        spec["terminationGracePeriodSeconds"] = 30.into();
-        world.create_pod(pod(&policy.to_lowercase(), spec)).await;
+        world.create_pod(stops_when_told(&world, policy)).await;
     }
     eventually("two swaps", || async {
         (written_in(&world.namespace)
@@ -73,6 +93,10 @@ async fn the_controller_is_killed_between_swap_and_evidence() {
     .await;
     controller.kill().await;
     let _next = Controller::process(&world, &[], Why::KilledInAMoment).await;
+    for name in ["never", "onfailure"] {
+        let go = ["exec", "-n", &world.namespace, name, "-c", "log", "--"];
+        kubectl(&[&go[..], &["touch", "/shared/go"]].concat()).await;
+    }
     world.pod_ends("never", "Succeeded").await;
     world.pod_ends("onfailure", "Succeeded").await;
     let ends = eventually("two ends", || async {
