@@ -236,13 +236,10 @@ async fn a_sidecar_whose_exit_code_is_ignored_is_ended_by_the_phase_after_the_ot
         "{proxy:?}"
     );
     assert_eq!(status_of(&pod, "log").restart_count, 1);
-    let reasons: Vec<_> = world
-        .events(2)
-        .await
-        .into_iter()
-        .map(|(_, reason)| reason)
-        .collect();
-    assert_eq!(reasons, ["PhaseWritten", "SidecarEnded"]);
+    assert_eq!(
+        world.events_of("both", 2).await,
+        ["PhaseWritten", "SidecarEnded"]
+    );
     world.done().await;
 }
 

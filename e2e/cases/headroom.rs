@@ -20,8 +20,9 @@ use crate::controller::Controller;
 use crate::pods::{EXITS_143, container, job, sidecar, spec};
 use crate::world::{World, eventually, phase_of};
 
-/// What may lie between the first and the last end: statuses show whole seconds.
-const AT_ONCE: i64 = 2;
+/// Of so many main containers the ends count as at once where none of the pods is over yet: twice
+/// the restarts that the default limit of a Job allows.
+const AT_ONCE: usize = 12;
 /// The Jobs of which one has to show it: how many restarts the Job controller sees at the same
 /// moment, and how close together main containers end, is a race with the node.
 const TRIES: usize = 6;
@@ -127,8 +128,13 @@ fn is_running(status: &ContainerStatus) -> bool {
 
 /// When the main has ended.
 fn main_end(pod: &Pod) -> Option<Timestamp> {
-    let main = statuses(pod).find(|status| status.name == "main")?;
-    main.state
+    end_of(pod, "main")
+}
+
+fn end_of(pod: &Pod, container: &str) -> Option<Timestamp> {
+    let status = statuses(pod).find(|status| status.name == container)?;
+    status
+        .state
         .as_ref()?
         .terminated
         .as_ref()?
@@ -171,11 +177,13 @@ async fn all_succeed(world: &World, pods: i32) {
     assert_eq!(phases, vec!["Succeeded"; usize::try_from(pods).unwrap()]);
 }
 
-/// Between the first and the last end of a main.
-fn spread(pods: &[Pod]) -> i64 {
-    let ends: Vec<_> = pods.iter().filter_map(main_end).collect();
-    let (first, last) = (ends.iter().min().unwrap(), ends.iter().max().unwrap());
-    last.duration_since(*first).as_secs()
+/// How many main containers had ended when the first pod was over: who does not wait changes the
+/// images of all of these before the Job counts any of them as done. Other than seconds, this says
+/// the same on a node that takes ten times as long for everything.
+fn ended_at_once(pods: &[Pod]) -> usize {
+    let first_over = pods.iter().filter_map(|pod| end_of(pod, "log")).min();
+    let mains = pods.iter().filter_map(main_end);
+    mains.filter(|end| Some(*end) <= first_over).count()
 }
 
 /// Our Events about the Job, as reason and note.
@@ -209,7 +217,7 @@ async fn told_of_job(world: &World) -> Vec<(String, String)> {
 /// stretch them.
 #[tokio::test]
 async fn twenty_pods_that_end_at_once_complete_under_the_default_limit() {
-    let mut spreads = Vec::new();
+    let mut at_once = Vec::new();
     for nth in 0..TRIES {
         let world = World::new(&format!("headroom-20-{nth}")).await;
         let _controller = Controller::start(&world).await;
@@ -219,12 +227,12 @@ async fn twenty_pods_that_end_at_once_complete_under_the_default_limit() {
         assert_swapped_once(&world.namespace, &names(&pods));
         assert_eq!(told_of_job(&world).await, []);
         world.done().await;
-        spreads.push(spread(&pods));
-        if spread(&pods) <= AT_ONCE {
+        at_once.push(ended_at_once(&pods));
+        if ended_at_once(&pods) > AT_ONCE {
             return;
         }
     }
-    panic!("the main containers ended over {spreads:?} s, at once in no Job");
+    panic!("of the main containers only {at_once:?} ended at once");
 }
 
 /// The case above can tell: who swaps all twenty at once fails the same Job.

@@ -58,13 +58,20 @@ impl Process {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let first = timeout(PATIENCE, lines.next_line())
-            .await
-            .expect("a first line")
-            .unwrap()
-            .unwrap_or_default();
-        assert!(first.contains("watching pods"), "{first}");
         let process = format!("{}/{name}", world.namespace);
+        let watches = async {
+            // A busy API server may be complained of before.
+            while let Some(line) = lines.next_line().await.unwrap() {
+                println!("{process}: {line}");
+                if line.contains("watching pods") {
+                    return;
+                }
+            }
+            panic!("{process} has ended");
+        };
+        timeout(PATIENCE, watches)
+            .await
+            .expect("a line that it watches");
         tokio::spawn(async move {
             while let Ok(Some(line)) = lines.next_line().await {
                 println!("{process}: {line}");

@@ -3,7 +3,6 @@
 
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::events::v1::Event;
@@ -14,7 +13,7 @@ use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
-use crate::world::{World, eventually, variable};
+use crate::world::{PATIENCE, World, eventually, variable};
 
 /// Waits until the API server has the condition too: the library is ready as soon as it has
 /// registered the node.
@@ -55,7 +54,7 @@ impl VirtualNode {
             .spawn()
             .expect("the program of virtual nodes: run `e2e/cluster build`");
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let first = timeout(Duration::from_secs(30), lines.next_line())
+        let first = timeout(PATIENCE, lines.next_line())
             .await
             .expect("a first line")
             .unwrap()
@@ -112,7 +111,8 @@ impl VirtualNode {
                 .output()
                 .await
                 .unwrap();
-            let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
+            // A busy API server may have no answer for it.
+            let shown: Value = serde_json::from_slice(&shown.stdout).ok()?;
             let node = &shown["nodes"][0];
             (text(&node["proved"]["proved"]) == proved)
                 .then(|| (text(&node["class"]), text(&node["takenFor"])))

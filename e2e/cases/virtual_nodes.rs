@@ -8,7 +8,7 @@ use crate::audit::swapped_in;
 use crate::controller::Controller;
 use crate::pods::{container, job, pod, sidecar, spec};
 use crate::virtual_kubelet::VirtualNode;
-use crate::world::{World, phase_of};
+use crate::world::{World, eventually, phase_of};
 
 /// How sidecars react to SIGTERM, in the words of the virtual node.
 const REACTIONS: [&str; 3] = ["term=0", "term=143 term-after=500ms", "term=ignore"];
@@ -56,21 +56,35 @@ async fn updates(case: &str, options: &[&str]) {
             (1, 1),
             "{name}"
         );
+        let of_library = eventually("both Events of the library", || async {
+            Some(node.events(&world, name).await).filter(|events| events.len() >= 2)
+        })
+        .await;
         assert_eq!(
-            node.events(&world, name).await,
+            of_library,
             ["ProviderCreateSuccess", "ProviderUpdateSuccess"],
             "{name}"
         );
-        let mut told = world.events_of(name, 1).await;
-        // Of the one that ignores SIGTERM, where the node shows how it ended.
-        told.retain(|reason| reason != "SidecarKilled" || !name.ends_with("-2"));
-        assert_eq!(told, ["SidecarEnded"], "{name}");
+        ends_are_told(&world, name).await;
     }
     assert_eq!(
         node.known(&world, "Updates").await,
         ("VirtualUpdates".to_owned(), "Unknown".to_owned())
     );
     node.done(world).await;
+}
+
+/// The end is told, and nothing else; of the one that ignores SIGTERM also how it ended, where the
+/// node shows that. Either may come first.
+async fn ends_are_told(world: &World, name: &str) {
+    let told = eventually(&format!("the end of {name} to be told"), || async {
+        let told = world.events_of(name, 1).await;
+        told.contains(&"SidecarEnded".to_owned()).then_some(told)
+    })
+    .await;
+    let is_of_it = |reason: &String| reason != "SidecarKilled" || !name.ends_with("-2");
+    let rest: Vec<_> = told.into_iter().filter(is_of_it).collect();
+    assert_eq!(rest, ["SidecarEnded"], "{name}");
 }
 
 /// Nothing but state, start and image tells of the new container: its id is the old one's, it
