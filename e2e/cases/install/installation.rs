@@ -97,7 +97,7 @@ impl Installation {
     /// `helm test`: a Job that completes only if its sidecar is ended.
     pub async fn test(&self) {
         let test = ["test", "swaplet", "--namespace", &self.namespace];
-        run_helm(&[&test[..], &["--timeout", "240s"]].concat())
+        run_helm(&[&test[..], &["--timeout", "600s"]].concat())
             .await
             .unwrap();
     }
@@ -144,7 +144,11 @@ impl Installation {
     }
 
     async fn send_sigkill(&self, pod: &str) {
-        let process = process_of(&self.namespace, pod).expect("the process of the leader");
+        // It may be about to be started again.
+        let process = eventually("the process of the leader", || async {
+            process_of(&self.namespace, pod)
+        })
+        .await;
         assert!(
             Command::new("kill")
                 .args(["-s", "KILL", &process])
@@ -174,11 +178,16 @@ impl Installation {
 
     /// SIGKILL, from outside: its kubelet starts it again.
     pub async fn kill(&self, pod: &str) {
-        self.send_sigkill(pod).await;
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
+        let status = async || {
+            let mut statuses = pods.get(pod).await.unwrap().status?.container_statuses?;
+            Some(statuses.remove(0))
+        };
+        let before = status().await.map_or(0, |status| status.restart_count);
+        self.send_sigkill(pod).await;
         eventually("the leader to be started again", || async {
-            let statuses = pods.get(pod).await.unwrap().status?.container_statuses?;
-            (statuses[0].restart_count == 1 && statuses[0].ready).then_some(())
+            let status = status().await?;
+            (status.restart_count > before && status.ready).then_some(())
         })
         .await;
     }
@@ -199,7 +208,7 @@ impl Installation {
             "pods",
             "-l",
             "app.kubernetes.io/name=swaplet",
-            "--timeout=180s",
+            "--timeout=600s",
             "-n",
             &self.namespace,
         ])

@@ -22,7 +22,7 @@ impl Installation {
             "wait",
             "--for=jsonpath={.status.phase}=Completed",
             "crr/again",
-            "--timeout=180s",
+            "--timeout=600s",
             "-n",
             &world.namespace,
         ];
@@ -48,7 +48,7 @@ impl Installation {
             "wait",
             "--for=jsonpath={.status.succeeded}=1",
             "imagepulljob/pull",
-            "--timeout=180s",
+            "--timeout=600s",
             "-n",
             &world.namespace,
         ];
@@ -85,7 +85,7 @@ impl Installation {
             "wait",
             "--for=condition=Complete",
             "job/warm",
-            "--timeout=180s",
+            "--timeout=600s",
             "-n",
             &namespace,
         ])
