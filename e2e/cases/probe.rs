@@ -85,13 +85,18 @@ fn command(world: &World, node: &str) -> Command {
     ]);
     command
         .args(["--park-image", &world.images.park, "--kubeconfig"])
-        .arg(&world.kubeconfig);
+        .arg(&world.kubeconfig)
+        // On a busy node a pod takes longer to start.
+        .args(["--timeout", "10m"]);
     command
 }
 
 /// Nothing stays, and nothing but the pods of the probe was written.
 async fn assert_clean(world: &World) {
-    assert_eq!(world.pods().await.len(), 0);
+    eventually("the pods of the probe to be gone", || async {
+        world.pods().await.is_empty().then_some(())
+    })
+    .await;
     let written = written_in(&world.namespace);
     // A creation that was refused has no body: the account of a new namespace may not exist yet.
     let is_refused = |write: &Written| write.code == 403 && write.body.is_null();
@@ -173,7 +178,7 @@ async fn on_a_virtual_node(case: &str, options: &[&str], expected: [&str; 3], ve
     );
     let created: Vec<_> = written_in(&world.namespace)
         .into_iter()
-        .filter(|write| write.verb == "create")
+        .filter(|write| write.verb == "create" && write.code < 400)
         .collect();
     assert_eq!(
         created.len(),

@@ -15,7 +15,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::world::variable;
@@ -38,6 +38,8 @@ pub struct RegistryProxy {
     address: SocketAddr,
     shared: Arc<Shared>,
     server: JoinHandle<()>,
+    /// Keeps the port from others while nobody listens.
+    reserved: Option<TcpSocket>,
 }
 
 struct Shared {
@@ -61,6 +63,7 @@ impl RegistryProxy {
             address,
             server: tokio::spawn(serve(listener, Arc::clone(&shared))),
             shared,
+            reserved: None,
         }
     }
 
@@ -83,11 +86,16 @@ impl RegistryProxy {
     pub async fn stop(&mut self) {
         self.server.abort();
         let _ = (&mut self.server).await;
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_reuseaddr(true).unwrap();
+        socket.bind(self.address).unwrap();
+        self.reserved = Some(socket);
     }
 
     /// Listens again, at the same address.
-    pub async fn start_again(&mut self) {
-        let listener = TcpListener::bind(self.address).await.unwrap();
+    pub fn start_again(&mut self) {
+        let reserved = self.reserved.take().expect("it was stopped");
+        let listener = reserved.listen(1024).unwrap();
         self.server = tokio::spawn(serve(listener, Arc::clone(&self.shared)));
     }
 }

@@ -69,7 +69,7 @@ async fn a_cordoned_node_whose_kubelet_is_killed_in_a_pull_becomes_warm() {
     let kubelet = Killed::new();
     slow.now(Manner::Serve);
     slow.stop().await;
-    slow.start_again().await;
+    slow.start_again();
     drop(kubelet);
 
     let ran = Ran::of(child).await;

@@ -101,7 +101,7 @@ async fn registries_that_refuse_or_are_stopped_are_named_and_waited_for() {
     .await;
     limited.now(Manner::Serve);
     broken.now(Manner::Serve);
-    stopped.start_again().await;
+    stopped.start_again();
     let ran = Ran::of(child).await;
     images.iter().for_each(|image| ran.assert_warm(image));
     assert_eq!(ran.code, 0, "{}", ran.told);
@@ -166,7 +166,7 @@ async fn after_a_run_that_was_killed_the_next_one_goes_its_own_way() {
     // What was never answered is asked again when the connection is cut.
     slow.now(Manner::Serve);
     slow.stop().await;
-    slow.start_again().await;
+    slow.start_again();
     let ran = Ran::of(next).await;
     ran.assert_warm(&image);
     assert_eq!(ran.code, 0, "{}", ran.told);

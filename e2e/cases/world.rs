@@ -34,7 +34,7 @@ pub const PATIENCE: Duration = Duration::from_secs(600);
 
 /// What is told of a pod whose node takes long to show its end, after 20 s and 90 s: no case is
 /// about it, and each case may meet it.
-const OF_SLOW_NODES: [&str; 2] = ["ExitImageRuns", "SwapPending"];
+pub const OF_SLOW_NODES: [&str; 2] = ["ExitImageRuns", "SwapPending"];
 
 static IMAGES: OnceCell<Images> = OnceCell::const_new();
 
