@@ -5,15 +5,17 @@ mod crash_loop;
 mod crd;
 mod long;
 
-use futures::stream::BoxStream;
-use futures::{StreamExt, TryStreamExt};
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
-use kube::Api;
 use kube::api::{ApiResource, DynamicObject, PostParams, WatchEvent, WatchParams};
+use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::controller::Controller;
 use crate::pods::{EXITS_143, container, pod, spec};
@@ -98,9 +100,10 @@ impl Restarts {
         self.try_request(name, spec).await.unwrap();
     }
 
-    /// What containers with the script [`COUNTS`] have left.
-    pub async fn starts(&self) -> String {
-        kubectl(&[
+    /// Asserts what containers that leave a line at each start, as those with the script [`COUNTS`],
+    /// have left. A container counts as started a moment before its script begins.
+    pub async fn assert_starts(&self, expected: &str) {
+        let starts = [
             "exec",
             "-n",
             &self.world.namespace,
@@ -110,8 +113,12 @@ impl Restarts {
             "--",
             "cat",
             "/shared/starts",
-        ])
-        .await
+        ];
+        let starts = eventually(&format!("the starts {expected:?}"), || async {
+            Some(kubectl(&starts).await).filter(|starts| starts.len() >= expected.len())
+        })
+        .await;
+        assert_eq!(starts, expected);
     }
 
     /// The states of the containers of a request, once it is completed.
@@ -130,7 +137,14 @@ impl Restarts {
     /// What becomes of a request from now on: a version that lasts for a moment only is not missed.
     pub async fn versions(&self, name: &str) -> Versions {
         let one = WatchParams::default().fields(&format!("metadata.name={name}"));
-        Versions(self.requests.watch(&one, "0").await.unwrap().boxed())
+        let mut versions = Versions {
+            requests: self.requests.clone(),
+            one,
+            seen: "0".to_owned(),
+            events: stream::empty().boxed(),
+        };
+        versions.go_on().await;
+        versions
     }
 
     /// A controller that is killed at its first write, when the API server has carried it out and
@@ -156,10 +170,45 @@ impl Restarts {
     }
 }
 
-/// The versions of a request that are still to come.
-pub struct Versions(BoxStream<'static, kube::Result<WatchEvent<DynamicObject>>>);
+/// The versions of a request that are still to come. A busy API server may end a watch.
+pub struct Versions {
+    requests: Api<DynamicObject>,
+    one: WatchParams,
+    /// The last version that was told.
+    seen: String,
+    events: BoxStream<'static, kube::Result<WatchEvent<DynamicObject>>>,
+}
 
 impl Versions {
+    /// Watches from the last version on.
+    async fn go_on(&mut self) {
+        let events = self.requests.watch(&self.one, &self.seen).await;
+        self.events = events.unwrap().boxed();
+    }
+
+    async fn next_event(&mut self) -> WatchEvent<DynamicObject> {
+        loop {
+            match self.events.next().await {
+                Some(Ok(event)) => {
+                    let seen = match &event {
+                        WatchEvent::Added(request)
+                        | WatchEvent::Modified(request)
+                        | WatchEvent::Deleted(request) => request.resource_version(),
+                        WatchEvent::Bookmark(_) | WatchEvent::Error(_) => None,
+                    };
+                    if let Some(seen) = seen {
+                        self.seen = seen;
+                    }
+                    return event;
+                }
+                Some(Err(error)) => println!("a watch was broken off: {error}"),
+                None => println!("a watch has ended"),
+            }
+            sleep(Duration::from_secs(1)).await;
+            self.go_on().await;
+        }
+    }
+
     async fn next<T>(
         &mut self,
         what: &str,
@@ -167,13 +216,7 @@ impl Versions {
     ) -> T {
         let found = async {
             loop {
-                let event = self
-                    .0
-                    .try_next()
-                    .await
-                    .unwrap()
-                    .unwrap_or_else(|| panic!("the watch has ended before {what}"));
-                if let Some(found) = is_it(event) {
+                if let Some(found) = is_it(self.next_event().await) {
                     return found;
                 }
             }
@@ -253,6 +296,7 @@ pub const COUNTS: &str = "echo started >> /shared/starts; trap 'exit 143' TERM; 
 fn ready_once(world: &World) -> Value {
     let mut app = container(world, "app", COUNTS);
     let probe = "[ $(wc -l < /shared/starts) -le 1 ] || test -e /shared/go";
-    app["readinessProbe"] = json!({"exec": {"command": ["sh", "-c", probe]}, "periodSeconds": 1});
+    app["readinessProbe"] =
+        json!({"exec": {"command": ["sh", "-c", probe]}, "periodSeconds": 1, "timeoutSeconds": 30});
     app
 }

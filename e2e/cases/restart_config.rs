@@ -1,7 +1,6 @@
 //! A container is restarted when its configuration changes, on a real kubelet, and finds the new
 //! one.
 
-use std::process::Output;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
@@ -9,7 +8,6 @@ use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use swaplet_controller::frame::clock::time_of_day;
-use tokio::process::Command;
 use tokio::time::Instant;
 
 use crate::audit::written_in;
@@ -145,22 +143,6 @@ impl Configured {
             .map(|request| request.name_any())
             .collect()
     }
-
-    async fn starts(&self) -> String {
-        let exec = [
-            "exec",
-            "-n",
-            &self.0.world.namespace,
-            "p",
-            "-c",
-            "log",
-            "--",
-            "cat",
-            "/shared/starts",
-        ];
-        let Output { stdout, .. } = Command::new("kubectl").args(exec).output().await.unwrap();
-        String::from_utf8(stdout).unwrap()
-    }
 }
 
 async fn objects_are_there(case: &Configured) {
@@ -236,7 +218,7 @@ async fn environment_files_secret_and_metadata_of_a_container() {
     case.assert_recorded("configmap/files").await;
     case.set("settings", json!({"COLOR": "blue"})).await;
     case.is_restarted(1).await;
-    assert_eq!(case.starts().await, "a red one\na blue one\n");
+    case.0.assert_starts("a red one\na blue one\n").await;
     let first = case.requests().await;
 
     // What is done meanwhile takes longer than a restart would.
@@ -256,17 +238,17 @@ async fn environment_files_secret_and_metadata_of_a_container() {
         changed.elapsed()
     );
     case.is_restarted(2).await;
-    assert_eq!(case.starts().await, "a red one\na blue one\na blue two\n");
+    case.0
+        .assert_starts("a red one\na blue one\na blue two\n")
+        .await;
 
     case.0.world.grant("swaplet-restart-on-secrets").await;
     change_recorded_secret(&case).await;
     case.is_restarted(3).await;
     case.annotate("tier", "b").await;
     let after = case.is_restarted(4).await;
-    assert_eq!(
-        case.starts().await,
-        "a red one\na blue one\na blue two\na blue two\nb blue two\n"
-    );
+    let expected = "a red one\na blue one\na blue two\na blue two\nb blue two\n";
+    case.0.assert_starts(expected).await;
     assert_eq!(
         (
             restarts(&after, "log"),

@@ -77,7 +77,7 @@ pub async fn was_parked_once(restart: &Restarts, before: &Pod) {
         !after.labels().contains_key("swaplet.io/parked")
             && !after.annotations().contains_key("swaplet.io/parked")
     );
-    assert_eq!(restart.starts().await, "started\nstarted\n");
+    restart.assert_starts("started\nstarted\n").await;
 }
 
 async fn park_and_back(case: &str, policy: &str) {

@@ -6,7 +6,7 @@ use kube::Api;
 use kube::api::PostParams;
 use serde_json::json;
 
-use crate::audit::written_in;
+use crate::audit::{Written, written_in};
 use crate::controller::Controller;
 use crate::pods::{EXITS_143, container, pod, spec};
 use crate::restart::{Restarts, restarts};
@@ -76,6 +76,14 @@ fn condition<'a>(pod: &'a Pod, kind: &str) -> &'a str {
     conditions.next().map_or("", |condition| &condition.status)
 }
 
+/// How often a pod was written.
+fn writes(world: &World, name: &str) -> usize {
+    let is_it =
+        |write: &Written| write.resource == "pods" && write.pod == name && write.code == 200;
+    let written = written_in(&world.namespace);
+    written.iter().filter(|write| is_it(write)).count()
+}
+
 #[tokio::test]
 async fn a_new_pod_becomes_ready_and_is_kept_from_it_for_a_restart() {
     let case = Restarts::new("restart-readiness").await;
@@ -108,7 +116,7 @@ async fn a_new_pod_becomes_ready_and_is_kept_from_it_for_a_restart() {
     let first = case.world.pod_is("p", "let be ready", opened).await;
     assert!(!is_ready(&first), "the other gate is another's");
 
-    case.request("r", &json!({"podName": "q", "containers": [{"name": "app"}], "strategy": {"unreadyGracePeriodSeconds": 3}}))
+    case.request("r", &json!({"podName": "q", "containers": [{"name": "app"}], "strategy": {"unreadyGracePeriodSeconds": 30}}))
         .await;
     let closed = |pod: &Pod| condition(pod, "KruisePodReady") == "False";
     let kept = case.world.pod_is("q", "kept not ready", closed).await;
@@ -117,15 +125,13 @@ async fn a_new_pod_becomes_ready_and_is_kept_from_it_for_a_restart() {
     let after = case.world.pod_is("q", "ready again", is_ready).await;
     assert_eq!(restarts(&after, "app"), 1);
 
-    let written = written_in(&case.world.namespace);
-    let of = |name: &str| {
-        let is_it = |write: &&crate::audit::Written| {
-            write.resource == "pods" && write.pod == name && write.code == 200
-        };
-        written.iter().filter(is_it).count()
-    };
-    // The first True, the entry of the request, its end; and the image.
-    assert_eq!((of("p"), of("q"), of("ends")), (1, 4, 0), "{written:#?}");
+    // The first True, the entry of the request, its end; and the image. The audit log follows.
+    eventually("the last write to be there", || async {
+        (writes(&case.world, "q") >= 4).then_some(())
+    })
+    .await;
+    let of = ["p", "q", "ends"].map(|name| writes(&case.world, name));
+    assert_eq!(of, [1, 4, 0], "{:#?}", written_in(&case.world.namespace));
     policy.goes().await;
     case.world.done().await;
 }

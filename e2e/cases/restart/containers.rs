@@ -24,7 +24,7 @@ pub(super) async fn one_of_two(case: &str, policy: &str) {
     );
     let ip = |pod: &Pod| pod.status.as_ref().unwrap().pod_ip.clone();
     assert_eq!(ip(&before), ip(&after));
-    assert_eq!(restart.starts().await, "started\nstarted\n");
+    restart.assert_starts("started\nstarted\n").await;
 
     // Again, by the next spelling.
     restart.request("again", &app()).await;
@@ -100,7 +100,7 @@ pub(super) async fn killed_at_every_write(case: &str, policy: &str) {
         restarts(&restart.world.pod_is("p", "there", |_| true).await, "app"),
         1
     );
-    assert_eq!(restart.starts().await, "started\nstarted\n");
+    restart.assert_starts("started\nstarted\n").await;
     assert_eq!(
         written
             .iter()
