@@ -156,8 +156,9 @@ async fn each_mode_of_installation_can_do_what_the_document_says_and_nothing_els
         eventually(
             &format!("the rights of mode {number} to be known"),
             || async {
-                let may = may(&client, &world.namespace).await;
-                (may.len() >= here.len()).then_some(())
+                let known = may(&client, &world.namespace).await.len() >= here.len()
+                    && may(&client, "default").await.len() >= elsewhere.len();
+                known.then_some(())
             },
         )
         .await;
