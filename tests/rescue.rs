@@ -127,7 +127,7 @@ impl Cluster {
         let start = Instant::now();
         while !holds() {
             assert!(
-                start.elapsed() < Duration::from_secs(60),
+                start.elapsed() < Duration::from_secs(300),
                 "never: {what}: {:#?}",
                 self.pods()
             );

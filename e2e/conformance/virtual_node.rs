@@ -36,7 +36,7 @@ use sequence::Sequence;
 const PLACES: usize = 32;
 /// An operation that is later than this says nothing, and the sequence is played again.
 const LATE: Duration = Duration::from_millis(400);
-const TRIES: usize = 3;
+const TRIES: usize = 10;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn virtual_nodes() {

@@ -93,7 +93,7 @@ impl Served {
             .write_all(format!("---\n{input}").as_bytes())
             .await
             .unwrap();
-        timeout(Duration::from_secs(20), child.wait_with_output())
+        timeout(Duration::from_secs(120), child.wait_with_output())
             .await
             .unwrap()
             .unwrap()
@@ -285,7 +285,7 @@ async fn follows_changes() {
     let mut child = served.command("get pods -w").spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut next = async || {
-        timeout(Duration::from_secs(20), lines.next_line())
+        timeout(Duration::from_secs(120), lines.next_line())
             .await
             .unwrap()
             .unwrap()

@@ -125,7 +125,7 @@ impl Cluster {
             }
             panic!("the controller has ended")
         };
-        let found = timeout(Duration::from_secs(120), found).await;
+        let found = timeout(Duration::from_secs(300), found).await;
         found.unwrap_or_else(|_| panic!("nothing of {words:?} in {before:#?}"))
     }
 }

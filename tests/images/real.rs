@@ -27,6 +27,12 @@ impl RealRegistry {
             eprintln!("SKIPPED: {PROGRAM} is not installed (Debian package docker-registry)");
             return None;
         }
+        // Somebody else may take the port before it does.
+        let started = (0..5).find_map(|_| Self::try_start());
+        Some(started.expect("a registry that answers"))
+    }
+
+    fn try_start() -> Option<Self> {
         let folder = TempDir::new().unwrap();
         let host = free_address();
         let config = folder.path().join("config.yml");
@@ -38,13 +44,12 @@ impl RealRegistry {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let registry = Self {
+        let mut registry = Self {
             process,
             host,
             _folder: folder,
         };
-        registry.wait_until_it_answers();
-        Some(registry)
+        registry.answers().then_some(registry)
     }
 
     /// A reference into this registry.
@@ -52,10 +57,14 @@ impl RealRegistry {
         format!("{}/{rest}", self.host)
     }
 
-    fn wait_until_it_answers(&self) {
-        for _ in 0..200 {
+    /// Waits until it answers; false if it has ended before.
+    fn answers(&mut self) -> bool {
+        for _ in 0..2400 {
             if TcpStream::connect(&self.host).is_ok() {
-                return;
+                return true;
+            }
+            if self.process.try_wait().unwrap().is_some() {
+                return false;
             }
             sleep(Duration::from_millis(50));
         }

@@ -12,10 +12,14 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 use swaplet_controller::frame::clock::time_of_day;
 use swaplet_testbed::{ApiServer, Clock};
+use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
+
+/// Everything that is waited for happens within this time, also on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// When the containers were started that are to be replaced.
 pub const BEFORE: &str = "2026-01-01T00:00:00Z";
@@ -196,11 +200,25 @@ impl World {
     }
 
     pub async fn end_of(&self, child: Child) -> Ran {
-        timeout(Duration::from_secs(120), child.wait_with_output())
+        timeout(PATIENCE, child.wait_with_output())
             .await
             .unwrap()
             .unwrap()
             .into()
+    }
+
+    /// Waits until a run has said this; what it says later is left to its end.
+    pub async fn says(&self, child: &mut Child, words: &str) {
+        let stderr = child.stderr.as_mut().unwrap();
+        let mut said = Vec::new();
+        let is_said = async {
+            while !String::from_utf8_lossy(&said).contains(words) {
+                let more = stderr.read_buf(&mut said).await.unwrap();
+                assert!(more > 0, "{}", String::from_utf8_lossy(&said));
+            }
+        };
+        let in_time = timeout(PATIENCE, is_said).await;
+        assert!(in_time.is_ok(), "never said: {words}");
     }
 
     pub fn requests(&self) -> Vec<Arc<Value>> {
@@ -209,7 +227,8 @@ impl World {
 
     /// Waits until this is true of the server.
     pub async fn until(&self, what: &str, holds: impl Fn(&ApiServer) -> bool) {
-        for _ in 0..600 {
+        let start = Instant::now();
+        while start.elapsed() < PATIENCE {
             if holds(&self.server) {
                 return;
             }

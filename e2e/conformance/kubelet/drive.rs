@@ -32,7 +32,7 @@ const REST: Duration = Duration::from_secs(4);
 /// A pod on the mock that does not come to rest is taken as it is.
 const UNREST: Duration = Duration::from_secs(20);
 /// The real node has so long to get to where the mock was. Two busy cores need it, now and then.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 /// And must stay there for so long: a kubelet that does something else does it within a second or
 /// two.
 const HOLD: Duration = Duration::from_millis(2000);

@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use super::sequence::{Operation, Sequence, container_name};
 
 /// Nothing that is waited for takes longer.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 #[derive(Clone, Debug)]
 pub struct Outcome {

@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 
 use super::profile::PROFILES;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A node of each profile.
 pub struct Real {
