@@ -184,6 +184,22 @@ impl Kind {
         assert_eq!(there.metadata.deletion_timestamp, None);
     }
 
+    /// As [`stays`](Self::stays), once the policies are told what was counted: a controller takes back
+    /// for a moment what it does not know while a busy API server keeps it from watching.
+    pub async fn stays_as_counted(&self, name: &str, words: &str) {
+        eventually(&format!("{name} to be kept: {words}"), || async {
+            let answer = self.dry_delete(name).await;
+            let Err(kube::Error::Api(status)) = answer else {
+                panic!("{} {name} could be deleted: {words}", self.resource.kind);
+            };
+            status.message.ends_with(words).then_some(())
+        })
+        .await;
+        self.delete(name).await.unwrap_err();
+        let there = self.api.get(name).await.unwrap();
+        assert_eq!(there.metadata.deletion_timestamp, None);
+    }
+
     pub async fn goes(&self, name: &str) {
         self.dry_delete(name).await.unwrap();
         self.delete(name)

@@ -68,7 +68,7 @@ impl Case {
     fn updates(&self, pod: &str) -> (usize, usize) {
         let asked = written_in(&self.restarts.world.namespace)
             .into_iter()
-            .filter(|write| write.resource == "pods" && write.pod == pod);
+            .filter(|write| write.resource == "pods" && write.pod == pod && write.code < 400);
         (asked.count(), self.node.calls("UpdatePod", pod))
     }
 

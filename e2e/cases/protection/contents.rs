@@ -137,7 +137,7 @@ async fn pods_and_claims_keep_it(protected: &Protected, kind: &Kind, kept: &str)
     std::fs::write(&file, pod.to_string()).unwrap();
     kubectl(&["create", "-f", path(&file)]).await;
     kind.is_counted(kept, "pods=1,pvcs=0").await;
-    kind.stays(kept, &format!("{CASCADING} and active pods 1>0"))
+    kind.stays_as_counted(kept, &format!("{CASCADING} and active pods 1>0"))
         .await;
     claim(&protected.world, kept).await;
     kubectl(&[
@@ -151,7 +151,7 @@ async fn pods_and_claims_keep_it(protected: &Protected, kind: &Kind, kept: &str)
     ])
     .await;
     kind.is_counted(kept, "pods=0,pvcs=1").await;
-    kind.stays(kept, &format!("{CASCADING} and \"Bound\" status pvc 1>0"))
+    kind.stays_as_counted(kept, &format!("{CASCADING} and \"Bound\" status pvc 1>0"))
         .await;
     kubectl(&["delete", "pvc", "data", "-n", kept]).await;
     kubectl(&["delete", "pv", kept]).await;
@@ -277,7 +277,7 @@ async fn dp_e2_crds_are_protected() {
     });
     protected.bind("objects", &role.to_string()).await;
     kind.is_counted(&kept, "objects=1").await;
-    kind.stays(&kept, &format!("{CASCADING} and active CRs 1>0"))
+    kind.stays_as_counted(&kept, &format!("{CASCADING} and active CRs 1>0"))
         .await;
     let now = DeleteParams::default();
     objects.delete_with("one", &now).await.unwrap();
