@@ -66,9 +66,9 @@ fn terminated(pod: &Pod) -> Option<&ContainerStateTerminated> {
     now.or_else(|| status.last_state.as_ref()?.terminated.as_ref())
 }
 
-/// The scenario of this name says how soon: within three seconds. A machine that is busy for more than
-/// a minute gets another try. Each has a pod of its own: the back-off of one that the kubelet has
-/// restarted by itself is longer.
+/// How soon is for scenarios `restart::nodes::a_crash_loop_is_left_within_three_seconds`. A machine that
+/// is busy for more than a minute gets another try. Each has a pod of its own: the back-off of one that
+/// the kubelet has restarted by itself is longer.
 #[tokio::test]
 async fn a_crash_loop_is_left_before_its_back_off_is_over() {
     let restart = Restarts::new("restart-crash").await;
