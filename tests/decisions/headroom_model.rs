@@ -162,6 +162,39 @@ fn a_main_that_restarts_at_the_moment_of_a_swap_fails_no_job() {
     assert!(explored.complete > 0, "{explored:?}");
 }
 
+/// Where the phase ends a pod as well, not even the last restart is taken from a main that runs.
+#[test]
+fn a_main_that_restarts_fails_no_job_of_any_limit_where_the_phase_may_be_written() {
+    let explored = |limit, finishes| {
+        explore(World {
+            only_mains_restart: true,
+            finishes,
+            ..World::new(
+                limit,
+                2,
+                1,
+                Left {
+                    restarts: 1,
+                    ..UNDISTURBED
+                },
+            )
+        })
+    };
+    assert!(explored(2, false).failed_by_others > 0);
+    for limit in 2..=4 {
+        let explored = explored(limit, true);
+        assert_eq!(
+            (
+                explored.failed_by_others,
+                explored.failed_by_swaps,
+                explored.given_up
+            ),
+            (0, 0, 0),
+            "limit {limit}: {explored:?}"
+        );
+    }
+}
+
 #[test]
 fn refused_and_lost_writes_neither_leak_nor_block() {
     for explored in explore_all(

@@ -15,6 +15,7 @@
 //! and it returns which pods to reconcile again.
 
 mod account;
+mod answers;
 mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,7 +55,7 @@ pub enum Headroom {
 pub enum Need {
     /// The pod needs no swap.
     Nothing,
-    /// This many swaps, in one write that has not begun.
+    /// The restarts that its swaps may cause, in one write that has not begun.
     Swaps(u32),
     /// The granted swaps may be in flight: a write has begun, or its outcome is unknown.
     Held,
@@ -271,40 +272,6 @@ impl Ledger {
         self.hidden = Some(why.into());
     }
 
-    /// Returns the answer to a pod that wants this many swaps. The pod must have been observed as
-    /// it is.
-    #[must_use]
-    pub fn answer(&self, pod: &Pod, swaps: u32) -> Headroom {
-        let Some(job) = counted_by(pod) else {
-            return Headroom::Free;
-        };
-        match (self.limit(job), self.accounts.get(job)) {
-            (Some(limit), Some(account)) => {
-                account.answer(&Turn::of(pod), swaps.into(), limit, self.pods_known)
-            }
-            (None, _) if self.jobs_known || self.trouble.is_some() => self.job_unknown(),
-            _ => Headroom::TooEarly,
-        }
-    }
-
-    /// Returns the answer to a restart of this many containers of a pod whose work continues. It is
-    /// never queued.
-    #[must_use]
-    pub fn answer_restarts(&self, pod: &Pod, restarts: u32) -> Headroom {
-        let Some(job) = counted_by(pod) else {
-            return Headroom::Free;
-        };
-        match (self.limit(job), self.accounts.get(job)) {
-            (Some(limit), Some(account)) if self.pods_known => {
-                // The pod may have been observed later than the one of the account.
-                let shown = clamp(pod.restarts());
-                account.answer_restarts(&pod.uid, shown, restarts.into(), limit)
-            }
-            (None, _) if self.jobs_known || self.trouble.is_some() => self.job_unknown(),
-            _ => Headroom::TooEarly,
-        }
-    }
-
     /// Returns true if the Job of this pod is known to survive the failure of the pod. False until
     /// all pods are known: another one may be at risk already.
     #[must_use]
@@ -314,12 +281,6 @@ impl Ledger {
                 .job
                 .as_ref()
                 .is_some_and(|job| self.bear_failure.contains(&job.uid))
-    }
-
-    fn job_unknown(&self) -> Headroom {
-        Headroom::JobUnknown {
-            trouble: self.trouble.clone().or_else(|| self.hidden.clone()),
-        }
     }
 
     /// Returns the uids of the pods whose answer may have changed since the last call.

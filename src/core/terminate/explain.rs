@@ -334,10 +334,9 @@ fn fit(pod: &Pod, sidecar: &Container, around: &Circumstances<'_>) -> Finding {
 
 /// Returns `None` if no swap would be made, or if nobody counts the restarts of the pod.
 fn restarts(case: Case<'_>, unended: &[Unended<'_>]) -> Option<Finding> {
-    let (pod, around) = (case.pod, case.around);
-    let swaps = swap::wanted(case, unended);
-    let answer = around.headroom.answer(pod, swaps);
-    (swaps > 0 && answer != Headroom::Free)
+    let restarts = swap::wanted(case, unended);
+    let answer = swap::headroom(case, restarts);
+    (restarts > 0 && answer != Headroom::Free)
         .then(|| finding("restarts of the Job", answer.to_string(), RESTARTS))
 }
 

@@ -23,7 +23,7 @@ use super::methods::AllowedMethods;
 use crate::cluster::owner;
 use crate::objects::pod::roles::{Unended, unended};
 use crate::objects::pod::rule::RuleMethod;
-use crate::objects::pod::{Container, roles};
+use crate::objects::pod::{Container, Pod, roles};
 use crate::report::decision::Method;
 
 /// The most steps of a pod: each is decided for itself, at each event of the pod. Sidecars of the
@@ -184,6 +184,12 @@ fn methods(
         methods.insert(0, Method::Swap);
     }
     methods
+}
+
+/// Returns true if the phase of the pod may be written, at the latest when all its sidecars are due.
+pub(crate) fn may_finish(pod: &Pod, allowed: &AllowedMethods) -> bool {
+    let only_swaps = |sidecar: &Container| method(sidecar) == RuleMethod::Swap;
+    allowed.finish && !roles::sidecars(pod).any(only_swaps)
 }
 
 /// Returns true if the phase is written for this sidecar, after all others have ended.

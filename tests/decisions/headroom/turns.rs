@@ -161,6 +161,50 @@ fn while_mains_run_half_of_the_room_is_left_to_them() {
     assert_eq!(ledger.take_wakes(), ["p13".into()]);
 }
 
+/// The first swap of a Job may take all its room, but not from a main that runs, if its pod has
+/// another end.
+#[test]
+fn the_last_restart_is_left_to_a_main_that_runs_where_the_phase_ends_the_pod() {
+    let runs = of_job("runs").with(main_container("main").running());
+    for (limit, swaps, spares) in [(2, 1, true), (3, 1, false), (3, 2, true), (6, 4, false)] {
+        let pods = [done("a").read(), runs.read()];
+        let mut ledger = ledger(limit, &pods);
+        assert_eq!(ledger.answer(&pods[0], swaps), Headroom::Fits);
+        let sparing = ledger.answer_sparing(&pods[0], swaps);
+        if spares {
+            assert_eq!(never_fits(&sparing), i64::from(limit) + 1);
+        } else {
+            assert_eq!(sparing, Headroom::Fits, "limit {limit}, {swaps} swaps");
+        }
+        // Once no main runs, nothing has to be left.
+        ledger.observe(&done("runs").read(), Swapped::default(), 0);
+        assert_eq!(ledger.answer_sparing(&pods[0], swaps), Headroom::Fits);
+    }
+}
+
+/// A main that has failed since the grant has used what was left to it; what may be written is not
+/// asked for in vain.
+#[test]
+fn what_was_granted_is_not_taken_from_a_main_that_has_failed_since() {
+    let runs = of_job("runs").with(main_container("main").running());
+    let pods = [done("a").read(), runs.read()];
+    for held in [false, true] {
+        let mut ledger = ledger(3, &pods);
+        ledger.need(&pods[0], Need::Swaps(1));
+        assert_eq!(ledger.answer_sparing(&pods[0], 1), Headroom::Fits);
+        if held {
+            ledger.need(&pods[0], Need::Held);
+        }
+        ledger.observe(&restarted(runs.clone(), 1).read(), Swapped::default(), 0);
+        let answer = ledger.answer_sparing(&pods[0], 1);
+        if held {
+            assert_eq!(answer, Headroom::Fits);
+        } else {
+            assert_eq!(never_fits(&answer), 4);
+        }
+    }
+}
+
 /// What was granted and not begun is taken back when containers restart meanwhile; what may be
 /// written is not.
 #[test]

@@ -91,6 +91,11 @@ impl World {
         }
     }
 
+    /// A pod that is finished waits for no room.
+    fn ends_by_phase(&self, at: usize) -> bool {
+        self.finishes && self.known[at].answer == Answer::Never
+    }
+
     /// As the index looks at a pod.
     pub(super) fn look_once(&mut self, at: usize) {
         let known = self.known[at];
@@ -115,7 +120,12 @@ impl World {
         );
         let wants = view.main_ended > 0 && !view.swapped && !view.finished;
         let answer = if wants && !self.naive {
-            self.ledger.answer(&pod, self.sidecars.into())
+            let restarts = self.sidecars.into();
+            if self.finishes {
+                self.ledger.answer_sparing(&pod, restarts)
+            } else {
+                self.ledger.answer(&pod, restarts)
+            }
         } else {
             Headroom::Free
         };
@@ -130,7 +140,7 @@ impl World {
         known.ready = acts && !known.in_flight && !known.backs_off;
         let need = if known.in_flight || known.unseen {
             Need::Held
-        } else if wants && !(acts && known.backs_off) {
+        } else if wants && !(acts && known.backs_off) && !self.ends_by_phase(at) {
             Need::Swaps(self.sidecars.into())
         } else {
             Need::Nothing

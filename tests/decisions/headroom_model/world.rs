@@ -82,6 +82,8 @@ pub(super) struct World {
     pub(super) naive: bool,
     /// Whether only main containers restart by themselves.
     pub(super) only_mains_restart: bool,
+    /// Whether the phase is written of pods whose swaps never fit.
+    pub(super) finishes: bool,
 }
 
 /// One thing that happens.
@@ -191,6 +193,7 @@ impl World {
             excused: vec![0; pods],
             naive: false,
             only_mains_restart: false,
+            finishes: false,
         };
         world.controller_starts();
         world
@@ -232,7 +235,7 @@ impl World {
                     Step::NodeRestarts(at),
                 ),
                 (
-                    alive && pod.main_ended > 0 && pod.restarted == self.sidecars,
+                    alive && pod.main_ended > 0 && self.is_ended(at),
                     Step::PodFinishes(at),
                 ),
                 (
@@ -273,6 +276,14 @@ impl World {
                 .map(|(_, step)| step),
         );
         steps
+    }
+
+    /// By its swaps or by its phase.
+    fn is_ended(&self, at: usize) -> bool {
+        let (pod, known) = (&self.pods[at], &self.known[at]);
+        let is_free = !known.in_flight && !known.unseen && !pod.swapped;
+        pod.restarted == self.sidecars
+            || (self.finishes && is_free && known.answer == Answer::Never)
     }
 
     pub(super) fn changes(&mut self, at: usize, change: impl FnOnce(&mut State)) {

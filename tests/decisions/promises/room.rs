@@ -7,8 +7,8 @@ use swaplet_core::cluster::headroom::{Headroom, Ledger, Need, Swapped};
 use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::methods::AllowedMethods;
 
-use super::{FINISH, NEVER_FINISH, finishes, swapped_names, under};
-use crate::builder::PodBuilder;
+use super::{FINISH, NEVER_FINISH, QUIET_SECONDS, finishes, swapped_names, under};
+use crate::builder::{ContainerBuilder, PodBuilder};
 use crate::expect::{EXIT, Life};
 use crate::headroom::{done, ledger};
 
@@ -137,6 +137,41 @@ fn ledger_with(headroom: &mut Ledger, pod: &PodBuilder) -> Headroom {
     headroom.observe(&pod.read(), Swapped::default(), 0);
     headroom.need(&pod.read(), Need::Swaps(1));
     headroom.answer(&pod.read(), 1)
+}
+
+// ---- the last restart of a Job
+
+/// A crash of the other main would fail the Job, and without the swap it would be one retry.
+#[test]
+fn the_last_restart_is_left_to_a_main_that_runs_where_the_pod_can_be_finished() {
+    let runs = done("runs").but("main", ContainerBuilder::running).read();
+    let beside = |allowed| Life {
+        headroom: ledger(2, std::slice::from_ref(&runs)),
+        ..under(allowed)
+    };
+    let mut life = beside(FINISH);
+    life.assert_silent(&done("b"), Reason::FinishWaits);
+    let decision = life.later(QUIET_SECONDS).sees(&done("b"));
+    let note = finishes(&decision);
+    assert!(
+        note.contains(
+            "swapping its sidecars could fail the Job: 0 restarts count, 1 more would be added, 1 is left to main containers that run, and it fails at 2 \
+             (backoffLimit 2). Raise spec.backoffLimit to at least 3"
+        ),
+        "{note}"
+    );
+    assert_eq!(decision.swaps_wanted, 0, "it waits for no room");
+
+    let mut alone = beside(FINISH);
+    alone
+        .headroom
+        .observe(&done("runs").read(), Swapped::default(), 0);
+    assert_eq!(swapped_names(&alone.sees(&done("b"))), ["side"]);
+    // It has no other end.
+    assert_eq!(
+        swapped_names(&beside(NEVER_FINISH).sees(&done("b"))),
+        ["side"]
+    );
 }
 
 // ---- bug 6: room is given back

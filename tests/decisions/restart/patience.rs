@@ -16,6 +16,7 @@ fn no_room() -> Headroom {
         restarts: 5,
         under_way: 2,
         swaps: 1,
+        spared: 0,
     })
 }
 

@@ -214,6 +214,7 @@ fn a_restart_that_would_fail_the_job_is_refused_and_one_that_has_to_wait_waits()
         restarts: 0,
         under_way: 0,
         swaps: 1,
+        spared: 0,
     });
     assert!(refused(world).contains("backoffLimit 1"));
     let mut world = World::of("OnFailure");
@@ -226,6 +227,7 @@ fn a_restart_that_would_fail_the_job_is_refused_and_one_that_has_to_wait_waits()
         restarts: 5,
         under_way: 2,
         swaps: 1,
+        spared: 0,
     });
     let decision = world.settle();
     assert_eq!(

@@ -2,7 +2,8 @@
 //!
 //! Swaps do not use all the room that a Job has: half of it is left to main containers that still
 //! run, and one restart to the sidecars of pods that wait. A container that fails at the wrong
-//! moment must not fail the Job either.
+//! moment must not fail the Job either. Where only one swap fits, it takes the last restart only if
+//! nothing else ends its pod ([`Leaves`]).
 
 mod answer;
 
@@ -11,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Need;
 use crate::objects::pod::{Pod, roles};
 use crate::report::reason::Reason;
+pub(crate) use answer::Leaves;
 
 /// The place of a pod in the queue: by the time at which the last of its main containers ended,
 /// then by name.

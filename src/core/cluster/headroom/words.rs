@@ -15,15 +15,23 @@ pub struct Shortage {
     /// The part of these that comes from swaps in progress: granted, written, or done in a pod that
     /// has not ended.
     pub under_way: i64,
-    /// The swaps that were requested; each adds one restart.
+    /// The restarts that were requested: one for each swap, more where an exit image may not start.
     pub swaps: i64,
+    /// The restarts that are left to main containers of other pods.
+    pub spared: i64,
 }
 
 impl Shortage {
     /// Returns the smallest `spec.backoffLimit` with which the swaps would fit.
     #[must_use]
     pub const fn limit_needed(&self) -> i64 {
-        self.restarts + self.swaps + 1
+        self.restarts + self.swaps + self.spared + 1
+    }
+
+    /// Returns how sure it is that the swaps fail the Job: with those alone, or with the restart of
+    /// a main container.
+    pub(crate) const fn may(&self) -> &'static str {
+        if self.spared > 0 { "could" } else { "would" }
     }
 }
 
@@ -34,9 +42,15 @@ impl fmt::Display for Shortage {
             restarts,
             under_way,
             swaps,
+            spared,
         } = self;
         let of_swaps = if *under_way > 0 {
             format!(" ({under_way} by swaps under way)")
+        } else {
+            String::new()
+        };
+        let left = if *spared > 0 {
+            format!(", {spared} is left to main containers that run")
         } else {
             String::new()
         };
@@ -44,7 +58,7 @@ impl fmt::Display for Shortage {
         let fails_at = (*limit).max(1);
         write!(
             formatter,
-            "{restarts} restarts count{of_swaps}, {swaps} more would be added, and it fails at {fails_at} (backoffLimit {limit})"
+            "{restarts} restarts count{of_swaps}, {swaps} more would be added{left}, and it fails at {fails_at} (backoffLimit {limit})"
         )
     }
 }
@@ -59,7 +73,8 @@ impl fmt::Display for Headroom {
                 "other pods of the Job must end first: {shortage}"
             ),
             Self::NeverFits(shortage) => {
-                write!(formatter, "the swaps would fail the Job: {shortage}")
+                let may = shortage.may();
+                write!(formatter, "the swaps {may} fail the Job: {shortage}")
             }
             Self::JobUnknown {
                 trouble: Some(trouble),

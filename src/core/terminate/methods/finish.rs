@@ -24,6 +24,7 @@ use crate::terminate::memory::Memory;
 use crate::terminate::memory::finish_record::{FinishRecord, PATIENCE, QUIET_STATUS};
 use crate::terminate::methods::Step;
 use crate::terminate::methods::swap::words::changes;
+use crate::terminate::turn;
 
 /// The most writes of the phase of one pod: a kubelet reverts it at most every 10 s, so this covers
 /// two minutes.
@@ -86,6 +87,13 @@ pub(crate) fn step(case: Case<'_>, unended: &[Unended<'_>]) -> Step {
     // A repeated write was reported before.
     decision.done = decision.done.filter(|_| record.written_at.is_none());
     Step::Here(decision)
+}
+
+/// Returns true if this method can end the pod, at the latest when all its sidecars are due.
+pub(crate) fn may_end(case: Case<'_>) -> bool {
+    let record = case.memory.finish.as_deref();
+    record.is_some_and(|record| record.writes < WRITES)
+        && turn::may_finish(case.pod, case.around.allowed)
 }
 
 /// Continues what this method has begun, whatever the order of the methods, and also if the

@@ -25,7 +25,7 @@ use crate::terminate::memory::{Memory, SwapRecord};
 use crate::terminate::methods::Step;
 use crate::terminate::turn::is_finished;
 use plan::{Plan, is_settled};
-pub(crate) use room::no_room;
+pub(crate) use room::{headroom, no_room};
 pub(crate) use time::graces;
 pub use time::{age_when_told, patience};
 

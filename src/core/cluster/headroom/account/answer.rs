@@ -3,8 +3,32 @@
 use super::{Account, Claim, Entry, Totals, Turn, allowed};
 use crate::cluster::headroom::{Headroom, Shortage};
 
+/// What the swaps of a pod leave of the room that its Job has, if they are the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leaves {
+    /// They may take all of it: the pod has no other end.
+    Nothing,
+    /// One restart, while main containers run.
+    OneToMains,
+}
+
+impl Leaves {
+    /// Returns the restarts that these swaps would take from main containers.
+    fn taken(self, totals: &Totals, swaps: i64, limit: u32) -> i64 {
+        let takes_the_last = totals.mains_run > 0 && swaps >= totals.room(limit);
+        i64::from(self == Self::OneToMains && takes_the_last)
+    }
+}
+
 impl Account {
-    pub(crate) fn answer(&self, turn: &Turn, swaps: i64, limit: u32, pods_known: bool) -> Headroom {
+    pub(crate) fn answer(
+        &self,
+        turn: &Turn,
+        swaps: i64,
+        limit: u32,
+        pods_known: bool,
+        leaves: Leaves,
+    ) -> Headroom {
         let Some(entry) = self.pods.get(&turn.uid) else {
             return Headroom::TooEarly;
         };
@@ -15,16 +39,24 @@ impl Account {
                 restarts: own,
                 under_way: 0,
                 swaps,
+                spared: 0,
             });
         }
+        if !pods_known {
+            return Headroom::TooEarly;
+        }
+        let fits_still = |granted: &i64| swaps <= *granted && self.totals.room(limit) >= 0;
+        let without = self.totals_without(turn, entry, swaps);
         match &entry.claim {
-            _ if !pods_known => Headroom::TooEarly,
-            Claim::Granted(_, granted) | Claim::Held(granted)
-                if swaps <= *granted && self.totals.room(limit) >= 0 =>
+            // It may have been written already.
+            Claim::Held(granted) if fits_still(granted) => Headroom::Fits,
+            // Main containers may have run, or failed, since it was granted.
+            Claim::Granted(_, granted)
+                if fits_still(granted) && leaves.taken(&without, swaps, limit) == 0 =>
             {
                 Headroom::Fits
             }
-            _ => self.answer_in_line(turn, entry, swaps, limit),
+            _ => self.answer_in_line(turn, &without, swaps, limit, leaves),
         }
     }
 
@@ -52,6 +84,7 @@ impl Account {
             restarts: counted,
             under_way,
             swaps: restarts,
+            spared: 0,
         };
         match room {
             room if restarts <= room => Headroom::Fits,
@@ -60,23 +93,38 @@ impl Account {
         }
     }
 
-    /// Returns the answer that [`settle`](Self::settle) would give with this pod in the queue.
-    fn answer_in_line(&self, turn: &Turn, entry: &Entry, swaps: i64, limit: u32) -> Headroom {
+    /// Returns the sums with this pod in the queue, and without what was granted to it.
+    fn totals_without(&self, turn: &Turn, entry: &Entry, swaps: i64) -> Totals {
         let mut totals = self.totals;
         totals.subtract(Totals::of(entry));
         totals.add(Totals::of(&Entry {
             claim: Claim::Waiting(turn.clone(), swaps),
             ..*entry
         }));
+        totals
+    }
+
+    /// Returns the answer that [`settle`](Self::settle) would give with this pod in the queue, and
+    /// these sums.
+    fn answer_in_line(
+        &self,
+        turn: &Turn,
+        totals: &Totals,
+        swaps: i64,
+        limit: u32,
+        leaves: Leaves,
+    ) -> Headroom {
         let is_first = self.line.first().is_none_or(|first| turn <= first);
         let alone = totals.under_way == 0;
+        let spared = leaves.taken(totals, swaps, limit);
         let shortage = Shortage {
             limit,
             restarts: totals.restarts,
             under_way: totals.under_way,
             swaps,
+            spared,
         };
-        match totals.admits(swaps, limit) {
+        match totals.admits(swaps, limit) && spared == 0 {
             true if is_first || alone => Headroom::Fits,
             false if is_first && alone && totals.leaving == 0 => Headroom::NeverFits(shortage),
             _ => Headroom::Wait(shortage),

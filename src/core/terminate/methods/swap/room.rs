@@ -8,7 +8,7 @@ use crate::report::decision::{Decision, Report};
 use crate::report::reason::Reason;
 use crate::terminate::circumstances::Case;
 use crate::terminate::memory::Memory;
-use crate::terminate::methods::{AllowedMethods, Step};
+use crate::terminate::methods::{AllowedMethods, Step, finish};
 
 /// How long a Job may stay unobserved until that is reported: a list of a large cluster, or a new
 /// Job whose pod ends at once.
@@ -39,7 +39,7 @@ pub(crate) fn no_room(case: Case<'_>, restarts: u32) -> Option<Step> {
         .mains_done_at
         .max(around.line_moved)
         .unwrap_or(around.now);
-    match around.headroom.answer(pod, restarts) {
+    match headroom(case, restarts) {
         Headroom::Free | Headroom::Fits => None,
         Headroom::Wait(shortage) => {
             let patience = if shortage.under_way > 0 {
@@ -69,10 +69,22 @@ pub(crate) fn no_room(case: Case<'_>, restarts: u32) -> Option<Step> {
     }
 }
 
+/// Returns the answer of the ledger to a pod whose swaps may cause this many restarts. Where the
+/// phase ends it too, the last restart is left to main containers of the Job that run.
+pub(crate) fn headroom(case: Case<'_>, restarts: u32) -> Headroom {
+    let ledger = case.around.headroom;
+    if finish::may_end(case) {
+        ledger.answer_sparing(case.pod, restarts)
+    } else {
+        ledger.answer(case.pod, restarts)
+    }
+}
+
 /// Reports that the swaps never fit, in words that hold for all pods of the Job.
 fn no_headroom(shortage: &Shortage, allowed: &AllowedMethods) -> Report {
     let note = format!(
-        "the main containers of a pod are done, but swapping its sidecars would fail the Job: {shortage}. {}, or end the sidecars yourself",
+        "the main containers of a pod are done, but swapping its sidecars {} fail the Job: {shortage}. {}, or end the sidecars yourself",
+        shortage.may(),
         raise(shortage, allowed)
     );
     Report {
