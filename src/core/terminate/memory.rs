@@ -17,7 +17,7 @@ use self::ends::SeenEnds;
 use self::finish_record::FinishRecord;
 use crate::cluster::exit_images::ExitImages;
 use crate::cluster::headroom::Swapped;
-use crate::objects::pod::evidence::{Footprint, exit_image_shown};
+use crate::objects::pod::evidence::{Footprint, Progress, exit_image_shown, progress};
 use crate::objects::pod::roles::{self, Unended};
 use crate::objects::pod::{Container, PROVIDER_FAILED, Pod, Terminated};
 use crate::report::decision::Method;
@@ -69,6 +69,8 @@ pub struct SwapRecord {
     pub times: u32,
     /// The status fields before the swap; `None` if this run of the process did not observe them.
     pub before: Option<Footprint>,
+    /// When the exit image was first observed running; `None` if it was not.
+    pub runs_since: Option<Duration>,
     /// The end of the sidecar itself, if the node showed it (kubelets before 1.36 show it for about
     /// a second).
     pub real_end: Option<Terminated>,
@@ -143,7 +145,7 @@ impl Memory {
             // What is observed while a write is in flight is that write, which is counted when it
             // returns.
             record.times = record.times.max(u32::from(!in_flight));
-            record.observe(sidecar);
+            record.observe(sidecar, now);
         }
     }
 
@@ -210,6 +212,7 @@ impl Memory {
             at: now,
             times,
             before,
+            runs_since: None,
             real_end,
         });
     }
@@ -253,14 +256,18 @@ impl SwapRecord {
             at: now,
             times: 0,
             before: None,
+            runs_since: None,
             real_end: None,
         }
     }
 
-    fn observe(&mut self, sidecar: &Container) {
+    fn observe(&mut self, sidecar: &Container, now: Duration) {
         let Some(status) = &sidecar.status else {
             return;
         };
+        if progress(sidecar, self.before.as_ref()) == Progress::Runs {
+            self.runs_since.get_or_insert(now);
+        }
         let shown = exit_image_shown(&status.image, &self.to)
             .or_else(|| self.runs_again(sidecar).then_some(true));
         if let Some(end) = sidecar.end().filter(|_| shown == Some(false)) {

@@ -21,6 +21,7 @@ fn any_one_of_three_signs_shows_that_another_container_runs() {
             let runs = sidecar_is(&after, |c| {
                 sign(c).status("image", image).status("imageID", "")
             });
+            life.assert_silent(&runs, Reason::SwapPending);
             life.later(20).tells(&runs, Reason::ExitImageRuns);
         }
     }

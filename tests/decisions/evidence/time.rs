@@ -6,7 +6,7 @@ use swaplet_core::report::reason::Reason;
 
 use super::{exit_image_ended, ready, sidecar_is, swapped};
 use crate::builder::sidecar;
-use crate::expect::EXIT;
+use crate::expect::{EXIT, Life};
 
 // Time.
 
@@ -23,6 +23,39 @@ fn an_exit_image_that_runs_on_is_told_after_twenty_seconds() {
     life.later(19).assert_silent(&runs, Reason::SwapPending);
     let note = life.later(1).tells(&runs, Reason::ExitImageRuns);
     assert!(note.contains("volume"), "{note}");
+}
+
+/// The sidecar takes its grace period to stop: until then no exit image runs.
+#[test]
+fn an_exit_image_has_its_time_from_when_it_was_started() {
+    let (mut life, after) = swapped(&ready("OnFailure"));
+    life.assert_silent(&after, Reason::SwapPending);
+    let runs = sidecar_is(&after, |c| {
+        c.running_since("2025-01-01T00:05:00Z")
+            .restarted_as(EXIT, 1)
+    });
+    let decision = life.later(29).assert_silent(&runs, Reason::SwapPending);
+    assert_eq!(decision.again, Some(Duration::from_secs(49)));
+    life.later(19).assert_silent(&runs, Reason::SwapPending);
+    life.later(1).tells(&runs, Reason::ExitImageRuns);
+
+    // A life that finds it running counts from there.
+    let mut next = Life::new();
+    next.later(100).assert_silent(&runs, Reason::SwapPending);
+    next.later(19).assert_silent(&runs, Reason::SwapPending);
+    next.later(1).tells(&runs, Reason::ExitImageRuns);
+}
+
+/// However late it starts, the wait for it has an end.
+#[test]
+fn an_exit_image_that_starts_late_has_no_more_time_than_one_that_starts_in_time() {
+    let (mut life, after) = swapped(&ready("OnFailure"));
+    let runs = sidecar_is(&after, |c| {
+        c.running_since("2025-01-01T00:05:00Z")
+            .restarted_as(EXIT, 1)
+    });
+    life.later(100).tells(&runs, Reason::SwapPending);
+    life.later(10).tells(&runs, Reason::ExitImageRuns);
 }
 
 #[test]

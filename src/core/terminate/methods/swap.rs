@@ -29,8 +29,8 @@ pub(crate) use room::{headroom, no_room};
 pub(crate) use time::graces;
 pub use time::{age_when_told, patience};
 
-/// How long a started exit image may take until it counts as not ending: it exits in milliseconds,
-/// but its end becomes visible with the kubelet's next relist (1 s), the poll of a virtual node (5
+/// How long a started exit image may be observed running until it counts as not ending: it exits in
+/// milliseconds, but its end becomes visible with the kubelet's next relist (1 s), the poll of a virtual node (5
 /// s), and later under load.
 const EXIT_IMAGE_RUNS: Duration = Duration::from_secs(20);
 /// How long a node may fail with the exit image before the next method is tried: two tries of a
@@ -183,44 +183,56 @@ fn pending(
 }
 
 fn watch(pod: &Pod, sidecar: &Container, record: &SwapRecord) -> Swapped {
-    let (reason, reported, patience, what) = match evidence::progress(
-        sidecar,
-        record.before.as_ref(),
-    ) {
+    let patience = patience(pod);
+    let (reason, reported, until, what) = match evidence::progress(sidecar, record.before.as_ref())
+    {
         Progress::NotPulled(why, message) => {
             let what = format!(
                 "the node cannot pull {}, and keeps trying: push it, or let the node pull it ({why}: {message})",
                 sidecar.image
             );
-            (Reason::ExitImageNotPulled, true, TROUBLE_PASSES, what)
+            (
+                Reason::ExitImageNotPulled,
+                true,
+                record.at + TROUBLE_PASSES,
+                what,
+            )
         }
         Progress::NotStarted(why, message) => {
             let what = format!(
                 "the node cannot start {}, and keeps trying: swaplet check says what is missing ({why}: {message})",
                 sidecar.image
             );
-            (Reason::ExitImageNotStarted, true, TROUBLE_PASSES, what)
+            (
+                Reason::ExitImageNotStarted,
+                true,
+                record.at + TROUBLE_PASSES,
+                what,
+            )
         }
         Progress::Runs => {
             let what = format!(
                 "{} was started and does not end: its command comes from a volume, or the image is not an exit image",
                 sidecar.image
             );
-            (Reason::ExitImageRuns, false, EXIT_IMAGE_RUNS, what)
+            // Not from the swap: until the sidecar has stopped, no exit image runs.
+            let since = record.runs_since.unwrap_or(record.at);
+            let until = since.min(record.at + patience) + EXIT_IMAGE_RUNS;
+            (Reason::ExitImageRuns, false, until, what)
         }
         Progress::Unchanged | Progress::Ended => {
             let what = format!(
                 "{} is in the spec, but the node has not reacted: check that it supports changing the image of a running container",
                 sidecar.image
             );
-            (Reason::SwapWithoutEffect, false, patience(pod), what)
+            (Reason::SwapWithoutEffect, false, record.at + patience, what)
         }
     };
     let note = format!("container {}: {what}", record.words());
     Swapped {
         trouble: Report { reason, note },
         reported,
-        until: record.at + patience,
+        until,
     }
 }
 

@@ -33,6 +33,7 @@ pub fn age_when_told(pod: &Pod, reason: Reason) -> Option<Duration> {
     match reason {
         Reason::SwapPending => Some(words::SLOW),
         Reason::SwapWithoutEffect => Some(patience(pod)),
+        // It counts from the start of the exit image, which comes after the swap.
         Reason::ExitImageRuns => Some(EXIT_IMAGE_RUNS),
         Reason::SidecarSwapped
         | Reason::ExitImageNotPulled
