@@ -169,7 +169,7 @@ fn climb_turn(case: Case<'_>, turn: &Turn<'_>) -> Step {
     }
     for (nth, method) in methods.iter().enumerate() {
         match ask(*method, case, unended, turn.after(nth)) {
-            Step::Here(decision) => return Step::Here(after(refused, decision)),
+            Step::Here(decision) => return Step::Here(after(case.pod, refused, decision)),
             Step::Next { reports, again } => {
                 refused.extend(reports);
                 earliest = earliest.into_iter().chain(again).min();
@@ -234,8 +234,9 @@ fn nothing_led_on(
 }
 
 /// Adds the reports of the methods tried before: to the note of an action that is no swap, why it
-/// is none; to the reports, a request to OpenKruise's daemon that did not end the sidecar.
-fn after(refused: Vec<Report>, mut decision: Decision) -> Decision {
+/// is none; to the reports, what was tried and did not end the sidecar: a request to OpenKruise's
+/// daemon, or an exit image that cannot be started, for which no method waits.
+fn after(pod: &Pod, refused: Vec<Report>, mut decision: Decision) -> Decision {
     if let (Some(Action::Finish(_) | Action::Recreate(_)), Some(done)) =
         (&decision.action, &mut decision.done)
     {
@@ -243,15 +244,14 @@ fn after(refused: Vec<Report>, mut decision: Decision) -> Decision {
             let _ = write!(done.note, "; {}: {}", report.reason, report.note);
         }
     }
-    let is_failed = |report: &Report| {
-        matches!(
-            report.reason,
-            Reason::RecreateUnanswered | Reason::RecreateFailed
-        )
+    let is_failed = |report: &Report| match report.reason {
+        Reason::RecreateUnanswered | Reason::RecreateFailed => true,
+        // Under `Never` it is also why no swap was tried.
+        Reason::ExitImageNotStarted => pod.restart_policy == RestartPolicy::OnFailure,
+        _ => false,
     };
-    decision
-        .reports
-        .extend(refused.into_iter().filter(is_failed));
+    let failed = refused.into_iter().filter(is_failed).collect();
+    decision.reports.extend(one_per_reason(failed));
     decision
 }
 

@@ -15,6 +15,7 @@ use swaplet_core::terminate::memory::Memory;
 use swaplet_core::terminate::memory::image_troubles::ImageTroubles;
 use swaplet_core::terminate::memory::past_exits::PastExits;
 use swaplet_core::terminate::methods::AllowedMethods;
+use swaplet_core::terminate::methods::swap::learn_starts;
 use swaplet_core::terminate::openkruise::{Coexist, Daemon, OpenKruise, Terminator};
 
 use crate::builder::PodBuilder;
@@ -139,6 +140,11 @@ impl Life {
         }
     }
 
+    /// The swaps in a pod that this life has observed.
+    pub fn counts(&self, pod: &Pod) -> Swapped {
+        Swapped::of(pod, &self.memory, &self.rules, &self.allowed)
+    }
+
     /// Looks at a pod, and remembers a report as made.
     pub fn sees(&mut self, pod: &PodBuilder) -> Decision {
         self.sees_pod(&pod.read())
@@ -148,9 +154,10 @@ impl Life {
         self.memory.observe(pod, &self.rules, self.now);
         self.memory
             .observe_request(self.openkruise.request.as_ref(), self.now);
-        self.headroom
-            .observe(pod, Swapped::of(pod, &self.memory, &self.rules), 0);
+        let swapped = self.counts(pod);
+        self.headroom.observe(pod, swapped, 0);
         self.image_troubles.observe(pod, &self.memory, self.now);
+        learn_starts(pod, &self.memory, &mut self.rules);
         let decision = decide(pod, &self.memory, &self.around());
         for report in &decision.reports {
             assert!(

@@ -44,11 +44,7 @@ fn swaps_of_an_earlier_life_are_counted() {
         let mut life = Life::new();
         let pod = pod.read();
         life.memory.observe(&pod, &life.rules, life.now);
-        assert_eq!(
-            Swapped::of(&pod, &life.memory, &life.rules),
-            Swapped { containers, coming },
-            "{what}"
-        );
+        assert_eq!(life.counts(&pod), Swapped { containers, coming }, "{what}");
     }
 }
 
@@ -60,8 +56,7 @@ fn a_swap_of_this_life_is_counted_until_a_restart_is_seen() {
     let pod = done("a");
     life.headroom.observe(&pod.read(), Swapped::default(), 0);
     let after = life.swaps(&pod);
-    let seen =
-        |life: &Life, pod: &PodBuilder| Swapped::of(&pod.read(), &life.memory, &life.rules).coming;
+    let seen = |life: &Life, pod: &PodBuilder| life.counts(&pod.read()).coming;
     assert_eq!(seen(&life, &after), 1);
     assert_eq!(
         seen(

@@ -6,6 +6,7 @@ mod one_of_two;
 mod owners;
 mod pulls;
 mod room;
+mod starts;
 
 use swaplet_core::objects::pod::Phase;
 use swaplet_core::report::decision::{Action, Decision};

@@ -1,6 +1,7 @@
 //! Whole Jobs, with the Job controller's own rules: none of them fails because its sidecars are
 //! ended.
 
+mod broken_images;
 mod tight_limits;
 mod unseen;
 

@@ -6,11 +6,13 @@
 //! image of that repository.
 
 pub mod derived;
+pub(crate) mod started;
 
 use std::fmt;
 use std::time::Duration;
 
 use self::derived::{Derived, DerivedImages, Trouble};
+use self::started::{Start, Started};
 use crate::image::path_set::PathSet;
 use crate::image::pattern::ImagePattern;
 use crate::image::reference::ImageReference;
@@ -25,6 +27,7 @@ pub struct ExitImages {
     derived: Option<DerivedImages>,
     /// The last parts of the repositories of all of them; `None` if a pattern leaves one open.
     names: Option<Vec<Box<str>>>,
+    started: Started,
 }
 
 /// The exit image chosen for one sidecar.
@@ -79,6 +82,7 @@ impl ExitImages {
         listed.extend(ImagePattern::parse(image.as_str()));
         let all = Self {
             default_paths: self.default_paths,
+            started: self.started,
             ..Self::new(self.default, listed)
         };
         match derived {
@@ -166,6 +170,16 @@ impl ExitImages {
         if let Some(derived) = &mut self.derived {
             derived.came(paths, result, now);
         }
+    }
+
+    /// Returns true if the exit image of this start has ended such a container before.
+    pub(crate) fn has_started(&self, start: &Start) -> bool {
+        self.started.has(start)
+    }
+
+    /// Records that the exit image of this start has ended its container.
+    pub(crate) fn learn_start(&mut self, start: Start) {
+        self.started.learn(start);
     }
 
     /// Returns true for an exit image of the installation, also if an admission webhook has added a

@@ -123,9 +123,10 @@ pub struct Decision {
     pub reports: Vec<Report>,
     /// The report to make once the action is applied.
     pub done: Option<Report>,
-    /// The number of swaps to make, now or as soon as they fit into what the Job allows.
+    /// The restarts that the swaps to make may cause, now or as soon as they fit into what the Job
+    /// allows.
     pub swaps_wanted: u32,
-    /// The number of further swaps to make once what was begun has ended.
+    /// The restarts that further swaps may cause, once what was begun has ended.
     pub swaps_later: u32,
     /// When to decide again if the pod does not change, as time since the start of the process.
     pub again: Option<Duration>,

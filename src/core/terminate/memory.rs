@@ -16,7 +16,6 @@ use self::denials::DeniedWays;
 use self::ends::SeenEnds;
 use self::finish_record::FinishRecord;
 use crate::cluster::exit_images::ExitImages;
-use crate::cluster::headroom::Swapped;
 use crate::objects::pod::evidence::{Footprint, Progress, exit_image_shown, progress};
 use crate::objects::pod::roles::{self, Unended};
 use crate::objects::pod::{Container, PROVIDER_FAILED, Pod, Terminated};
@@ -296,34 +295,5 @@ fn shows_image_asked_for(container: &Container, exit_images: &ExitImages) -> boo
             && exit_images
                 .choose(Some(asked))
                 .is_ok_and(|choice| choice.refused.is_none())
-    })
-}
-
-impl Swapped {
-    /// Counts the swapped containers in the pod, which the memory must have observed.
-    #[must_use]
-    pub fn of(pod: &Pod, memory: &Memory, exit_images: &ExitImages) -> Self {
-        let sidecars =
-            roles::sidecars(pod).filter(|sidecar| memory.shows_exit_image(sidecar, exit_images));
-        sidecars.fold(Self::default(), |Self { containers, coming }, sidecar| {
-            Self {
-                containers: containers + 1,
-                coming: coming + u32::from(!runs_exit_image(sidecar, memory)),
-            }
-        })
-    }
-}
-
-/// Returns true if the exit image has been started. A run of the process that did not make the swap
-/// does not know the status before it: then only the image in the status shows it.
-fn runs_exit_image(sidecar: &Container, memory: &Memory) -> bool {
-    let Some(status) = &sidecar.status else {
-        return false;
-    };
-    exit_image_shown(&status.image, &sidecar.image).unwrap_or_else(|| {
-        let before = memory
-            .swap_of(&sidecar.name)
-            .and_then(|record| record.before.as_ref());
-        before.is_some_and(|before| before.shows_new_container(&Footprint::of(sidecar)))
     })
 }

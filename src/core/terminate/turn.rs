@@ -48,11 +48,11 @@ pub(crate) struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// Returns the methods after the `nth` one; if none is left, `Finish` stands for the next step.
+    /// Returns the methods after the `nth` one; if none is left, `Swap` stands for the next step.
     pub(crate) fn after(&self, nth: usize) -> &[Method] {
         let later = self.methods.get(nth + 1..).unwrap_or_default();
         if later.is_empty() && !self.is_last {
-            &[Method::Finish]
+            &[Method::Swap]
         } else {
             later
         }

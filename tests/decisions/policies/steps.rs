@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use swaplet_core::cluster::headroom::{Need, Swapped};
+use swaplet_core::cluster::headroom::Need;
 use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::objects::pod::annotations::{DELAY, ORDER, SIDECARS, WAIT_FOR_EXIT};
 use swaplet_core::report::decision::{Action, Decision};
@@ -272,8 +272,8 @@ fn all_steps_have_to_fit_into_what_the_job_allows() {
         (Reason::SwapPending, 1)
     );
     let read = first.read();
-    life.headroom
-        .observe(&read, Swapped::of(&read, &life.memory, &life.rules), 0);
+    let counted = life.counts(&read);
+    life.headroom.observe(&read, counted, 0);
     life.headroom.need(&read, Need::Swaps(1));
     assert_eq!(swapped(&life.sees(&ends(&first, "uploader"))), ["proxy"]);
 }

@@ -7,6 +7,7 @@ use swaplet_core::cluster::node_verdicts::Proved;
 use swaplet_core::report::decision::{Decision, Report};
 use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::memory::proof::image_failed;
+use swaplet_core::terminate::methods::swap::learn_starts;
 use swaplet_core::terminate::unselected;
 
 use super::around::Around;
@@ -74,10 +75,11 @@ impl Index {
     /// the watch has shown, and what the pod proved about its node.
     fn observe(&mut self, uid: &str, now: Duration) -> Option<(bool, Option<Learned>)> {
         let entry = self.entries.get_mut(uid)?;
-        let exit_images = &self.rules.exit_images;
         entry.pod.platform_ends_eci_sidecars = self.nodes.ends_eci_sidecars(&entry.pod);
-        entry.memory.observe(&entry.pod, exit_images, now);
-        let shown = entry.count(&mut self.headroom, exit_images);
+        entry
+            .memory
+            .observe(&entry.pod, &self.rules.exit_images, now);
+        let shown = entry.count(&mut self.headroom, &self.rules);
         let proved = entry.proves(&self.nodes, now);
         // Of a kubelet nothing is learned by it: it restarts containers, so the image is the cause.
         let failed_on_a_kubelet =
@@ -94,6 +96,7 @@ impl Index {
             .memory
             .observe_request(self.openkruise.around(&entry.pod).request, now);
         self.image_troubles.observe(&entry.pod, &entry.memory, now);
+        learn_starts(&entry.pod, &entry.memory, &mut self.rules.exit_images);
         Some((shown, learned))
     }
 

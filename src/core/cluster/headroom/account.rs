@@ -31,7 +31,7 @@ pub(crate) struct Seen {
     /// Its containers with an exit image: the pod will end, and its restarts will not count any
     /// more.
     pub(crate) swapped: i64,
-    /// The swapped containers whose restart is still to come.
+    /// The restarts that the swapped containers may still cause.
     pub(crate) coming: i64,
     /// True until its main containers are done.
     pub(crate) mains_run: bool,
@@ -66,8 +66,8 @@ enum Claim {
 pub struct Swapped {
     /// Containers whose image in the spec is an exit image.
     pub containers: u32,
-    /// Containers of these that have not been restarted with it yet. If the status does not show
-    /// it, the restart counts as still to come.
+    /// The restarts that are to be expected of these. If the status does not show one, it counts as
+    /// still to come.
     pub coming: u32,
 }
 

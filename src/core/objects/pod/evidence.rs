@@ -60,6 +60,12 @@ impl Footprint {
         }
     }
 
+    /// Returns the number of restarts since, as far as the node counts them.
+    pub(crate) fn restarts_until(&self, now: &Self) -> u32 {
+        let restarts = now.restart_count.saturating_sub(self.restart_count);
+        u32::try_from(restarts.max(0)).unwrap_or(u32::MAX)
+    }
+
     /// Returns true if another container has been started since.
     pub(crate) fn shows_new_container(&self, now: &Self) -> bool {
         self.container_id != now.container_id

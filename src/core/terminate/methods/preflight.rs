@@ -3,11 +3,12 @@
 //! The default image has the standard paths. For a path that it lacks, an image is derived, if the
 //! installation derives images. An image that a pod requests, and that the administrator listed, is
 //! trusted: its paths are unknown, so only an obstacle that no image can remove keeps it from being
-//! written.
+//! written. Whether it starts shows when it does.
 
 use std::time::Duration;
 
 use crate::cluster::exit_images::derived::Derived;
+use crate::cluster::exit_images::started::Start;
 use crate::cluster::exit_images::{Choice, ExitImages, NoChoice};
 use crate::image::Kind;
 use crate::objects::command::{
@@ -29,6 +30,9 @@ pub(crate) enum Preflight<'a> {
         image: &'a str,
         /// The image that the pod requested and does not get.
         refused: Option<&'a str>,
+        /// The start, if nobody can tell whether it works: the image is listed, or the program is
+        /// assumed to be a script. `None` also once it has worked.
+        doubt: Option<Start>,
     },
     /// The image that it needs is being pushed.
     Awaited(Paths),
@@ -66,10 +70,6 @@ pub(crate) fn preflight<'a>(
         Ok(choice) => choice,
         Err(why) => return no_choice(container, &why),
     };
-    let image = Preflight::Image {
-        image: choice.image,
-        refused: choice.refused,
-    };
     // Facts are kept for every container that is marked.
     let Some(facts) = container.facts.as_deref() else {
         return blocked(
@@ -78,20 +78,30 @@ pub(crate) fn preflight<'a>(
             &refusal(Obstacle::CommandUnknown, None),
         );
     };
+    let image = |assumed| Preflight::Image {
+        image: choice.image,
+        refused: choice.refused,
+        doubt: doubt(pod, container, choice.image, assumed, exit_images),
+    };
     match verdict(facts, &choice, exit_images) {
-        Verdict::Runnable { .. } => image,
-        Verdict::NeedsImage { .. } if !choice.is_default => image,
-        Verdict::NotSwappable { reason, .. }
+        Verdict::Runnable { executes } => image(assumed(&executes, &choice)),
+        Verdict::NeedsImage { executes, .. } if !choice.is_default => {
+            image(assumed(&executes, &choice))
+        }
+        Verdict::NotSwappable { reason, path }
             if !choice.is_default && reason.is_about_our_image() =>
         {
-            image
+            image(Some(path.unwrap_or_default()))
         }
         Verdict::NotSwappable { reason, path } => blocked(
             Reason::NotSwappable,
             container,
             &refusal(reason, path.as_deref()),
         ),
-        Verdict::NeedsImage { .. } => derived(pod, container, facts, &choice, exit_images),
+        Verdict::NeedsImage { executes, .. } => {
+            let assumed = assumed(&executes, &choice);
+            derived(pod, container, facts, &choice, assumed, exit_images)
+        }
     }
 }
 
@@ -115,6 +125,31 @@ fn verdict(facts: &ContainerFacts, choice: &Choice<'_>, exit_images: &ExitImages
     }
 }
 
+/// Returns the program, if nobody can tell whether it can be started: of a listed image nothing is
+/// known, and a file that was not read may be no script.
+fn assumed(executes: &Executes, choice: &Choice<'_>) -> Option<String> {
+    let is_assumed = !choice.is_default || matches!(executes, Executes::Script(_));
+    is_assumed.then(|| executes.to_string())
+}
+
+/// Returns the start of the image with this program, unless it has worked before.
+fn doubt(
+    pod: &Pod,
+    container: &Container,
+    image: &str,
+    assumed: Option<String>,
+    exit_images: &ExitImages,
+) -> Option<Start> {
+    let program = assumed?.into();
+    let start = Start {
+        namespace: pod.namespace.clone(),
+        container: container.name.clone(),
+        image: image.into(),
+        program,
+    };
+    (!exit_images.has_started(&start)).then_some(start)
+}
+
 /// Looks up a derived image. It has the standard paths and those that are missing there, whatever
 /// the default image has.
 fn derived<'a>(
@@ -122,6 +157,7 @@ fn derived<'a>(
     container: &Container,
     facts: &ContainerFacts,
     choice: &Choice<'a>,
+    assumed: Option<String>,
     exit_images: &'a ExitImages,
 ) -> Preflight<'a> {
     let paths = paths(resolve(facts, &StandardPaths));
@@ -130,6 +166,7 @@ fn derived<'a>(
             return Preflight::Image {
                 image,
                 refused: choice.refused,
+                doubt: doubt(pod, container, image, assumed, exit_images),
             };
         }
         Some(Derived::Awaited) => return Preflight::Awaited(paths),

@@ -9,6 +9,7 @@
 
 mod plan;
 mod room;
+mod starts;
 mod time;
 pub(crate) mod words;
 
@@ -17,7 +18,7 @@ use std::time::Duration;
 use super::preflight::{Preflight, preflight};
 use crate::objects::pod::evidence::{self, Progress};
 use crate::objects::pod::roles::{Unended, unended};
-use crate::objects::pod::{Container, Pod};
+use crate::objects::pod::{Container, Pod, RestartPolicy};
 use crate::report::decision::{Decision, Method, Paths, Report, one_per_reason};
 use crate::report::reason::Reason;
 use crate::terminate::circumstances::Case;
@@ -26,6 +27,7 @@ use crate::terminate::methods::Step;
 use crate::terminate::turn::is_finished;
 use plan::{Plan, is_settled};
 pub(crate) use room::{headroom, no_room};
+pub use starts::learn_starts;
 pub(crate) use time::graces;
 pub use time::{age_when_told, patience};
 
@@ -68,18 +70,15 @@ pub(crate) fn step(case: Case<'_>, unended: &[Unended<'_>], later: &[Method]) ->
         .filter(|(index, _)| !plan.has_blocked(*index))
         .collect();
     let beside = later.first() == Some(&Method::Recreate);
-    plan.left_over(
-        pending(pod, &swapped, !later.is_empty(), memory, around.now),
-        beside,
-    )
+    plan.left_over(pending(pod, &swapped, later, memory, around.now), beside)
 }
 
-/// Returns the number of swaps that are still to be made.
+/// Returns the restarts that the swaps still to be made may cause.
 pub(crate) fn wanted(case: Case<'_>, unended: &[Unended<'_>]) -> u32 {
     Plan::make(case, unended).size()
 }
 
-/// Returns the number of swaps to be made of sidecars whose turn has not come.
+/// Returns the restarts that the swaps of sidecars whose turn has not come may cause.
 pub(crate) fn wanted_later(case: Case<'_>, turn: &[Unended<'_>]) -> u32 {
     let (pod, around) = (case.pod, case.around);
     let later: Vec<_> = unended(pod)
@@ -136,23 +135,29 @@ struct Swapped {
     trouble: Report,
     /// True if the problem exists now.
     reported: bool,
+    /// True if the node starts the exit image again and again: each try is a restart, which the
+    /// pod's owner may count, so there is no wait where the phase ends the pod.
+    restarts: bool,
     /// When this method gives up on the container.
     until: Duration,
 }
 
 /// Decides once every sidecar that could be swapped shows an exit image: has the node acted?
-/// `climbs`: whether there is another method.
+/// `later`: the methods that come after.
 fn pending(
     pod: &Pod,
     unended: &[Unended<'_>],
-    climbs: bool,
+    later: &[Method],
     memory: &Memory,
     now: Duration,
 ) -> Step {
+    let (climbs, finishes) = (!later.is_empty(), later.contains(&Method::Finish));
     let swapped = unended
         .iter()
         .filter_map(|(_, sidecar)| Some(watch(pod, sidecar, memory.swap_of(&sidecar.name)?)));
-    let gives_up = |swapped: &Swapped| now >= swapped.until || (swapped.reported && !climbs);
+    let gives_up = |swapped: &Swapped| {
+        now >= swapped.until || (swapped.reported && !climbs) || (swapped.restarts && finishes)
+    };
     let (given_up, hoped): (Vec<_>, Vec<_>) = swapped.partition(gives_up);
     let again = hoped.iter().map(|swapped| swapped.until).min();
     if !given_up.is_empty() {
@@ -228,10 +233,13 @@ fn watch(pod: &Pod, sidecar: &Container, record: &SwapRecord) -> Swapped {
             (Reason::SwapWithoutEffect, false, record.at + patience, what)
         }
     };
+    let restarts = reason == Reason::ExitImageNotStarted
+        && *sidecar.effective_policy(pod) == RestartPolicy::OnFailure;
     let note = format!("container {}: {what}", record.words());
     Swapped {
         trouble: Report { reason, note },
         reported,
+        restarts,
         until,
     }
 }

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::headroom::{Ledger, Need, Swapped};
 use swaplet_core::report::decision::{Action, Decision, Report, Swap};
 use swaplet_core::report::reason::Reason;
 use swaplet_core::report::write_error::WriteError;
 
 use super::Entry;
+use crate::cluster::rules::Rules;
 use crate::frame::writer::{Outcome, Target};
 use crate::terminate::index::effect::{Effect, Write, notice};
 use crate::terminate::index::restarting::LATE_EFFECT;
@@ -16,8 +16,8 @@ use crate::terminate::index::restarting::LATE_EFFECT;
 impl Entry {
     /// Updates the ledger from the pod; returns true on the first reconcile of a state that the
     /// watch has shown.
-    pub(crate) fn count(&mut self, headroom: &mut Ledger, exit_images: &ExitImages) -> bool {
-        let shown = self.shown(exit_images);
+    pub(crate) fn count(&mut self, headroom: &mut Ledger, rules: &Rules) -> bool {
+        let shown = self.shown(rules);
         let is_ours = self.pod.phase.is_terminal()
             && self
                 .memory
@@ -34,9 +34,10 @@ impl Entry {
 
     /// Reads the restarts by swaps from a state that the watch has shown, on its first reconcile;
     /// returns true if it is one. A swap known only from our own write still counts as granted.
-    fn shown(&mut self, exit_images: &ExitImages) -> bool {
+    fn shown(&mut self, rules: &Rules) -> bool {
         if self.fresh {
-            self.swapped = Swapped::of(&self.pod, &self.memory, exit_images);
+            let (images, allowed) = (&rules.exit_images, &rules.allowed);
+            self.swapped = Swapped::of(&self.pod, &self.memory, images, allowed);
         }
         std::mem::take(&mut self.fresh)
     }

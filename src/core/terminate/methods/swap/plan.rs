@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::room::no_room;
+use super::starts::restarts;
 use super::words::{refused_image, unknown_owner};
 use crate::cluster::owner;
 use crate::objects::pod::roles::Unended;
@@ -25,6 +26,8 @@ const PUSHED: Duration = Duration::from_secs(300);
 #[derive(Default)]
 pub(crate) struct Plan {
     pub(crate) swaps: Vec<Swap>,
+    /// The restarts that they may cause.
+    restarts: u32,
     /// Text for the notes about images that were requested and not granted.
     refused: Vec<String>,
     /// The positions of the sidecars that cannot be swapped.
@@ -66,12 +69,18 @@ impl Plan {
             // The container is stuck on the right image: another swap would not help.
             Preflight::Image { image, .. }
                 if evidence::exit_image_shown(&container.image, image) == Some(true) => {}
-            Preflight::Image { image, refused } => {
+            Preflight::Image {
+                image,
+                refused,
+                doubt,
+            } => {
                 if let Some((report, again)) = held_back(case, container, image) {
                     return self.block(index, report, again);
                 }
                 self.refused
                     .extend(refused.map(|image| refused_image(name, image)));
+                let restarts = restarts(pod, doubt.is_none(), around.allowed);
+                self.restarts = self.restarts.saturating_add(restarts);
                 self.swaps.push(Swap {
                     index,
                     is_native_sidecar: false,
@@ -94,8 +103,9 @@ impl Plan {
         self.left.contains(&index)
     }
 
-    pub(crate) fn size(&self) -> u32 {
-        u32::try_from(self.swaps.len()).unwrap_or(u32::MAX)
+    /// Returns the restarts that these swaps may cause.
+    pub(crate) const fn size(&self) -> u32 {
+        self.restarts
     }
 
     /// Decides on these swaps. `later` more follow when these have ended: all together have to fit.

@@ -1,0 +1,162 @@
+//! Exit images of which nobody can tell whether they start: a Job outlives one that does not.
+
+use serde_json::json;
+use swaplet_core::report::decision::Decision;
+use swaplet_core::report::reason::Reason;
+use swaplet_core::terminate::memory::Memory;
+use swaplet_core::terminate::methods::AllowedMethods;
+
+use super::{FINISH, NEVER_FINISH, QUIET_SECONDS, finishes, under};
+use crate::builder::{PodBuilder, sidecar_with_image};
+use crate::expect::{LISTED, Life};
+use crate::headroom::{done, ledger};
+
+/// A life with a Job of this limit.
+fn on_job(limit: u32, allowed: AllowedMethods) -> Life {
+    Life {
+        headroom: ledger(limit, &[]),
+        ..under(allowed)
+    }
+}
+
+/// A pod of the Job whose sidecar asks for an image of the list.
+fn asks(name: &str) -> PodBuilder {
+    done(name).but("side", |_| sidecar_with_image("side", LISTED).running())
+}
+
+/// One whose sidecar executes a file of a ConfigMap.
+fn calls_a_script(name: &str) -> PodBuilder {
+    let mounts = json!([{"name": "scripts", "mountPath": "/scripts"}]);
+    done(name)
+        .but("side", |side| {
+            side.spec("command", json!(["/scripts/run.sh"]))
+                .spec("volumeMounts", mounts)
+        })
+        .set(
+            "/spec/volumes",
+            json!([{"name": "scripts", "configMap": {"name": "scripts"}}]),
+        )
+}
+
+/// What containerd shows of an image that lacks the program, after so many starts.
+fn fails(pod: &PodBuilder, starts: u32) -> PodBuilder {
+    pod.clone().but("side", |side| {
+        side.waiting("RunContainerError", "exec: no such file")
+            .restarted_as(LISTED, starts)
+            .last_ended(128)
+    })
+}
+
+fn ends(pod: &PodBuilder) -> PodBuilder {
+    pod.clone()
+        .but("side", |side| side.ended(0).restarted_as(LISTED, 1))
+}
+
+fn told(decision: &Decision) -> Vec<Reason> {
+    decision
+        .reports
+        .iter()
+        .map(|report| report.reason)
+        .collect()
+}
+
+/// A kubelet starts it three times within 12 s. Without finish nothing would end that, whatever is
+/// reserved.
+#[test]
+fn a_swap_to_an_image_that_may_not_start_counts_as_several_restarts() {
+    let table = [
+        ("listed", asks("a"), FINISH, 4),
+        ("a script", calls_a_script("a"), FINISH, 4),
+        ("nothing ends it", asks("a"), NEVER_FINISH, 1),
+        ("the default", done("a"), FINISH, 1),
+    ];
+    for (what, pod, allowed, restarts) in table {
+        let decision = on_job(6, allowed).sees(&pod);
+        assert_eq!(
+            (decision.reason, decision.swaps_wanted),
+            (Reason::SidecarSwapped, restarts),
+            "{what}: {decision:?}"
+        );
+    }
+    let mut life = on_job(4, FINISH);
+    life.assert_silent(&asks("a"), Reason::FinishWaits);
+    finishes(&life.later(QUIET_SECONDS).sees(&asks("a")));
+}
+
+/// What is reserved is given back with each restart that is seen, and when the sidecar has ended.
+#[test]
+fn restarts_are_expected_until_the_exit_image_has_worked() {
+    let mut life = on_job(6, FINISH);
+    let after = life.swaps(&asks("a"));
+    let table = [
+        (after.clone(), 4),
+        (fails(&after, 1), 3),
+        (fails(&after, 3), 1),
+        (fails(&after, 5), 0),
+        (ends(&after), 0),
+    ];
+    for (pod, coming) in table {
+        assert_eq!(life.counts(&pod.read()).coming, coming, "{pod:?}");
+    }
+    // Another life does not know how many there were.
+    let mut next = on_job(6, FINISH);
+    for (pod, coming) in [(after.clone(), 4), (fails(&after, 3), 3), (ends(&after), 0)] {
+        let pod = pod.read();
+        next.memory.observe(&pod, &next.rules, next.now);
+        assert_eq!(next.counts(&pod).coming, coming, "{pod:?}");
+    }
+}
+
+#[test]
+fn an_image_that_has_worked_counts_as_one_restart_in_sidecars_like_that() {
+    let mut life = on_job(6, FINISH);
+    let after = life.swaps(&asks("a"));
+    life.sees(&fails(&after, 1));
+    life.headroom.pod_gone(&after.read());
+    let wanted = |life: &mut Life, pod: &PodBuilder| {
+        life.memory = Memory::default();
+        let wanted = life.sees(pod).swaps_wanted;
+        life.headroom.pod_gone(&pod.read());
+        wanted
+    };
+    assert_eq!(wanted(&mut life, &asks("b")), 4, "it has not worked");
+
+    life.memory = Memory::default();
+    let after = life.swaps(&asks("c"));
+    life.sees(&ends(&after));
+    life.headroom.pod_gone(&after.read());
+    assert_eq!(wanted(&mut life, &asks("d")), 1);
+    let other = asks("e").but("side", |side| side.spec("command", json!(["/opt/other"])));
+    assert_eq!(wanted(&mut life, &other), 4);
+    let elsewhere = asks("f").set("/metadata/namespace", "other");
+    assert_eq!(wanted(&mut life, &elsewhere), 4);
+}
+
+/// Each try of the node is a restart, so there is no second chance where the phase ends the pod.
+#[test]
+fn an_exit_image_that_does_not_start_is_told_and_not_waited_for() {
+    let mut life = on_job(6, FINISH);
+    let after = life.swaps(&asks("a"));
+    let decision = life.later(1).sees(&fails(&after, 1));
+    assert_eq!(
+        (decision.reason, told(&decision)),
+        (Reason::FinishWaits, vec![Reason::ExitImageNotStarted])
+    );
+    let decision = life.later(QUIET_SECONDS).sees(&fails(&after, 1));
+    assert!(
+        finishes(&decision).contains("; ExitImageNotStarted: container side"),
+        "{decision:?}"
+    );
+
+    // Under Never a container is not started again, and no Job counts it.
+    let mut life = under(FINISH);
+    let after = life.swaps(&asks("a").set("/spec/restartPolicy", "Never"));
+    let decision = life.later(1).sees(&fails(&after, 1));
+    assert_eq!(
+        (decision.reason, told(&decision)),
+        (
+            Reason::ExitImageNotStarted,
+            vec![Reason::ExitImageNotStarted]
+        )
+    );
+}

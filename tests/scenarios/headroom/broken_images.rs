@@ -1,0 +1,40 @@
+//! Exit images that the administrator lists and that cannot be started.
+
+use serde_json::json;
+use swaplet_core::cluster::exit_images::ExitImages;
+use swaplet_core::objects::values::env::WITH_IMAGE;
+
+use super::{cluster, job};
+use crate::harness::{CONCURRENCY, SWAPLET};
+use crate::objects::EXIT;
+
+/// The node takes it for an exit image, and it does not have the program.
+const BROKEN: &str = "registry.example/other/exit:v2";
+
+/// Each start is a restart: two pods that are started again and again would fail the Job within
+/// seconds.
+#[tokio::test(start_paused = true)]
+async fn a_listed_exit_image_that_cannot_be_started_fails_no_job() {
+    let world = cluster();
+    let _life = world.start(SWAPLET, CONCURRENCY, |settings| {
+        let listed = vec!["registry.example/other/*".parse().unwrap()];
+        settings.rules.exit_images = ExitImages::new(Some(EXIT.parse().unwrap()), listed);
+        settings.rules.allowed.finish = true;
+    });
+    let mut job = job(2, 6, "OnFailure");
+    let side = &mut job["spec"]["template"]["spec"]["containers"][1];
+    side["command"] = json!(["/opt/own/server"]);
+    side["env"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"name": WITH_IMAGE, "value": BROKEN}));
+    world.create_job(job).await;
+    world.job_completes(2).await;
+    for name in world.job_pods() {
+        assert_eq!(world.image(&name), BROKEN);
+        let told = world.events(&name);
+        assert!(told.contains(&"ExitImageNotStarted".to_owned()), "{told:?}");
+    }
+    world.wait(120).await;
+    world.assert_quiet().await;
+}
