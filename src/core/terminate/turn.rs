@@ -19,6 +19,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 
 use super::circumstances::{Case, Circumstances};
+use super::memory::Memory;
 use super::methods::AllowedMethods;
 use crate::cluster::owner;
 use crate::objects::pod::roles::{Unended, unended};
@@ -187,9 +188,11 @@ fn methods(
 }
 
 /// Returns true if the phase of the pod may be written, at the latest when all its sidecars are due.
-pub(crate) fn may_finish(pod: &Pod, allowed: &AllowedMethods) -> bool {
+/// Where the API server keeps denying that, it ends no pod.
+pub(crate) fn may_finish(pod: &Pod, memory: &Memory, allowed: &AllowedMethods) -> bool {
     let only_swaps = |sidecar: &Container| method(sidecar) == RuleMethod::Swap;
-    allowed.finish && !roles::sidecars(pod).any(only_swaps)
+    let is_denied = memory.denied.of(Method::Finish).are_lasting();
+    allowed.finish && !is_denied && !roles::sidecars(pod).any(only_swaps)
 }
 
 /// Returns true if the phase is written for this sidecar, after all others have ended.

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde_json::json;
 use swaplet_core::cluster::headroom::{Headroom, Ledger, Need, Swapped};
+use swaplet_core::report::decision::Method;
 use swaplet_core::report::reason::Reason;
+use swaplet_core::terminate::memory::denials::QUICK_DENIED_RETRIES;
 use swaplet_core::terminate::methods::AllowedMethods;
 
 use super::{FINISH, NEVER_FINISH, QUIET_SECONDS, finishes, swapped_names, under};
@@ -172,6 +174,28 @@ fn the_last_restart_is_left_to_a_main_that_runs_where_the_pod_can_be_finished() 
         swapped_names(&beside(NEVER_FINISH).sees(&done("b"))),
         ["side"]
     );
+}
+
+/// A phase that the API server does not let us write ends no pod.
+#[test]
+fn the_last_restart_is_taken_where_the_phase_is_denied() {
+    let runs = done("runs").but("main", ContainerBuilder::running).read();
+    let mut life = Life {
+        headroom: ledger(2, std::slice::from_ref(&runs)),
+        ..under(FINISH)
+    };
+    let deny = |life: &mut Life| {
+        let (words, longest) = ("no".into(), Duration::from_secs(900));
+        life.memory
+            .denied
+            .remember(Method::Finish, words, life.now, longest);
+    };
+    for _ in 0..QUICK_DENIED_RETRIES {
+        deny(&mut life);
+    }
+    life.assert_silent(&done("b"), Reason::FinishWaits);
+    deny(&mut life);
+    assert_eq!(swapped_names(&life.sees(&done("b"))), ["side"]);
 }
 
 // ---- bug 6: room is given back

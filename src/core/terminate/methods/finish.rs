@@ -93,7 +93,7 @@ pub(crate) fn step(case: Case<'_>, unended: &[Unended<'_>]) -> Step {
 pub(crate) fn may_end(case: Case<'_>) -> bool {
     let record = case.memory.finish.as_deref();
     record.is_some_and(|record| record.writes < WRITES)
-        && turn::may_finish(case.pod, case.around.allowed)
+        && turn::may_finish(case.pod, case.memory, case.around.allowed)
 }
 
 /// Continues what this method has begun, whatever the order of the methods, and also if the

@@ -79,7 +79,7 @@ impl Plan {
                 }
                 self.refused
                     .extend(refused.map(|image| refused_image(name, image)));
-                let restarts = restarts(pod, doubt.is_none(), around.allowed);
+                let restarts = restarts(pod, doubt.is_none(), case.memory, around.allowed);
                 self.restarts = self.restarts.saturating_add(restarts);
                 self.swaps.push(Swap {
                     index,

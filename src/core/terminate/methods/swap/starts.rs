@@ -19,8 +19,13 @@ const OF_A_BROKEN_IMAGE: u32 = 4;
 /// Returns how many restarts one swap may cause. Where the phase cannot be written nothing ends the
 /// restarts of an image that cannot be started, so reserving some would not save the Job: there the
 /// administrator's word counts.
-pub(super) fn restarts(pod: &Pod, is_certain: bool, allowed: &AllowedMethods) -> u32 {
-    if is_certain || !may_finish(pod, allowed) {
+pub(super) fn restarts(
+    pod: &Pod,
+    is_certain: bool,
+    memory: &Memory,
+    allowed: &AllowedMethods,
+) -> u32 {
+    if is_certain || !may_finish(pod, memory, allowed) {
         1
     } else {
         OF_A_BROKEN_IMAGE
@@ -109,7 +114,7 @@ fn restarts_coming(
         }
         _ => false,
     };
-    let all = restarts(pod, !Ledger::counts(pod) || is_certain(), allowed);
+    let all = restarts(pod, !Ledger::counts(pod) || is_certain(), memory, allowed);
     let seen = before.map_or(0, |before| before.restarts_until(&Footprint::of(sidecar)));
     all.saturating_sub(if is_started { seen.max(1) } else { 0 })
 }
