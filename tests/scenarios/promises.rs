@@ -2,6 +2,7 @@
 //! whatever the API server answers.
 
 mod on_a_node;
+mod starts;
 
 use std::time::Duration;
 
@@ -52,7 +53,11 @@ fn seen(version: u32, phase: &str, image: &str) -> Pod {
 
 /// It knows the node of the pod.
 fn index(allowed: AllowedMethods) -> Index {
-    let mut index = Index::new(Rules { allowed, ..rules() });
+    index_under(Rules { allowed, ..rules() })
+}
+
+fn index_under(rules: Rules) -> Index {
+    let mut index = Index::new(rules);
     let node = json!({"metadata": {"name": "node-1", "uid": "node-1"}});
     index.nodes.list_starts();
     index.nodes.listed(

@@ -96,7 +96,13 @@ impl Index {
             .memory
             .observe_request(self.openkruise.around(&entry.pod).request, now);
         self.image_troubles.observe(&entry.pod, &entry.memory, now);
-        learn_starts(&entry.pod, &entry.memory, &mut self.rules.exit_images);
+        if learn_starts(&entry.pod, &entry.memory, &mut self.rules.exit_images) {
+            let job = entry.pod.job.as_ref().map(|job| job.uid.clone());
+            self.enqueue_entries(|other| {
+                other.last == Some(Reason::HeadroomWait)
+                    && other.pod.job.as_ref().map(|job| &job.uid) == job.as_ref()
+            });
+        }
         Some((shown, learned))
     }
 

@@ -33,9 +33,10 @@ pub(super) fn restarts(
 }
 
 /// Records which exit images have ended a sidecar of the pod, of those that might not have started.
-pub fn learn_starts(pod: &Pod, memory: &Memory, exit_images: &mut ExitImages) {
+/// Returns true if that is news: pods like this one need less room in their Job.
+pub fn learn_starts(pod: &Pod, memory: &Memory, exit_images: &mut ExitImages) -> bool {
     if memory.swaps.is_empty() {
-        return;
+        return false;
     }
     let worked = roles::sidecars(pod).filter_map(|sidecar| {
         let record = memory.swap_of(&sidecar.name)?;
@@ -50,9 +51,11 @@ pub fn learn_starts(pod: &Pod, memory: &Memory, exit_images: &mut ExitImages) {
         }
     });
     let worked: Vec<_> = worked.collect();
+    let is_news = !worked.is_empty();
     for start in worked {
         exit_images.learn_start(start);
     }
+    is_news
 }
 
 /// Returns true if the exit image that this run has written has ended the container.
