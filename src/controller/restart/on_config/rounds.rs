@@ -5,7 +5,7 @@
 //! makes its writes. A namespace has one round at a time: two of them would use the same room in a
 //! budget. Nothing is decided but from records that are stored.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::mem::take;
 use std::time::Duration;
 
@@ -32,8 +32,16 @@ const READ_BUDGETS: Duration = Duration::from_secs(15);
 /// The interval between two checks whether a `PodDisruptionBudget` allows a restart.
 const HELD: Duration = Duration::from_secs(10);
 
-/// What remains of the budgets of a round.
-type Budgets = Result<Left, BudgetsUnknown>;
+/// The labels of a pod.
+type Labels = BTreeMap<String, String>;
+
+/// The budgets of a round.
+struct Budgets {
+    /// What remains of them.
+    left: Result<Left, BudgetsUnknown>,
+    /// The labels of the pods for which they were read.
+    of: BTreeSet<Labels>,
+}
 
 /// The rounds in progress, and the owners that wait for theirs.
 #[derive(Default)]
@@ -143,9 +151,13 @@ impl Run {
                 was_late,
             }) => {
                 let has_failed = was_late || made.has_failed();
-                let retry = self.made(made);
-                let again = again.into_iter().chain(retry).min();
-                self.end_round(&group, again, has_failed);
+                match isolated(&group.1, || self.made(made)) {
+                    Ok(retry) => {
+                        let again = again.into_iter().chain(retry).min();
+                        self.end_round(&group, again, has_failed);
+                    }
+                    Err(defect) => self.broken(&group, &defect, now),
+                }
             }
             Err(defect) => self.broken(&group, &defect, now),
         }
@@ -173,7 +185,8 @@ impl Run {
 
     /// Decides about the pods of an owner, and begins the writes.
     fn step(&mut self, group: &Group, budgets: Option<Budgets>, now: Duration) {
-        let was_late = matches!(budgets, Some(Err(BudgetsUnknown::Late(_))));
+        let left = budgets.as_ref().map(|budgets| &budgets.left);
+        let was_late = matches!(left, Some(Err(BudgetsUnknown::Late(_))));
         let Some((round, trouble)) = self.decide(group, budgets, now) else {
             return;
         };
@@ -216,8 +229,8 @@ impl Run {
         });
     }
 
-    /// Decides about the pods of an owner. Returns `None` if a pod would be restarted without
-    /// `PodDisruptionBudget`s: they are read first.
+    /// Decides about the pods of an owner. Returns `None` if a pod would be restarted without the
+    /// `PodDisruptionBudget`s that cover it: they are read first.
     fn decide(
         &mut self,
         group: &Group,
@@ -236,33 +249,32 @@ impl Run {
         else {
             return Some((round, None));
         };
-        match budgets {
-            None => {
-                let waiting: BTreeSet<_> = members
-                    .iter()
-                    .filter(|member| !member.standing.stale.is_empty())
-                    .map(|member| member.pod.labels.clone())
-                    .collect();
-                let restarting = self.state.restarting(&group.0);
-                let budgets = DisruptionBudgets {
-                    client: self.client.clone(),
-                    namespace: group.0.to_string(),
-                };
-                self.rounds.call(group, async move {
-                    let waiting: Vec<_> = waiting.iter().collect();
-                    let left = timeout(READ_BUDGETS, budgets.read(&waiting, &restarting)).await;
-                    Carried::Read(left.unwrap_or(Err(BudgetsUnknown::Late(READ_BUDGETS))))
-                });
+        let waiting: BTreeSet<Labels> = members
+            .iter()
+            .filter(|member| !member.standing.stale.is_empty())
+            .map(|member| member.pod.labels.clone())
+            .collect();
+        let Some(Budgets { left, of }) = budgets else {
+            drop(members);
+            self.read_budgets(group, waiting);
+            return None;
+        };
+        match left {
+            // While they were read a pod has got other labels, or has come to those that wait: its
+            // budgets are unknown.
+            Ok(_) if !waiting.is_subset(&of) => {
+                drop(members);
+                self.end_round(group, Some(now), false);
                 None
             }
-            Some(Ok(left)) => {
+            Ok(left) => {
                 self.health.has_in(Right::ListBudgets, &group.0);
                 members
                     .iter_mut()
                     .for_each(|member| member.budgets = left.covering(&member.pod.labels));
                 Some((decide(&members, left.budgets), None))
             }
-            Some(Err(error)) => {
+            Err(error) => {
                 if let BudgetsUnknown::Budgets(words) = &error {
                     self.health.note_denial(Right::ListBudgets, &group.0, words);
                 }
@@ -279,6 +291,23 @@ impl Run {
                 Some((without_requests(round), Some((first, report))))
             }
         }
+    }
+
+    /// Reads the `PodDisruptionBudget`s that cover pods with any of these labels, beside the loop.
+    fn read_budgets(&mut self, group: &Group, of: BTreeSet<Labels>) {
+        let restarting = self.state.restarting(&group.0);
+        let budgets = DisruptionBudgets {
+            client: self.client.clone(),
+            namespace: group.0.to_string(),
+        };
+        self.rounds.call(group, async move {
+            let left = {
+                let waiting: Vec<_> = of.iter().collect();
+                timeout(READ_BUDGETS, budgets.read(&waiting, &restarting)).await
+            };
+            let left = left.unwrap_or(Err(BudgetsUnknown::Late(READ_BUDGETS)));
+            Carried::Read(Budgets { left, of })
+        });
     }
 }
 

@@ -1,5 +1,7 @@
 //! What keeps containers from being restarted: no CRD, a bad annotation, a failure, a budget.
 
+use std::time::Duration;
+
 use http::Method;
 use serde_json::json;
 use swaplet_testbed::apiserver::{Effect, Verb};
@@ -210,6 +212,46 @@ async fn budgets_that_are_not_listed_in_time_are_told() {
     world.wait(60).await;
     assert_eq!(world.restarts_of("web-0"), (1, 0));
     world.assert_quiet().await;
+}
+
+/// The budgets that were read are those of the labels that the pod had.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_gets_other_labels_while_budgets_are_read_waits_for_the_budgets_of_these() {
+    let world = Configured::pods(1, "app=configmap/settings").await;
+    let path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
+    let budget = json!({"metadata": {"name": "other"}, "spec": {"selector": {"matchLabels": {"app": "other"}}}});
+    world
+        .world
+        .request(Method::POST, path, "application/json", &budget)
+        .await;
+    let status =
+        json!({"status": {"observedGeneration": 1, "disruptionsAllowed": 0, "desiredHealthy": 1}});
+    world
+        .request_patch(&format!("{path}/other/status"), &status)
+        .await;
+    let _life = world.start().await;
+    world.fault(Effect::Delay(Duration::from_secs(8)), |rule| {
+        rule.verb(Verb::List).resource("poddisruptionbudgets")
+    });
+    world.set_color("blue").await;
+    let is_read = || {
+        let requests = world.requests();
+        let mut lists = requests.iter().filter(|request| request.verb == Verb::List);
+        lists.any(|request| request.resource == "poddisruptionbudgets")
+    };
+    for _ in 0..ONE_POD {
+        if is_read() {
+            break;
+        }
+        world.wait(1).await;
+    }
+    assert!(is_read());
+    let labels = json!({"metadata": {"labels": {"app": "other"}}});
+    world
+        .request_patch("/api/v1/namespaces/default/pods/web-0", &labels)
+        .await;
+    world.wait(60).await;
+    assert!(world.names_of_requests().is_empty());
 }
 
 /// A controller that was not asked to does not even look.
