@@ -104,7 +104,7 @@ pub(super) struct ControllerArgs {
     predownload: bool,
     /// Count what is in Namespaces and CRDs with the label
     /// policy.kruise.io/delete-protection=Cascading, so that they can be deleted when there is
-    /// nothing in them; needs deploy/protection.yaml
+    /// nothing in them; needs deploy/protect.yaml and deploy/protection.yaml
     #[arg(hide_short_help = true, long, env = "SWAPLET_PROTECT")]
     protect: bool,
 }

@@ -13,8 +13,9 @@ use crate::image::pattern::ImagePattern;
 #[command(next_help_heading = "Hot upgrades")]
 pub(super) struct HotUpgradeArgs {
     /// Upgrade sidecars that a pod has twice, as NAME-1 and NAME-2, without a gap, as SidecarSets
-    /// with the upgradeType HotUpgrade say; needs --hot-upgrade-images, --park-image,
-    /// deploy/hot-upgrade.yaml and the CRD. Where OpenKruise is installed its manager does it
+    /// with the upgradeType HotUpgrade say; needs --hot-upgrade-images, --park-image or
+    /// --hot-upgrade-empty-images, deploy/hot-upgrade.yaml and the CRD. Where OpenKruise is
+    /// installed its manager does it, except with --coexist=own
     #[arg(
         hide_short_help = true,
         long,

@@ -24,9 +24,9 @@ const STARTUP_TAINT_SECONDS: u32 = 300;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Warming images")]
 pub(super) struct WarmArgs {
-    /// Pull images for ImagePullJobs and ImageListPullJobs; needs
-    /// deploy/warm.yaml, deploy/pull-jobs.yaml and the CRDs, and leaves the jobs alone where
-    /// OpenKruise is installed
+    /// Pull images for ImagePullJobs and ImageListPullJobs; needs --park-image, deploy/warm.yaml,
+    /// deploy/pull-jobs.yaml and the CRDs, and leaves the jobs alone while OpenKruise does them
+    /// (--warm-coexist)
     #[arg(long, env = "SWAPLET_WARM", requires = "park_image")]
     warm: bool,
     /// The namespace of the pods of --warm; those of jobs with pull secrets are in the namespace of
