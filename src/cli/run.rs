@@ -79,11 +79,12 @@ Every flag but --print-config is also a variable, SWAPLET_ with the flag in capi
 one but --config is also a key of the file of --config: a flag takes precedence over its variable, \
 and that over the file.
 
-A container is a sidecar if its env has KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT=true, if the \
-annotation swaplet.io/sidecars of its pod names it, or by a policy (--sidecar-policies). The \
-account that runs this needs to list, watch and patch pods, to patch pods/status (not with \
---finish=never), to list and watch jobs.batch, to create events, and to list and \
-watch nodes (without that, every node counts as unknown).
+A container is a sidecar if its env has KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT=true, or \
+KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE, if the annotation swaplet.io/sidecars of its \
+pod names it, or by a policy (--sidecar-policies). The account that runs this needs to list, \
+watch and patch pods, to patch pods/status (not with --finish=never), to list and watch \
+jobs.batch, to create events, and to list and watch nodes (without that, every node counts as \
+unknown).
 
 Exit codes: 0 stopped by SIGTERM or Ctrl-C; 1 a background task has died; 2 wrong usage, flags that \
 exclude each other, or no way to reach a cluster. --print-config gives the same codes, so it checks \

@@ -59,12 +59,12 @@ Examples:
   swaplet rescue -n batch --prefer=finish
 
 A pod is stuck if its main containers are done and a sidecar has not ended: a container with \
-KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT=true, one that the annotation swaplet.io/sidecars of the \
-pod names, or with --sidecar-policies, or where the installation has that, one that a \
-SidecarPolicy names, when it is due. Those that are stuck now are listed first; then the \
-controller of `swaplet run` runs here, restricted to exactly these, until all have ended, until \
-only those are left that need a manual fix, or until the timeout. Pods that become stuck meanwhile \
-are left alone: call it again, or run the controller.
+KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT=true or KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE, \
+one that the annotation swaplet.io/sidecars of the pod names, or with --sidecar-policies, or \
+where the installation has that, one that a SidecarPolicy names, when it is due. Those that are \
+stuck now are listed first; then the controller of `swaplet run` runs here, restricted to exactly \
+these, until all have ended, until only those are left that need a manual fix, or until the \
+timeout. Pods that become stuck meanwhile are left alone: call it again, or run the controller.
 
 Your own rights are enough: list, watch and patch pods, patch pods/status (not with \
 --finish=never), list and watch jobs.batch (for pods of Jobs under OnFailure), list and watch \
