@@ -37,6 +37,80 @@ fn a_write_that_failed_is_decided_anew_after_the_time_that_the_server_asks() {
     assert_eq!(node.ends(), [Some(String::new())]);
 }
 
+fn create(number: u32) -> Action {
+    Action::Create {
+        shape: Shape::InPlace,
+        images: vec![A.into()],
+        number,
+    }
+}
+
+/// Whoever may create pods in the namespace of a job with pull secrets knows the names of its pods.
+#[test]
+fn a9_a_name_that_a_pod_of_others_has_holds_the_node_for_two_minutes_and_not_for_ever() {
+    let mut node = Node::new(&[A]);
+    for number in 0..2 {
+        for _ in 0..120 {
+            assert_eq!(node.step(), Some(create(number)));
+            node.answers(&create(number), Err(WriteError::Conflict));
+            assert!(node.warming.is_active("n"), "it may be the job's own");
+            node.after(1);
+        }
+        assert_eq!(node.step(), Some(create(number)));
+        node.answers(&create(number), Err(WriteError::Conflict));
+        assert!(!node.warming.is_active("n"), "others have their turn");
+        node.after(59).assert_silent();
+        node.after(1);
+    }
+    assert!(node.failure().contains("has the name of the warmer pod"));
+    assert!(node.warming.is_over());
+}
+
+#[test]
+fn a9_creations_that_are_never_answered_leave_the_node_to_others_for_a_minute_every_two() {
+    let lost = || {
+        Err(WriteError::Failed {
+            error: String::new(),
+            retry_after: None,
+        })
+    };
+    let mut node = Node::new(&[A]);
+    for _ in 0..3 {
+        for _ in 0..60 {
+            assert_eq!(node.step(), Some(create(0)));
+            node.answers(&create(0), lost());
+            assert!(node.warming.is_active("n"));
+            node.after(2);
+        }
+        assert_eq!(node.step(), Some(create(0)));
+        node.answers(&create(0), lost());
+        assert!(!node.warming.is_active("n"));
+        node.after(59).assert_silent();
+        node.after(1);
+    }
+    node.creates(A, "u");
+}
+
+#[test]
+fn a_creation_that_was_never_answered_holds_no_node_once_another_job_has_proved_the_image() {
+    let mut node = Node::new(&[A]);
+    let create = node.step().unwrap();
+    node.answers(
+        &create,
+        Err(WriteError::Failed {
+            error: String::new(),
+            retry_after: None,
+        }),
+    );
+    assert!(node.warming.is_active("n"));
+    node.warming.found("n", A, None);
+    node.assert_silent();
+    assert!(!node.warming.is_active("n"));
+    node.sees(pod("u", A, None, &nothing()))
+        .after(2)
+        .deletes("u");
+}
+
 /// The watch may be faster than the answer.
 #[test]
 fn a_swap_has_its_whole_time_whatever_is_seen_of_it_first() {

@@ -42,8 +42,8 @@ pub(crate) struct NodeProgress {
     pod: Option<Seen>,
     /// True while a write is in flight.
     writing: bool,
-    /// True while it is unknown whether the last creation has made a pod.
-    unsure: bool,
+    /// Since when it is unknown whether a creation has made a pod; `None` if none is unknown.
+    unsure: Option<Duration>,
     /// The earliest time of the next write.
     not_before: Duration,
     /// When the pod was first observed, started, got its present image, or began to terminate.
@@ -116,7 +116,7 @@ impl NodeProgress {
             news: Vec::new(),
             pod: None,
             writing: false,
-            unsure: false,
+            unsure: None,
             not_before: Duration::ZERO,
             since: now,
             asked: now,
@@ -140,7 +140,7 @@ impl NodeProgress {
 
     /// Returns true if the node may be pulling.
     pub const fn is_active(&self) -> bool {
-        self.writing || ((self.pod.is_some() || self.unsure) && !self.abandoned)
+        self.writing || ((self.pod.is_some() || self.unsure.is_some()) && !self.abandoned)
     }
 
     /// Returns true if only a slot is missing to create a pod.
@@ -173,6 +173,10 @@ impl NodeProgress {
         {
             self.abandon("the node is not Ready");
         }
+        if self.is_done() {
+            // A pod that turns up all the same is deleted. Until then it holds the node for nobody.
+            self.unsure = None;
+        }
         if self.writing || now < self.not_before {
             return None;
         }
@@ -192,7 +196,7 @@ impl NodeProgress {
     }
 
     fn create(&mut self, slots: Slots, now: Duration) -> Option<Action> {
-        if !(slots.free || self.unsure) || !self.ready {
+        if !(slots.free || self.unsure.is_some()) || !self.ready {
             return None;
         }
         let first = self.first.filter(|first| self.images[*first].is_due(now));
@@ -209,7 +213,7 @@ impl NodeProgress {
             .take(most)
             .map(|index| Box::from(&*self.images[index].image))
             .collect();
-        if images.is_empty() || (!self.unsure && self.kept.keeps(slots.others_pull, now)) {
+        if images.is_empty() || (self.unsure.is_none() && self.kept.keeps(slots.others_pull, now)) {
             return None;
         }
         (self.first, self.asked, self.had_one) = (None, now, false);

@@ -36,7 +36,7 @@ impl NodeProgress {
     /// Starts again like a new node, but keeps proved images and the numbering of pods. Does
     /// nothing if the node has a pod or a write in flight.
     pub fn try_again(&mut self, images: &[Arc<str>], ready: bool, now: Duration) {
-        if self.pod.is_some() || self.writing || self.unsure {
+        if self.pod.is_some() || self.writing || self.unsure.is_some() {
             return;
         }
         let known = self.begin_anew(images, ready, now);

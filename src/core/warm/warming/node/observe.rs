@@ -45,7 +45,7 @@ impl NodeProgress {
         }
         let Some(before) = self.pod.take().filter(|seen| seen.pod.uid == pod.uid) else {
             self.since = now;
-            self.unsure = false;
+            self.unsure = None;
             // If it was terminating before it was known, that is no loss: an earlier run may have
             // deleted it.
             self.expected = pod.deleting;

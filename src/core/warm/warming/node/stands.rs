@@ -43,7 +43,7 @@ impl NodeProgress {
 
     /// Returns true if it has no pod, and none is on its way.
     const fn is_idle(&self) -> bool {
-        self.pod.is_none() && !self.writing && !self.unsure
+        self.pod.is_none() && !self.writing && self.unsure.is_none()
     }
 
     /// Returns true if it does not matter how long the node is not Ready.

@@ -11,18 +11,22 @@ use crate::warm::warming::action::{Action, Answer, End, Limits};
 const WRITE_AGAIN: Duration = Duration::from_secs(2);
 /// The wait for the watch to show why a write failed.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// How long a created pod may be missing from the watch: a dead watch is noticed by then.
+const UNSHOWN: Duration = Duration::from_secs(120);
 
 impl NodeProgress {
     /// Records the result of a write.
     pub fn written(&mut self, action: &Action, answer: Answer, limits: &Limits, now: Duration) {
         self.writing = false;
-        self.unsure = matches!(
+        let is_unsure = matches!(
             (action, &answer),
             (
                 Action::Create { .. },
                 Err(WriteError::Failed { .. } | WriteError::Conflict) | Ok(None)
             )
         ) && self.pod.is_none();
+        self.unsure = is_unsure.then(|| self.unsure.unwrap_or(now));
+        let is_unsure_for_long = self.unsure.is_some_and(|since| now >= since + UNSHOWN);
         if matches!(
             (action, &answer),
             (Action::Create { .. }, Err(WriteError::Conflict))
@@ -40,6 +44,9 @@ impl NodeProgress {
                 self.pod = None;
             }
             (_, Ok(Some(pod))) => self.stored(*pod, now),
+            (Action::Create { .. }, Err(WriteError::Conflict)) if is_unsure_for_long => {
+                self.name_is_taken(limits, now)
+            }
             (_, Ok(None) | Err(WriteError::Conflict)) => self.not_before = now + LOOK_AGAIN,
             (action, Err(WriteError::Failed { retry_after, .. })) => {
                 self.not_before = now.saturating_add(retry_after.unwrap_or(WRITE_AGAIN));
@@ -50,6 +57,9 @@ impl NodeProgress {
                     .filter(|_| matches!(action, Action::Swap { .. }))
                 {
                     seen.stored = None;
+                }
+                if is_unsure_for_long {
+                    self.lets_others_begin(now);
                 }
             }
             (Action::Create { .. }, Err(WriteError::Gone)) => {
@@ -68,6 +78,23 @@ impl NodeProgress {
         if let Some(seen) = &mut self.pod {
             seen.stored = Some(images);
         }
+    }
+
+    /// Handles a name that a pod has which is not shown, so it is none of the job's: in the namespace
+    /// of a job with pull secrets others may create one. The next pod has another name.
+    fn name_is_taken(&mut self, limits: &Limits, now: Duration) {
+        self.number += 1;
+        self.lets_others_begin(now);
+        self.setback(
+            "a pod that is not of this job has the name of the warmer pod",
+            limits,
+        );
+    }
+
+    /// Leaves the node to others for a while, because nothing has come of the creation of a pod.
+    fn lets_others_begin(&mut self, now: Duration) {
+        self.unsure = None;
+        self.not_before = self.not_before.max(now + REPLACE);
     }
 
     /// Handles a refused creation. A quota may have room later; a missing right and the namespace's
