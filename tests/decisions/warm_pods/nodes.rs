@@ -10,7 +10,7 @@ use swaplet_core::warm::warming::shape::{ShapeChoice, Shapes};
 use swaplet_core::warm::warming::{Action, Elsewhere, Limits, Warming};
 
 use crate::node_classes::node as node_object;
-use crate::warm::{A, Node, nothing, pod, seconds};
+use crate::warm::{A, B, Node, nothing, pod, seconds};
 
 #[test]
 fn w11_a_node_that_is_not_ready_is_waited_for_and_then_given_up() {
@@ -26,6 +26,19 @@ fn w11_a_node_that_is_not_ready_is_waited_for_and_then_given_up() {
     node.assert_silent();
     node.after(1).deletes("u").assert_silent();
     assert_eq!(node.failure(), "the node is not Ready");
+}
+
+/// Else others begin beside it on the node, and more nodes of the job than its parallelism allows.
+#[test]
+fn a_node_that_was_given_up_takes_a_slot_again_when_an_edit_adds_an_image() {
+    let mut node = Node::new(&[A]);
+    node.warming.observe_node("n", false, Duration::ZERO);
+    node.after(100).assert_silent();
+    assert_eq!(node.failure(), "the node is not Ready");
+    node.warming.observe_node("n", true, node.now);
+    node.warming.set_images(vec![A.into(), B.into()]);
+    node.creates(B, "u");
+    assert!(node.warming.is_active("n"));
 }
 
 #[test]

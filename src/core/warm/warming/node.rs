@@ -217,6 +217,8 @@ impl NodeProgress {
             return None;
         }
         (self.first, self.asked, self.had_one) = (None, now, false);
+        // Images that are new since then have opened the node again.
+        self.abandoned = false;
         Some(Action::Create {
             shape: self.shapes.next,
             images,
