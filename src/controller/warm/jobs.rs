@@ -233,11 +233,11 @@ impl PullJobs {
             .is_some_and(|entry| *entry.uid() == **uid)
     }
 
-    /// Returns the writes to make now. None until everything has been listed once: before that, a
-    /// pod might wrongly count as an orphan.
+    /// Returns the writes to make now. Until everything has been listed once, a pod might wrongly
+    /// count as an orphan. Then only nodes whose time is over lose the startup taint.
     pub fn step(&mut self, now: Now) -> Vec<PullWrite> {
         if !self.has_seen_all() {
-            return Vec::new();
+            return self.untaint(now.since_start);
         }
         self.share_room();
         self.jobs.each(now.since_start, |_, entry| {
@@ -301,14 +301,14 @@ impl PullJobs {
     /// Returns when the next step is due if nothing happens; `None` without a deadline.
     #[must_use]
     pub fn next_due(&self, now: Now) -> Option<Duration> {
-        if !self.has_seen_all() {
-            return None;
-        }
         let of_taints = self
             .nodes
             .startup_taints
             .as_ref()
             .and_then(|taints| taints.next_due(now.since_start));
+        if !self.has_seen_all() {
+            return of_taints;
+        }
         let of_jobs = self
             .jobs
             .all

@@ -152,6 +152,25 @@ async fn a_node_that_does_not_become_warm_loses_it_when_the_time_is_over() {
     jobs.leaves_nodes_alone().await;
 }
 
+/// Without a right, or while the API server fails, no job is known; nodes are not to wait for that.
+#[tokio::test(start_paused = true)]
+async fn a_node_loses_it_when_the_time_is_over_though_jobs_cannot_be_listed() {
+    let jobs = Jobs::on(1, &ImageOptions::default()).await;
+    taint(&jobs, "n0", &json!([warming("NoSchedule")])).await;
+    jobs.cluster
+        .world
+        .fault(Effect::reply(403), |rule| rule.resource(LIST.plural()));
+    let _life = jobs.takes_taints(|_| ());
+    jobs.wait(TIMEOUT - 10).await;
+    assert_eq!(taints(&jobs, "n0").len(), 1);
+    jobs.wait(20).await;
+    assert_eq!(
+        (taints(&jobs, "n0").len(), jobs.writes_to_nodes().len()),
+        (0, 1)
+    );
+    jobs.leaves_nodes_alone().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_exit_image_counts_like_a_job_and_jobs_that_end_do_not() {
     let mut jobs = Jobs::on(1, &missing("registry.example/app1:*")).await;

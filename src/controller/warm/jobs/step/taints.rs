@@ -10,9 +10,13 @@ use crate::warm::jobs::PullJobs;
 use crate::warm::jobs::entry::Entry;
 use crate::warm::jobs::messages::PullWrite;
 
+/// What a node lacks until all jobs are known, as where they may not be listed.
+const NOT_LISTED: &str = "which jobs want the node is not known";
+
 impl PullJobs {
     /// Returns the removals for nodes whose time is over, or that lack no image.
     pub(crate) fn untaint(&mut self, now: Duration) -> Vec<PullWrite> {
+        let has_seen_all = self.has_seen_all();
         let Some(taints) = &mut self.nodes.startup_taints else {
             return Vec::new();
         };
@@ -24,6 +28,9 @@ impl PullJobs {
                     .contains(entry.namespace())
         };
         let untaints = taints.step(now, |node| {
+            if !has_seen_all {
+                return Some(NOT_LISTED.to_owned());
+            }
             self.jobs
                 .all
                 .values()
