@@ -138,6 +138,12 @@ impl<'de> Deserialize<'de> for WarmerPodWire {
 }
 
 impl WarmerPodWire {
+    /// Returns the uid, which is there also where the pod cannot be read.
+    #[must_use]
+    pub fn uid(&self) -> Option<&str> {
+        self.meta.uid.value.as_deref()
+    }
+
     /// Reads the pod; `None` if it has no name or uid, or is not ours: without the annotations, or
     /// without a container for each image.
     #[must_use]

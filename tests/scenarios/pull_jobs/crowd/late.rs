@@ -146,6 +146,27 @@ fn the_deletion_of_a_pod_is_not_requested_again_before_its_answer() {
     assert!(matches!(&*writes, [PullWrite::DeletePod(_)]), "{writes:?}");
 }
 
+/// Whoever may create pods can do so any number of times: each pod would take memory, and requests.
+#[test]
+fn a8_a_deleted_pod_is_forgotten_although_it_has_lost_its_annotations() {
+    let mut mock = Mock::new(1, 1, 1, "Always");
+    mock.is_listed();
+    mock.second();
+    let mut pod = mock.pods.values().next().unwrap().clone();
+    mock.takes(Happened::Pod(Event::Applied(wire(&pod))));
+    let job = serde_json::from_value(mock.job.clone()).unwrap();
+    mock.takes(Happened::Job(LIST, Event::Deleted(job)));
+    let mut writes = mock.steps();
+    assert!(matches!(&*writes, [PullWrite::DeletePod(_)]), "{writes:?}");
+    pod["metadata"]["annotations"] = json!({});
+    mock.takes(Happened::Pod(Event::Applied(wire(&pod))));
+    mock.takes(Happened::Pod(Event::Deleted(wire(&pod))));
+    let answer = PullAnswer::Done(Err(WriteError::Gone));
+    mock.takes(Happened::Written(Box::new((writes.remove(0), answer))));
+    mock.now += Duration::from_secs(60);
+    assert!(mock.steps().is_empty(), "it is not deleted for ever");
+}
+
 /// Who knows the uid of a pod may write Events about it, but not in its namespace.
 #[test]
 fn what_events_of_another_namespace_report_of_a_pull_counts_for_nothing() {

@@ -86,6 +86,11 @@ impl PullJobs {
             let pod = read("pod", || pod.read())?;
             Some((pod.uid.clone(), pod))
         };
+        // A pod may have lost the annotations by which it is read before it was deleted.
+        let deleted: Option<Box<str>> = match &event {
+            Event::Deleted(pod) => pod.uid().map(Into::into),
+            _ => None,
+        };
         let known = self.pods.keys().cloned();
         match self.pod_mirror.change(event, known, read) {
             Some(Change::Put(pod)) => {
@@ -93,7 +98,7 @@ impl PullJobs {
                 self.pods.insert(pod.uid.clone(), pod);
             }
             Some(Change::Gone(uids)) => uids.iter().for_each(|uid| self.pod_is_gone(uid, now)),
-            None => {}
+            None => deleted.iter().for_each(|uid| self.pod_is_gone(uid, now)),
         }
     }
 
