@@ -134,7 +134,7 @@ impl Warming {
         self.changed |= found.unwrap_or_default();
     }
 
-    /// Tries images again that have failed on a node, unless the node has a pod.
+    /// Tries images again that have failed on a node, unless it has a pod and was not given up.
     pub fn try_again(&mut self, node: &str, ready: bool, now: Duration) {
         let images = std::mem::take(&mut self.images);
         self.with(node, |node, _| node.try_again(&images, ready, now));

@@ -41,6 +41,25 @@ fn a_node_that_was_given_up_takes_a_slot_again_when_an_edit_adds_an_image() {
     assert!(node.warming.is_active("n"));
 }
 
+/// As after an outage: the old pod is gone only when the kubelet is there again.
+#[test]
+fn a_node_that_was_given_up_with_a_pod_starts_again_once_it_is_ready_and_the_pod_is_gone() {
+    let mut node = Node::new(&[A]);
+    node.creates(A, "u");
+    node.warming.observe_node("n", false, node.now);
+    let delete = node.after(100).step().unwrap();
+    assert_eq!(node.failure(), "the node is not Ready");
+    node.answers(&delete, Ok(None));
+    let mut leaving = pod("u", A, None, &nothing());
+    leaving.deleting = true;
+    node.sees(leaving);
+    node.warming.try_again("n", true, node.now);
+    node.assert_silent();
+    node.warming.pod_is_gone("u", node.now);
+    node.after(1).creates(A, "v");
+    assert!(node.warming.is_active("n"));
+}
+
 #[test]
 fn w11_a_node_that_goes_fails_with_that_reason_and_its_slot_is_free() {
     let limits = Limits {

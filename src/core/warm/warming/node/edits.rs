@@ -33,10 +33,15 @@ impl NodeProgress {
         true
     }
 
-    /// Starts again like a new node, but keeps proved images and the numbering of pods. Does
-    /// nothing if the node has a pod or a write in flight.
+    /// Starts again like a new node, but keeps proved images and the numbering of pods. If the node
+    /// has a pod or a write in flight, it does nothing, or opens what has failed if the node was
+    /// given up: nothing else would try it again when the pod is gone.
     pub fn try_again(&mut self, images: &[Arc<str>], ready: bool, now: Duration) {
         if self.pod.is_some() || self.writing || self.unsure.is_some() {
+            if self.abandoned && !self.is_broken {
+                self.observe_ready(ready, now);
+                self.open_failed();
+            }
             return;
         }
         let known = self.begin_anew(images, ready, now);
@@ -45,6 +50,15 @@ impl NodeProgress {
             .filter(|progress| progress.end == Some(End::Succeeded))
         {
             self.found(&found.image, found.pulled.as_ref());
+        }
+    }
+
+    fn open_failed(&mut self) {
+        self.abandoned = false;
+        for progress in &mut self.images {
+            if matches!(progress.end, Some(End::Failed(_))) {
+                *progress = ImageProgress::new(progress.image.clone());
+            }
         }
     }
 
