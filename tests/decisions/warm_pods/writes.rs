@@ -2,7 +2,7 @@
 
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::pod::Shape;
-use swaplet_core::warm::warming::Action;
+use swaplet_core::warm::warming::{Action, Limits};
 
 use crate::warm::{A, B, Node, nothing, object, pod, read, refused, running, seconds};
 
@@ -64,6 +64,27 @@ fn a9_a_name_that_a_pod_of_others_has_holds_the_node_for_two_minutes_and_not_for
     }
     assert!(node.failure().contains("has the name of the warmer pod"));
     assert!(node.warming.is_over());
+}
+
+/// A webhook may make pods unreadable, which then stay.
+#[test]
+fn a9_not_more_than_four_names_are_tried_on_a_node_whatever_the_job_allows() {
+    let limits = Limits {
+        parallelism: 1,
+        timeout: seconds(100),
+        backoff_limit: u32::MAX,
+        ask_again: None,
+    };
+    let mut node = Node::with(&[A], limits);
+    for number in 0..4 {
+        assert_eq!(node.step(), Some(create(number)));
+        node.answers(&create(number), Ok(None)).after(120);
+        assert_eq!(node.step(), Some(create(number)));
+        node.answers(&create(number), Err(WriteError::Conflict))
+            .after(60);
+    }
+    assert!(node.failure().contains("has the name of the warmer pod"));
+    node.assert_silent();
 }
 
 #[test]

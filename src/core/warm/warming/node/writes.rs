@@ -13,6 +13,9 @@ const WRITE_AGAIN: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// How long a created pod may be missing from the watch: a dead watch is noticed by then.
 const UNSHOWN: Duration = Duration::from_secs(120);
+/// After how many lost pods and taken names one more ends the node, whatever the job allows: under
+/// each such name there may be a pod of ours that cannot be read, and so is never deleted.
+const MOST_TAKEN: u32 = 3;
 
 impl NodeProgress {
     /// Records the result of a write.
@@ -83,12 +86,13 @@ impl NodeProgress {
     /// Handles a name that a pod has which is not shown, so it is none of the job's: in the namespace
     /// of a job with pull secrets others may create one. The next pod has another name.
     fn name_is_taken(&mut self, limits: &Limits, now: Duration) {
+        let why = "a pod that is not known as one of this job has the name of the warmer pod";
         self.number += 1;
         self.lets_others_begin(now);
-        self.setback(
-            "a pod that is not of this job has the name of the warmer pod",
-            limits,
-        );
+        self.setback(why, limits);
+        if self.setbacks > MOST_TAKEN {
+            self.fail_all(why);
+        }
     }
 
     /// Leaves the node to others for a while, because nothing has come of the creation of a pod.
