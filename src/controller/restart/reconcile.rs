@@ -244,7 +244,10 @@ impl Restarts {
         let pod = self.pods.seen(&pod_key(&request)).map(|pod| &pod.pod);
         match (&action, pod) {
             (Action::Swap(change), Some(pod)) => index.restarts_begin(pod, change.restarts()),
-            (Action::Report(status), Some(pod)) if status.phase == RequestPhase::Completed => {
+            // Restarts in its pod that it has not begun are those of another request.
+            (Action::Report(status), Some(pod))
+                if status.phase == RequestPhase::Completed && request.has_begun() =>
+            {
                 index.restarts_cut_short(&pod.namespace, &pod.uid, now.since_start)
             }
             _ => {}

@@ -218,6 +218,31 @@ fn a_restart_that_only_one_of_two_watches_has_shown_leaves_no_room_for_another()
     assert!(matches!(two, Headroom::NeverFits(_)), "{two:?}");
 }
 
+/// It ends before its turn, and has begun nothing that could end with it.
+#[test]
+fn a_request_that_is_refused_cuts_nothing_short_of_another_for_the_same_pod() {
+    let mut index = index_with_job();
+    let (mut restarts, write) = about_to_swap(&mut index);
+    let alias = changed(pod_of_job("a", "10"), "12");
+    restarts.written(write, Ok(stored_pod(&alias)), at(1).since_start);
+    applies(&mut index, &done("13"), at(2));
+    let mut refused = request("team", 1, "a");
+    refused["spec"]["containers"] = json!([{"name": "none"}]);
+    hears(&mut restarts, refused);
+    let writes = turn(&mut restarts, &mut index, at(3));
+    let is_over = |write: &RestartWrite| matches!(&write.action, Action::Report(status) if status.phase == RequestPhase::Completed);
+    let of_refused = writes.iter().find(|write| &*write.request.name == "r1");
+    assert!(of_refused.is_some_and(is_over), "{writes:?}");
+    assert!(swaps(&mut index, at(123)).is_empty(), "the room is taken");
+    applies(&mut index, &restarted(pod_of_job("a", "10"), "14"), at(124));
+    restarts.handle(
+        Event::Deleted(serde_json::from_value(begun()).unwrap()),
+        at(124).since_start,
+    );
+    turn(&mut restarts, &mut index, at(124));
+    assert_eq!(swaps(&mut index, at(124)), ["b".into()]);
+}
+
 /// Requests may say any uid.
 #[test]
 fn a_request_of_another_namespace_cuts_nothing_short() {
