@@ -100,6 +100,21 @@ fn a_container_is_parked_and_brought_back_under_every_policy() {
 }
 
 #[test]
+fn each_of_two_containers_that_are_parked_at_once_takes_two_restarts_of_the_job() {
+    let forced = request(&["app", "log"], &json!({"forceRecreate": true}));
+    for (most, parked) in [(1, [false, false]), (3, [true, false]), (4, [true, true])] {
+        let mut world = World::new(&forced, &without_digests("OnFailure"));
+        (world.park, world.most) = (Some(park_image()), most);
+        world.settle();
+        assert_eq!(
+            ["app", "log"].map(|name| world.image(name) == PARK),
+            parked,
+            "{most}"
+        );
+    }
+}
+
+#[test]
 fn a_new_life_after_each_write_parks_it_once() {
     let mut world = of(&without_digests("Never"));
     let mut writes = 0;

@@ -20,7 +20,7 @@ struct Plan {
     marks: Vec<(Box<str>, Mark)>,
     swaps: Vec<Swap>,
     again: Option<Duration>,
-    /// The number of containers that begin now, or are about to.
+    /// The number of restarts that begin now, or are about to.
     begun: u32,
     /// Set once no further container may begin.
     stop: bool,
@@ -188,6 +188,13 @@ fn is_touched(case: Case<'_>, name: &str) -> bool {
     })
 }
 
+/// Returns how many restarts a container begins with this mark: one that is parked is started
+/// twice.
+fn restarts(mark: &Mark) -> u32 {
+    let parking = mark.intent.as_ref().and_then(|intent| intent.parking);
+    if parking == Some(Parking::Out) { 2 } else { 1 }
+}
+
 impl Plan {
     fn of(case: Case<'_>) -> Self {
         let mut plan = Self::default();
@@ -215,25 +222,30 @@ impl Plan {
         self.stop |= strategy.ordered && !matches!(step, Step::Final(..));
         self.stop |=
             !strategy.ignores_failures && matches!(step, Step::Final(StatePhase::Failed, _));
-        self.add(before, step, is_touched(case, name), case.around.now);
+        self.add(case, before, step);
     }
 
-    fn add(&mut self, before: RecreateState, step: Step, touched: bool, now: Duration) {
+    fn add(&mut self, case: Case<'_>, before: RecreateState, step: Step) {
         let name = before.name.clone();
+        let touched = is_touched(case, &name);
         self.states.push(state_after(before, &step, touched));
         match step {
             Step::Begin(mark) => {
-                self.begun += 1;
+                self.begun += restarts(&mark);
                 self.marks.push((name, mark));
             }
             Step::Swap(swap) => {
-                self.begun += 1;
+                self.begun += case.request.mark(&name).map_or(1, restarts);
                 self.swaps.push(swap);
             }
             Step::Waits => self.waits = true,
             Step::WaitsFor(wait) => {
                 self.waits = true;
-                self.again = self.again.into_iter().chain([wait.again(now)]).min();
+                self.again = self
+                    .again
+                    .into_iter()
+                    .chain([wait.again(case.around.now)])
+                    .min();
                 self.waiting.push(name);
             }
             Step::Works(again) => self.again = self.again.into_iter().chain(again).min(),
