@@ -160,21 +160,31 @@ impl Target<'_> {
     }
 
     /// Returns true if parking a container now would overwrite the pod's record of one that is
-    /// still parked for another request.
+    /// still parked for another request, or in a park image that this installation had before.
     pub(crate) fn overwrites(&self) -> bool {
-        let is_parked = |name: &str| {
-            self.case
-                .pod
-                .find(name)
-                .is_some_and(|(_, container, _)| self.case.around.parks(&container.image))
+        let Case { pod, around, .. } = self.case;
+        let Some(parked) = &pod.parked else {
+            return false;
         };
-        let others = self
-            .case
-            .pod
-            .parked
-            .as_ref()
-            .filter(|parked| parked.request != self.case.request.uid);
-        others.is_some_and(|parked| parked.images.keys().any(|name| is_parked(name)))
+        let is_own = parked.request == self.case.request.uid;
+        let is_kept = |image: &str| {
+            if around.parks(image) {
+                !is_own
+            } else {
+                is_same_image(image, &parked.park)
+            }
+        };
+        let mut containers = parked.images.keys().filter_map(|name| pod.find(name));
+        containers.any(|(_, container, _)| is_kept(&container.image))
+    }
+
+    /// Returns true if the container has the image that the pod records as the park image, whether
+    /// or not this installation still has it: what it had before is known to the record alone.
+    pub(crate) fn is_recorded_as_parked(&self) -> bool {
+        self.case.pod.parked.as_ref().is_some_and(|parked| {
+            parked.images.contains_key(&self.container.name)
+                && is_same_image(&self.container.image, &parked.park)
+        })
     }
 
     /// Returns why the node cannot run the park image; `None` if it reports no problem.

@@ -1,13 +1,14 @@
 //! What is parked for a request that is gone, over, or another one.
 
 use serde_json::json;
+use swaplet::image::build::derived_paths;
 use swaplet_core::objects::pod::Phase;
 use swaplet_core::report::reason::Reason;
-use swaplet_core::restart::reconcile::orphan;
+use swaplet_core::restart::reconcile::{ParkImage, orphan};
 use swaplet_core::restart::request::{RestartRequest, StatePhase};
 
-use super::parked;
-use crate::restart::world::{PARK, World, images, park_image, request};
+use super::{note, parked};
+use crate::restart::world::{DIGEST, PARK, World, images, park_image, read_request, request};
 
 /// What a life does that finds the pod with these requests.
 fn orphans(world: &World, requests: &[RestartRequest]) -> Option<(String, String, bool)> {
@@ -94,4 +95,52 @@ fn a_container_that_is_still_parked_for_another_request_is_waited_for() {
         phase == StatePhase::Failed && message.contains("is not recorded"),
         "{message}"
     );
+}
+
+/// The controller was started with another park image since, or with none. Only the record in the
+/// pod still names the image that the container had.
+#[test]
+fn no_restart_takes_away_the_record_of_a_container_in_an_earlier_park_image() {
+    let other = ParkImage::new(
+        "r.example/park:2".parse().unwrap(),
+        derived_paths([""; 0]).unwrap(),
+    );
+    let other = Some(other);
+    for (name, park) in [("log", &other), ("app", &other), ("app", &None)] {
+        let mut world = parked("Always");
+        let record = note(&world).cloned();
+        world.park.clone_from(park);
+        world.node_says("app", |pod, index| {
+            pod.details[index].image_id = format!("r.example/park@{DIGEST}").into()
+        });
+        let mut object = request(&[name], &json!({}));
+        object["metadata"]["uid"] = json!("second");
+        world.request = read_request(&object);
+        world.dies();
+        assert_eq!(world.settle().reason, Reason::RequestWaits, "{name}");
+        let (phase, message) = world.later(600).assert_over(name);
+        assert!(
+            phase == StatePhase::Failed && message.contains("parked for another request"),
+            "{name}: {message}"
+        );
+        assert_eq!((world.swaps, note(&world)), (1, record.as_ref()), "{name}");
+    }
+}
+
+/// One request parks two containers, and the controller is started with another park image between
+/// the two.
+#[test]
+fn a_request_does_not_overwrite_its_own_record_of_an_earlier_park_image() {
+    let mut world = parked("Always");
+    let record = note(&world).cloned();
+    world.park = Some(ParkImage::new(
+        "r.example/park:2".parse().unwrap(),
+        derived_paths([""; 0]).unwrap(),
+    ));
+    let mut object = request(&["log"], &json!({}));
+    object["metadata"]["uid"] = json!(world.request.uid);
+    world.request = read_request(&object);
+    world.dies();
+    assert_eq!(world.settle().reason, Reason::RequestWaits);
+    assert_eq!((world.swaps, note(&world)), (1, record.as_ref()));
 }

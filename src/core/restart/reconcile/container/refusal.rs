@@ -116,6 +116,9 @@ impl Target<'_> {
         if let Some(park) = around.park.filter(|park| park.is(&self.container.image)) {
             return already_parked(self.case.pod, &self.container.name, park);
         }
+        if self.is_recorded_as_parked() {
+            return Answer::Wait(Wait::Parked);
+        }
         let way = match self.way() {
             Ok(way) => way,
             Err(no) => return Answer::No(no),
