@@ -1,6 +1,9 @@
 //! The writes of a restart: to one version of the request, and to one generation of the pod, or to
 //! one version of it where containers are parked.
 
+#[cfg(test)]
+mod tests;
+
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{Patch as JsonPatch, PatchOperation, TestOperation};
 use kube::Resource as _;
@@ -288,16 +291,19 @@ fn swapped(uid: &str, change: &Change) -> JsonPatch {
 fn parked(uid: &str, change: &Change, note: &Note) -> Value {
     let annotation = note.parked.as_ref().map(Parked::as_text);
     let label = annotation.as_ref().map(|_| "true");
-    let containers: Vec<_> = change
-        .swaps
-        .iter()
-        .map(|swap| json!({"name": swap.container, "image": swap.to}))
-        .collect();
     let metadata = json!({"uid": uid, "resourceVersion": note.version, "annotations": {PARKED: annotation}, "labels": {PARKED: label}});
-    if containers.is_empty() {
-        return json!({"metadata": metadata});
+    let mut patch = json!({"metadata": metadata});
+    for (list, is_native_sidecar) in [("containers", false), ("initContainers", true)] {
+        let swaps = change.swaps.iter();
+        let images: Vec<_> = swaps
+            .filter(|swap| swap.is_native_sidecar == is_native_sidecar)
+            .map(|swap| json!({"name": swap.container, "image": swap.to}))
+            .collect();
+        if !images.is_empty() {
+            patch["spec"][list] = images.into();
+        }
     }
-    json!({"metadata": metadata, "spec": {"containers": containers}})
+    patch
 }
 
 /// Returns the labels and fields that OpenKruise's webhook adds to a request, with the journal.
