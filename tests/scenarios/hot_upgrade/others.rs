@@ -109,6 +109,33 @@ async fn a_set_that_was_made_anew_unseen_goes_on_with_the_pods_that_are_known() 
     assert_eq!(world.counts(), [2, 2, 2, 2]);
 }
 
+/// The selectors of its pods stay as they are.
+#[tokio::test(start_paused = true)]
+async fn a_set_that_selects_another_namespace_leaves_the_pods_of_the_first_one_alone() {
+    let world = Upgrades::with_pods(1).await;
+    world.create_namespace("other").await;
+    let mut there = pod("o0");
+    there["metadata"]["namespace"] = json!("other");
+    world.create(&there).await;
+    world.wait(10).await;
+    let has = |version| {
+        let pod = world.find("other", "o0").unwrap();
+        let mut containers = pod["spec"]["containers"].as_array().unwrap().iter();
+        containers.any(|container| container["image"] == image(version))
+    };
+    let _life = world.start();
+    for (namespace, version, works) in [("default", 2, 2), ("other", 3, 2), ("default", 4, 4)] {
+        let containers = set(version, json!({}))["spec"]["containers"].take();
+        world
+            .edit_set(json!({"spec": {"namespace": namespace, "containers": containers}}))
+            .await;
+        world.wait(60).await;
+        assert_eq!(world.works("p0"), image(works), "{version}");
+        assert!(has(if version == 2 { 1 } else { 3 }), "{version}");
+        assert_eq!(world.counts(), [1, 1, 1, 1], "{version}");
+    }
+}
+
 /// As where a webhook does not answer for one namespace.
 #[tokio::test(start_paused = true)]
 async fn a_pod_waits_for_none_of_the_writes_that_hang_in_another_namespace() {

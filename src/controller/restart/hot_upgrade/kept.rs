@@ -39,6 +39,9 @@ pub(super) struct Selected {
     pub(super) namespace: Box<str>,
     pub(super) pods: String,
     updated: String,
+    /// The namespaces that the set selects. Pods of others are not kept, so that all are listed
+    /// again for other ones.
+    namespaces: String,
 }
 
 impl Selected {
@@ -372,6 +375,7 @@ fn select(set: &SidecarSet, places: &[Box<str>]) -> BTreeSet<Selected> {
         namespace: namespace.into(),
         pods: pods.to_string(),
         updated: set.update.selector.to_string(),
+        namespaces: set.namespaces.to_string(),
     };
     places.iter().map(|place| selected(place)).collect()
 }
