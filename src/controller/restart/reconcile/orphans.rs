@@ -221,7 +221,11 @@ impl Orphans {
             write.request.pod_name.clone(),
         );
         let Some(seen) = self.pods.get_mut(&key) else {
-            return write.notices();
+            return if outcome.is_ok() {
+                write.notices()
+            } else {
+                Vec::new()
+            };
         };
         seen.in_flight = false;
         self.fresh.push(&key.0, key.clone());

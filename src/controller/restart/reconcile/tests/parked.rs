@@ -1,8 +1,11 @@
 //! Containers that stay parked, of very many pods.
 
+use swaplet_core::image::path_set::PathSet;
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::pod::RestartPodWire;
 
 use super::*;
+use crate::restart::write::Stored;
 
 const PARK: &str = "r.example/park:1";
 
@@ -48,4 +51,30 @@ fn very_many_parked_pods_are_reported_in_turn_and_a_change_is_observed_as_long_a
     assert_eq!(after(700), (0, 0));
     assert_eq!(after(709), (0, 0), "its request may not be observed yet");
     assert_eq!(after(711), (1, 0));
+}
+
+/// The pod is deleted while its image is put back; or the label by which it is watched is gone,
+/// because the write was applied.
+#[test]
+fn an_image_is_reported_as_put_back_only_if_it_was() {
+    let no_paths = PathSet::new([""; 0]).unwrap();
+    let park = ParkImage::new(PARK.parse().unwrap(), no_paths);
+    for (outcome, reports) in [(Err(WriteError::Gone), 0), (Ok(Stored::Nothing), 1)] {
+        let (mut restarts, mut index) = (Restarts::new(Some(park.clone()), false), index());
+        restarts.handle(Event::ListStart, NOW.since_start);
+        restarts.handle(Event::ListEnd, NOW.since_start);
+        restarts.observe_parked(parked(0, PARK), NOW.since_start);
+        assert!(turn(&mut restarts, &mut index, NOW).is_empty());
+        let later = Now {
+            since_start: Duration::from_secs(20),
+            ..NOW
+        };
+        let write = turn(&mut restarts, &mut index, later).remove(0);
+        let Event::Applied(pod) = parked(0, PARK) else {
+            unreachable!()
+        };
+        restarts.observe_parked(Event::Deleted(pod), later.since_start);
+        let notices = restarts.written(write, outcome, later.since_start);
+        assert_eq!(notices.len(), reports);
+    }
 }
