@@ -3,6 +3,7 @@
 //! owner.
 
 mod groups;
+mod pods;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +17,7 @@ use swaplet_core::restart::on_config::{Asked, Contents, Progress, Sight, from_te
 use swaplet_core::restart::request::{RestartRequest, RestartRequestWire};
 
 use self::groups::{names, progress};
+use self::pods::Pods;
 use crate::frame::isolated::defects::read;
 use crate::frame::watch::Event;
 use crate::frame::watch::mirror::{Change, Mirror};
@@ -41,7 +43,7 @@ type RequestKey = (Box<str>, Uid, Box<str>);
 /// The state of the loop.
 #[derive(Default)]
 pub struct State {
-    pods: BTreeMap<Uid, ConfiguredPod>,
+    pods: Pods,
     /// When the metadata of a pod last changed, if containers are restarted for it.
     edited_at: BTreeMap<Uid, Duration>,
     /// The requests, by namespace, the uid of the pod and their name. The uid is what the request
@@ -85,7 +87,7 @@ impl State {
     /// Returns true if the pod exists.
     #[must_use]
     pub fn has(&self, uid: &str) -> bool {
-        self.pods.contains_key(uid)
+        self.pods.get(uid).is_some()
     }
 
     /// Returns true if the records of deleted pods must be dropped now; never while the pods of
@@ -106,7 +108,7 @@ impl State {
             let uid = Uid::from(pod.uid()?);
             Some((uid.clone(), (uid, pod)))
         };
-        let known = self.pods.keys().cloned();
+        let known = self.pods.uids().cloned();
         match self.mirror.change(event, known, read_uid) {
             Some(Change::Put((uid, pod))) => {
                 match read("pod", || pod.read()).filter(|pod| !pod.ending) {
@@ -128,7 +130,7 @@ impl State {
         } else if before.is_none_or(|before| before.metadata != pod.metadata) {
             self.edited_at.insert(pod.uid.clone(), now);
         }
-        self.pods.insert(pod.uid.clone(), pod);
+        self.pods.insert(pod);
     }
 
     fn remove(&mut self, uid: &Uid, now: Duration) {
@@ -280,20 +282,21 @@ impl State {
     fn enqueue_users_of(&mut self, object: &Object) {
         let users = self
             .pods
-            .values()
+            .all()
             .filter(|pod| pod.namespace == object.0 && names(pod).any(|name| *name == object.1));
         let groups: Vec<_> = users.map(group).collect();
         self.fresh.extend(groups);
     }
 
-    /// Returns the objects to watch; `None` if they have not changed.
+    /// Returns the objects to watch; `None` if they have not changed, or the pods have not been
+    /// listed: each pod of the first list would mean a look at all before it.
     pub fn objects(&mut self) -> Option<impl Iterator<Item = &Object>> {
-        if !std::mem::take(&mut self.named_have_changed) {
+        if !self.mirror.is_complete() || !std::mem::take(&mut self.named_have_changed) {
             return None;
         }
         let named: BTreeSet<Object> = self
             .pods
-            .values()
+            .all()
             .flat_map(|pod| names(pod).map(|name| (pod.namespace.clone(), name.clone())))
             .collect();
         let bounds = (MOST_OBJECTS, MOST_OBJECTS);
@@ -324,8 +327,10 @@ impl State {
     #[must_use]
     pub fn unwatched(&self, of: &Group) -> Vec<(ConfiguredPod, Reference)> {
         let mut seen = BTreeSet::new();
-        let pods = self.pods.values().filter(|pod| group(pod) == *of);
-        let named = pods.flat_map(|pod| names(pod).map(move |name| (pod, name)));
+        let named = self
+            .pods
+            .of(of)
+            .flat_map(|pod| names(pod).map(move |name| (pod, name)));
         let unwatched =
             named.filter(|(_, name)| !self.objects.contains_key(&(of.0.clone(), (*name).clone())));
         unwatched
@@ -379,7 +384,7 @@ impl State {
     /// Returns one of the pods of an owner.
     #[must_use]
     pub fn first(&self, of: &Group) -> Option<&ConfiguredPod> {
-        self.pods.values().find(|pod| group(pod) == *of)
+        self.pods.of(of).next()
     }
 }
 

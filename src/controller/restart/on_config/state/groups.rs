@@ -9,7 +9,7 @@ use swaplet_core::restart::on_config::round::Member;
 use swaplet_core::restart::on_config::{Around, Asked, Contents, Progress, stand};
 use swaplet_core::restart::request::{RestartRequest, StatePhase};
 
-use super::{Group, State, group};
+use super::{Group, State};
 use crate::restart::on_config::records::Records;
 
 impl State {
@@ -29,7 +29,7 @@ impl State {
                 .unwrap_or_default()
         };
         let none = Contents::new();
-        let pods = self.pods.values().filter(|pod| group(pod) == *of);
+        let pods = self.pods.of(of);
         pods.map(|pod| {
             let requests = self.requests_of(pod);
             let around = Around {

@@ -29,3 +29,23 @@ fn a_request_counts_once_whatever_pods_it_has_named() {
     state.forget("team", &"u1".into(), "r");
     assert_eq!(count(&state), (0, 0));
 }
+
+#[test]
+fn the_objects_to_watch_are_looked_for_once_the_pods_are_listed() {
+    let pod = |uid: &str| -> ConfiguredPodWire {
+        let annotations = serde_json::json!({"swaplet.io/restart-on": "app=configmap/a"});
+        let container = serde_json::json!({"name": "app"});
+        let pod = serde_json::json!({"metadata": {"namespace": "team", "name": uid, "uid": uid, "annotations": annotations},
+            "spec": {"containers": [container]}});
+        serde_json::from_value(pod).unwrap()
+    };
+    let mut state = State::default();
+    state.observe_pod(Event::ListStart, Duration::ZERO);
+    for uid in ["1", "2"] {
+        state.observe_pod(Event::Listed(pod(uid)), Duration::ZERO);
+        assert!(state.objects().is_none());
+    }
+    state.observe_pod(Event::ListEnd, Duration::ZERO);
+    assert_eq!(state.objects().map(Iterator::count), Some(1));
+    assert!(state.objects().is_none());
+}
