@@ -192,6 +192,12 @@ impl Restarts {
             .orphans
             .next_write(of_pod, self.park.as_ref(), now, may_begin);
         self.learned.extend(self.orphans.take_news());
+        let restarts = write
+            .as_ref()
+            .and_then(|write| self.orphans.restarts_of(write));
+        if let Some((pod, restarts)) = restarts {
+            index.restarts_for_nobody(pod, restarts, now.since_start);
+        }
         write
     }
 

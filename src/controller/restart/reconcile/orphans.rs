@@ -5,6 +5,7 @@ mod told;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use swaplet_core::objects::pod::Pod;
 use swaplet_core::report::decision::{Report, Swap};
 use swaplet_core::report::reason::Reason;
 use swaplet_core::report::write_error::WriteError;
@@ -197,6 +198,17 @@ impl Orphans {
         };
         reschedule(&mut self.due, key, &mut seen.due, again);
         write
+    }
+
+    /// Returns the pod of a write, and how many restarts the write causes in it.
+    pub fn restarts_of(&self, write: &RestartWrite) -> Option<(&Pod, u32)> {
+        let Action::Swap(change) = &write.action else {
+            return None;
+        };
+        let request = &write.request;
+        let key = (request.namespace.clone(), request.pod_name.clone());
+        let seen = self.pods.get(&key)?;
+        Some((&seen.pod.pod, change.restarts()))
     }
 
     /// Returns the effects since the last call.

@@ -119,6 +119,15 @@ impl Index {
         }
     }
 
+    /// Records that this many containers of the pod are about to be restarted for no request,
+    /// unless restarts of the pod are counted already: those of its last request include these.
+    pub fn restarts_for_nobody(&mut self, pod: &Pod, restarts: u32, now: Duration) {
+        if restarts > 0 && !self.restarting.contains_key(&pod.uid) {
+            self.restarts_begin(pod, restarts);
+            self.restarts_cut_short(&pod.namespace, &pod.uid, now);
+        }
+    }
+
     /// Records that nothing waits any more for the restarts in the pod with this uid, if it is in
     /// this namespace: requests may say any uid. The restarts may still happen, so they count until
     /// they are shown or cannot come any more.

@@ -1,8 +1,12 @@
 //! The room that restarts take in their Job, and when it is given back.
 
 use swaplet_core::cluster::headroom::Headroom;
+use swaplet_core::image::path_set::PathSet;
 
 use super::*;
+
+/// The park image of these tests.
+const PARK: &str = "r.example/park:1";
 
 /// The images of the pods of the Job that are to be changed now.
 fn swaps(index: &mut Index, now: Now) -> Vec<Box<str>> {
@@ -241,6 +245,39 @@ fn a_request_that_is_refused_cuts_nothing_short_of_another_for_the_same_pod() {
     );
     turn(&mut restarts, &mut index, at(124));
     assert_eq!(swaps(&mut index, at(124)), ["b".into()]);
+}
+
+/// The request was deleted while no controller ran: nothing else says that a restart is coming.
+#[test]
+fn a_container_that_is_brought_back_for_no_request_takes_room_until_it_is_seen() {
+    for is_shown in [true, false] {
+        let mut index = index_with_job();
+        let no_paths = PathSet::new([""; 0]).unwrap();
+        let park = ParkImage::new(PARK.parse().unwrap(), no_paths);
+        let mut restarts = Restarts::new(Some(park), false);
+        restarts.handle(Event::ListStart, at(1).since_start);
+        restarts.handle(Event::ListEnd, at(1).since_start);
+        let record = json!({"pod": "u-a", "name": "r", "request": "ru", "park": PARK, "images": {"side": "r.example/side:1"}});
+        let mut parked = pod_of_job("a", "12");
+        parked["metadata"]["annotations"] = json!({"swaplet.io/parked": record.to_string()});
+        parked["spec"]["containers"][1]["image"] = json!(PARK);
+        applies(&mut index, &parked, at(1));
+        restarts.observe_parked(
+            Event::Applied(serde_json::from_value(parked).unwrap()),
+            at(1).since_start,
+        );
+        assert!(turn(&mut restarts, &mut index, at(1)).is_empty());
+        assert_eq!(turn(&mut restarts, &mut index, at(11)).len(), 1);
+        applies(&mut index, &done("13"), at(12));
+        assert!(swaps(&mut index, at(12)).is_empty(), "the room is taken");
+        if is_shown {
+            applies(&mut index, &restarted(pod_of_job("a", "10"), "14"), at(13));
+            assert_eq!(swaps(&mut index, at(13)), ["b".into()]);
+        } else {
+            assert!(swaps(&mut index, at(130)).is_empty());
+            assert_eq!(swaps(&mut index, at(131)), ["b".into()]);
+        }
+    }
 }
 
 /// Requests may say any uid.
