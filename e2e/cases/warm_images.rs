@@ -68,6 +68,7 @@ impl Awkward {
         for (image, hostile) in [
             ("evil-volume", Hostile::CoversTheFolder),
             ("evil-root", Hostile::CoversTheRoot),
+            ("evil-link", Hostile::LeadsToAVolume),
         ] {
             push_hostile(registry, &name(image), &mark, hostile).await;
             all.push(name(image));
@@ -121,21 +122,30 @@ async fn push_traced(registry: &str, reference: &str, mark: &str) {
 
 /// How an image has its own program started instead of one that is mounted: a runtime copies what
 /// the image has behind a link to a volume, which it then mounts where the link leads, over what
-/// was mounted there before.
+/// was mounted there before. The program was mounted as `/.swaplet-warm/park`, then as
+/// `/.swaplet-warm`, before it had another name in each pod.
 #[derive(Clone, Copy)]
 enum Hostile {
     /// The folder at `/.swaplet-warm` is one of the image, with a program `park` in it.
     CoversTheFolder,
     /// All of `/` is a copy of the image, with a program `/.swaplet-warm`.
     CoversTheRoot,
+    /// `/.swaplet-warm` is a link to a program in `/v`, where a volume is mounted afterwards.
+    LeadsToAVolume,
 }
 
 /// An image whose program prints the mark and shows it in the list of processes, if anything runs
 /// it.
 async fn push_hostile(registry: &str, reference: &str, mark: &str, hostile: Hostile) {
-    let (leads_to, program) = match hostile {
-        Hostile::CoversTheFolder => ("/.swaplet-warm", ".swaplet-warm/park"),
-        Hostile::CoversTheRoot => ("/", ".swaplet-warm"),
+    let (link, leads_to, program, volume) = match hostile {
+        Hostile::CoversTheFolder => (
+            "a/b/link",
+            "/.swaplet-warm",
+            ".swaplet-warm/park",
+            "/a/b/link",
+        ),
+        Hostile::CoversTheRoot => ("a/b/link", "/", ".swaplet-warm", "/a/b/link"),
+        Hostile::LeadsToAVolume => (".swaplet-warm", "/v/program", "v/program", "/v"),
     };
     let script = format!("#!/a/b/busybox sh\necho {mark}; exec /a/b/busybox sleep {mark}\n");
     let busybox = std::fs::read("/bin/busybox").unwrap();
@@ -147,9 +157,12 @@ async fn push_hostile(registry: &str, reference: &str, mark: &str, hostile: Host
         header.set_size(bytes.try_into().unwrap());
         header
     };
-    let folders = ["a/", "a/b/"]
-        .into_iter()
-        .chain(matches!(hostile, Hostile::CoversTheFolder).then_some(".swaplet-warm/"));
+    let own_folder = match hostile {
+        Hostile::CoversTheFolder => Some(".swaplet-warm/"),
+        Hostile::CoversTheRoot => None,
+        Hostile::LeadsToAVolume => Some("v/"),
+    };
+    let folders = ["a/", "a/b/"].into_iter().chain(own_folder);
     for folder in folders {
         archive
             .append_data(&mut header(tar::EntryType::Directory, 0), folder, &[][..])
@@ -165,16 +178,12 @@ async fn push_hostile(registry: &str, reference: &str, mark: &str, hostile: Host
             .unwrap();
     }
     archive
-        .append_link(
-            &mut header(tar::EntryType::Symlink, 0),
-            "a/b/link",
-            leads_to,
-        )
+        .append_link(&mut header(tar::EntryType::Symlink, 0), link, leads_to)
         .unwrap();
     push_layer(
         registry,
         reference,
-        json!({"Volumes": {"/a/b/link": {}}}),
+        json!({"Volumes": {volume: {}}}),
         archive.into_inner().unwrap(),
     )
     .await;

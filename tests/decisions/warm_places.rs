@@ -38,10 +38,11 @@ fn in_place() -> Value {
 fn a3_the_container_of_an_image_runs_one_file_that_is_mounted_at_the_root() {
     let pod = in_place();
     let warmer = &pod["spec"]["containers"][0];
-    assert_eq!(warmer["command"], json!(["/.swaplet-warm"]));
+    let path = &warmer["command"][0];
+    assert_eq!(warmer["command"], json!([path]));
     assert_eq!(
         warmer["volumeMounts"],
-        json!([{"name": "park", "mountPath": "/.swaplet-warm", "subPath": "park", "readOnly": true}])
+        json!([{"name": "park", "mountPath": path, "subPath": "park", "readOnly": true}])
     );
     let init = &pod["spec"]["initContainers"][0];
     assert_eq!(
@@ -52,6 +53,26 @@ fn a3_the_container_of_an_image_runs_one_file_that_is_mounted_at_the_root() {
         init["volumeMounts"],
         json!([{"name": "park", "mountPath": "/.swaplet-warm"}])
     );
+}
+
+/// A link of this name in an image could lead to where a volume of the image is mounted later.
+#[test]
+fn a3_no_image_can_know_the_name_of_the_file_that_is_mounted() {
+    let path = || {
+        let pod = in_place();
+        let path = pod["spec"]["containers"][0]["command"][0].as_str();
+        path.unwrap().to_owned()
+    };
+    let paths: BTreeSet<String> = (0..100).map(|_| path()).collect();
+    assert_eq!(paths.len(), 100, "each pod has another one");
+    for path in paths {
+        let digits = path.strip_prefix("/.swaplet-warm-").unwrap();
+        let is_digit = |digit: u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
+        assert!(
+            digits.len() == 16 && digits.bytes().all(is_digit),
+            "the admission policies know it by its form: {path}"
+        );
+    }
 }
 
 const ROLE: &str = "node-role.kubernetes.io/control-plane";

@@ -271,7 +271,8 @@ impl Leashed {
         kubectl(&["create", "-f", file.to_str().unwrap()]).await;
     }
 
-    /// One that swaplet has made, and one that looks like it and runs a program of its own.
+    /// One that swaplet has made, one that looks like it and runs a program of its own, and one of an
+    /// earlier version, with the program at a path that an image can know.
     pub async fn warmers_are_there(&self) {
         let warmers = warmers(self);
         let mut made = write::pod(
@@ -289,6 +290,11 @@ impl Leashed {
             .as_object_mut()
             .unwrap()
             .remove("volumeMounts");
+        let mut earlier = made.clone();
+        earlier["metadata"]["name"] = json!("earlier-warmer");
+        let warmer = &mut earlier["spec"]["containers"][0];
+        warmer["command"] = json!(["/.swaplet-warm"]);
+        warmer["volumeMounts"][0]["mountPath"] = json!("/.swaplet-warm");
         let pods: Api<Pod> = Api::namespaced(self.swaplet.clone(), &self.world.namespace);
         pods.create(
             &PostParams::default(),
@@ -297,5 +303,6 @@ impl Leashed {
         .await
         .unwrap();
         self.world.create_pod(like).await;
+        self.world.create_pod(earlier).await;
     }
 }

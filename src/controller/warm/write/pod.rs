@@ -1,5 +1,7 @@
 //! The manifest of a warmer pod, in each shape.
 
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+
 use serde_json::{Value, json};
 use swaplet_core::image::Kind;
 use swaplet_core::objects::values::short_digest::short_digest;
@@ -11,8 +13,7 @@ use swaplet_core::warm::pull_job::object::JobKind;
 
 use super::Warmers;
 
-/// The mount point in a container: the park program, or an image volume. A name that no image uses,
-/// because a mount hides what an image has there.
+/// The mount point in containers of the park image, and the beginning of the one in others.
 const MOUNT: &str = "/.swaplet-warm";
 /// The condition that keeps a warmer pod from being Ready.
 const NEVER_READY: &str = "swaplet.io/never-ready";
@@ -109,7 +110,8 @@ fn container(name: &str, image: &str, policy: &str, command: &[&str]) -> Value {
 /// runtime fills the volumes that an image declares with the image's content, and follows the
 /// image's links when it mounts them, over any other mount (measured: so an image had its own
 /// program run). Only a file is mounted over a file, and nothing over the root: such a container is
-/// not started, which shows that its image has been pulled.
+/// not started, which shows that its image has been pulled. The file itself is mounted where a link
+/// of its name leads, which could be into such a volume: so each pod has another name.
 fn in_place(spec: &mut Value, warmers: &Warmers, image: &str) {
     let copy = [
         Kind::Park.program_path(),
@@ -118,13 +120,23 @@ fn in_place(spec: &mut Value, warmers: &Warmers, image: &str) {
     ];
     let mut init = container(INIT_CONTAINER, &warmers.park_image, "IfNotPresent", &copy);
     init["volumeMounts"] = json!([{"name": PROGRAM, "mountPath": MOUNT}]);
-    let mut warmer = container(CONTAINER, image, pull_policy(warmers), &[MOUNT]);
+    let path = unguessable_path();
+    let mut warmer = container(CONTAINER, image, pull_policy(warmers), &[path.as_str()]);
     warmer["volumeMounts"] =
-        json!([{"name": PROGRAM, "mountPath": MOUNT, "subPath": PROGRAM, "readOnly": true}]);
+        json!([{"name": PROGRAM, "mountPath": path, "subPath": PROGRAM, "readOnly": true}]);
     spec["restartPolicy"] = "Always".into();
     spec["volumes"] = json!([{"name": PROGRAM, "emptyDir": {"sizeLimit": "1Mi"}}]);
     spec["initContainers"] = json!([init]);
     spec["containers"] = json!([warmer]);
+}
+
+/// Returns the path of the park program in the container of an image: another one each time, so
+/// that no image can have anything there.
+fn unguessable_path() -> String {
+    format!(
+        "{MOUNT}-{:016x}",
+        RandomState::new().build_hasher().finish()
+    )
 }
 
 /// Adds the containers of image volumes, one for each image, so that a missing one delays no other.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use swaplet_core::objects::values::short_digest::short_digest;
 use swaplet_core::warm::image_cache::{CacheState, Cached};
 use swaplet_core::warm::pod::WarmerPod;
-use swaplet_core::warm::pull_job::object::{PullJob, PullSpec};
+use swaplet_core::warm::pull_job::object::{PodWishes, PullJob, PullSpec};
 use swaplet_core::warm::pull_job::pins::{Pull, Target};
 use swaplet_core::warm::pull_job::{Stage, TargetNode, is_over, limits, wants};
 use swaplet_core::warm::warming::Warming;
@@ -21,6 +21,9 @@ use crate::warm::write::Warmers;
 
 /// How long a pod lives, in seconds, if its controller is gone for good: one day.
 const LIFE_SECONDS: u64 = 86_400;
+/// The form of the pods. It changes when no further image may be pulled in pods of earlier
+/// versions: those then belong to a different run, and are deleted.
+const FORM: u32 = 2;
 
 /// The work that is under way for a job.
 pub(crate) struct Run {
@@ -219,19 +222,33 @@ pub(crate) fn warmers(
     } else {
         &job.namespace
     };
-    // Pods with different settings belong to a different run.
-    let pods = format!(
-        "{} {namespace} {} {:?}",
-        job.uid, settings.park_image, spec.pods
-    );
     Warmers {
         namespace: namespace.clone(),
-        run: short_digest(pods, 5).into(),
+        run: run_id(&job.uid, namespace, &settings.park_image, &spec.pods),
         park_image: settings.park_image.clone(),
         job: Some((job.namespace.clone(), job.uid.clone())),
         // An owner that is in another namespace, or is no object, counts as one that is gone.
         owner: (has_object && *namespace == job.namespace).then(|| (job.kind, job.name.clone())),
         wishes: spec.pods.clone(),
         life_seconds: LIFE_SECONDS,
+    }
+}
+
+/// Returns the id of a run. Pods with different settings belong to a different one.
+fn run_id(job: &str, namespace: &str, park_image: &str, wishes: &PodWishes) -> Box<str> {
+    let pods = format!("{job} {namespace} {park_image} {wishes:?} {FORM}");
+    short_digest(pods, 5).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// They have the park program at a path that an image can know.
+    #[test]
+    fn a3_pods_of_the_form_before_belong_to_a_different_run() {
+        let wishes = PodWishes::default();
+        let before: Box<str> = short_digest(format!("u w r.example/park:1 {wishes:?}"), 5).into();
+        assert_ne!(run_id("u", "w", "r.example/park:1", &wishes), before);
     }
 }
