@@ -10,6 +10,8 @@ pub const PARK: &str = "registry.example/swaplet/park:v1";
 
 /// Where exit images are derived.
 pub const DERIVED: &str = "registry.example/swaplet/derived";
+/// An exit image that administrators may list.
+pub const LISTED: &str = "registry.example/other/exit:v2";
 
 /// A pod of namespace `default` with a main container and a sidecar `side`.
 pub fn pod(name: &str, restart_policy: &str) -> Value {

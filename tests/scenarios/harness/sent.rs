@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use swaplet_testbed::apiserver::{Recorded, Verb};
 
-use crate::objects::{DERIVED, EXIT};
+use crate::objects::{DERIVED, EXIT, LISTED};
 
 /// Pods, Jobs and nodes are listed and watched, pods are patched, their status too, Events are
 /// created, and what is known of nodes is kept in one ConfigMap; of policies the status is patched,
@@ -104,6 +104,7 @@ fn assert_guarded(request: &Recorded) {
             (&json!("test"), &json!("replace"), &swap[1]["path"])
         );
         let to = swap[2]["value"].as_str().unwrap();
-        assert!(to == EXIT || to.starts_with(&format!("{DERIVED}@")), "{to}");
+        let is_known = [EXIT, LISTED].contains(&to) || to.starts_with(&format!("{DERIVED}@"));
+        assert!(is_known, "{to}");
     }
 }

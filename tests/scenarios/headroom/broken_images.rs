@@ -6,12 +6,9 @@ use swaplet_core::objects::values::env::WITH_IMAGE;
 
 use super::{cluster, job};
 use crate::harness::{CONCURRENCY, SWAPLET};
-use crate::objects::EXIT;
+use crate::objects::{EXIT, LISTED};
 
-/// The node takes it for an exit image, and it does not have the program.
-const BROKEN: &str = "registry.example/other/exit:v2";
-
-/// Each start is a restart: two pods that are started again and again would fail the Job within
+/// The node takes it for an exit image, and it does not have the program. Each start is a restart: two pods that are started again and again would fail the Job within
 /// seconds.
 #[tokio::test(start_paused = true)]
 async fn a_listed_exit_image_that_cannot_be_started_fails_no_job() {
@@ -27,11 +24,11 @@ async fn a_listed_exit_image_that_cannot_be_started_fails_no_job() {
     side["env"]
         .as_array_mut()
         .unwrap()
-        .push(json!({"name": WITH_IMAGE, "value": BROKEN}));
+        .push(json!({"name": WITH_IMAGE, "value": LISTED}));
     world.create_job(job).await;
     world.job_completes(2).await;
     for name in world.job_pods() {
-        assert_eq!(world.image(&name), BROKEN);
+        assert_eq!(world.image(&name), LISTED);
         let told = world.events(&name);
         assert!(told.contains(&"ExitImageNotStarted".to_owned()), "{told:?}");
     }

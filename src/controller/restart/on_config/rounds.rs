@@ -151,8 +151,10 @@ impl Run {
                 was_late,
             }) => {
                 let has_failed = was_late || made.has_failed();
+                let was_fresh = self.state.is_fresh(&group);
                 match isolated(&group.1, || self.made(made)) {
                     Ok(retry) => {
+                        self.state.written(&group, was_fresh);
                         let again = again.into_iter().chain(retry).min();
                         self.end_round(&group, again, has_failed);
                     }

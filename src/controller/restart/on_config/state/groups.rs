@@ -13,6 +13,20 @@ use super::{Group, State};
 use crate::restart::on_config::records::Records;
 
 impl State {
+    /// Returns true if an event has come since the last reconcile of this group.
+    #[must_use]
+    pub fn is_fresh(&self, group: &Group) -> bool {
+        self.fresh.contains(group)
+    }
+
+    /// Records that writes for a group have had their outcomes: what these changed here is no event
+    /// to reconcile it for, or denied ones would be made again at once.
+    pub fn written(&mut self, group: &Group, was_fresh: bool) {
+        if !was_fresh {
+            self.fresh.remove(group);
+        }
+    }
+
     /// Returns the current state of an owner's pods, sorted by name.
     #[must_use]
     pub fn members<'a>(
