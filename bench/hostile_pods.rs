@@ -21,6 +21,7 @@ use swaplet_controller::cluster::rules::Rules;
 use swaplet_controller::terminate::index::Index;
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::node_table::NodeTable;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::node::NodeWire;
 use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::terminate::methods::AllowedMethods;
@@ -35,6 +36,8 @@ const SIZE: usize = 1_300_000;
 /// So many of them are in the largest answer that is read.
 const PAGE: usize = (8 << 20) / SIZE;
 const ROUNDS: u32 = 100;
+/// When the pods are seen.
+const SEEN: Moment = Moment::after_start(Duration::from_secs(1));
 
 /// A way to be large.
 type Shape = (&'static str, fn() -> Value);
@@ -128,12 +131,10 @@ fn all() {
         peak = peak.max(now(&region));
         for pod in pods.items {
             let pod = pod.read().expect("a pod");
-            longest = longest.max(time(|| {
-                drop(black_box(index.apply(pod, Duration::from_secs(1))))
-            }));
+            longest = longest.max(time(|| drop(black_box(index.apply(pod, SEEN)))));
         }
     }
-    let all = time(|| drop(black_box(index.wake(Duration::from_secs(100)))));
+    let all = time(|| drop(black_box(index.wake(SEEN + Duration::from_secs(99)))));
     println!("{PODS} of them: {} kept", mib(now(&region)));
     println!(
         "peak heap, the text of a page included: {} (as seen between the steps)",
@@ -159,7 +160,7 @@ fn index() -> Index {
     let node: NodeWire =
         serde_json::from_value(json!({"metadata": {"name": "n", "uid": "1"}})).expect("a node");
     index.nodes.apply(&node.read().expect("a node"));
-    index.list_ends(Duration::ZERO);
+    index.list_ends(Moment::START);
     index
 }
 
@@ -171,9 +172,7 @@ fn longest(text: &str, rounds: u32) -> (Duration, Duration) {
         let mut list: Option<ObjectList<PodWire>> = None;
         decode = decode.max(time(|| list = serde_json::from_str(text).ok()));
         let pod = list.expect("a list").items.remove(0).read().expect("a pod");
-        decide = decide.max(time(|| {
-            drop(black_box(index.apply(pod, Duration::from_secs(1))))
-        }));
+        decide = decide.max(time(|| drop(black_box(index.apply(pod, SEEN)))));
     }
     (decode, decide)
 }

@@ -13,6 +13,7 @@ use swaplet_controller::terminate::index::Index;
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::objects::job::Job;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::node::NodeWire;
 use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::terminate::methods::AllowedMethods;
@@ -44,8 +45,8 @@ pub fn index() -> Index {
         namespace: Box::default(),
         backoff_limit: u32::MAX,
     };
-    index.jobs(|headroom| headroom.job(&job), Duration::ZERO);
-    index.list_ends(Duration::ZERO);
+    index.jobs(|headroom| headroom.job(&job), Moment::START);
+    index.list_ends(Moment::START);
     index
 }
 
@@ -60,7 +61,7 @@ pub fn decode(event: &str) -> PodWire {
 /// Decodes a watch event and decides about its pod.
 pub fn see(index: &mut Index, event: &str) {
     let pod = decode(event).read().expect("a pod");
-    black_box(index.apply(pod, Duration::from_secs(1)));
+    black_box(index.apply(pod, Moment::after_start(Duration::from_secs(1))));
 }
 
 /// The watch event of one of many pods; `done`: its main container has ended.

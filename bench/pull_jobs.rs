@@ -25,6 +25,7 @@ use swaplet_controller::warm::jobs::{Happened, PullAnswer, PullJobs, PullWrite, 
 use swaplet_controller::warm::resolve::Resolve;
 use swaplet_controller::warm::write::pod;
 use swaplet_core::cluster::node_table::NodeTable;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::terminate::openkruise::Coexist;
 use swaplet_core::warm::pod::WarmerPodWire;
 use swaplet_core::warm::pull_job::object::JobKind;
@@ -48,7 +49,7 @@ struct World {
     jobs: PullJobs,
     pods: BTreeMap<String, Value>,
     made: usize,
-    now: Duration,
+    now: Moment,
 }
 
 fn main() {
@@ -92,7 +93,7 @@ impl World {
             jobs: jobs_of,
             pods: BTreeMap::new(),
             made: 0,
-            now: Duration::ZERO,
+            now: Moment::START,
         };
         for number in 0..nodes {
             world.takes(heartbeat(number));
@@ -121,8 +122,8 @@ impl World {
 
     fn time(&self) -> Now {
         Now {
-            since_start: self.now,
-            today: Timestamp::UNIX_EPOCH + self.now,
+            moment: self.now,
+            today: Timestamp::UNIX_EPOCH + self.now.since_start(),
         }
     }
 

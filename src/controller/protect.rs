@@ -15,6 +15,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::ListParams;
 use kube::{Api, Client};
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::protect::decide::{Counts, Memory};
 use swaplet_core::protect::held::Held;
 use swaplet_core::protect::object::{Guarded, GuardedKind, GuardedWire, IsGuarded, LABEL, Mode};
@@ -142,7 +143,7 @@ struct Entry {
     held: Held,
     claims: Held,
     memory: Memory,
-    due: Option<Duration>,
+    due: Option<Moment>,
     /// True while a write to it is in flight.
     is_writing: bool,
     /// True if its contents are watched, which takes one of the limited places.
@@ -216,7 +217,7 @@ impl Protect {
 
     /// Returns the next time at which an object is due without an event. One that is due by now
     /// waits for a write to finish.
-    fn next_due(&self, now: Duration) -> Duration {
+    fn next_due(&self, now: Moment) -> Moment {
         let due = self.objects.values().filter_map(|entry| entry.due);
         due.filter(|due| *due > now).min().unwrap_or(now + IDLE)
     }

@@ -17,13 +17,13 @@ pub(crate) mod turn;
 
 use self::scope::{annotation_problem, left_to_platform, main_failed, mains_not_done, refused};
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use self::circumstances::{Case, Circumstances};
 use self::memory::Memory;
 use self::methods::{Step, finish, recreate, swap};
 use self::turn::{Turn, turns};
 use crate::cluster::node_class::OVERRIDE;
+use crate::objects::moment::Moment;
 use crate::objects::pod::roles::{self, Unended, unended};
 use crate::objects::pod::{Pod, RestartPolicy};
 use crate::report::decision::{Action, Decision, Method, Report, one_per_reason};
@@ -160,7 +160,7 @@ fn climb_turn(case: Case<'_>, turn: &Turn<'_>) -> Step {
         unended, methods, ..
     } = turn;
     let mut refused = Vec::new();
-    let mut earliest: Option<Duration> = None;
+    let mut earliest: Option<Moment> = None;
     if unended.is_empty() {
         return Step::Next {
             reports: refused,
@@ -205,7 +205,7 @@ fn nothing_led_on(
     case: Case<'_>,
     turn: &Turn<'_>,
     refused: Vec<Report>,
-    again: Option<Duration>,
+    again: Option<Moment>,
 ) -> Decision {
     let (pod, around) = (case.pod, case.around);
     if let Some(until) = turn.waits {
@@ -273,7 +273,7 @@ pub(crate) fn ask(
 fn exhausted(
     pod: &Pod,
     mut refused: Vec<Report>,
-    again: Option<Duration>,
+    again: Option<Moment>,
     around: &Circumstances<'_>,
 ) -> Decision {
     if refused.is_empty() {

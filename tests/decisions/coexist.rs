@@ -14,7 +14,7 @@ use swaplet_core::terminate::openkruise::{
 use crate::builder::{
     ContainerBuilder, PodBuilder, main_container, pod, sidecar, sidecar_with_image,
 };
-use crate::expect::{LISTED, Life};
+use crate::expect::{LISTED, Life, moment};
 
 /// A controller beside OpenKruise, on an ordinary node with its daemon.
 fn beside(coexist: Coexist, terminator: Terminator) -> Life {
@@ -117,7 +117,7 @@ fn a_pod_that_stays_pending_is_taken() {
     let pod = done(sidecar("log").waiting("ImagePullBackOff", "")).phase("Pending");
     let mut life = beside(Coexist::Auto, Terminator::On);
     let decision = life.assert_silent(&pod, Reason::LeftToOpenKruise);
-    assert_eq!(decision.again.map(|at| at.as_secs()), Some(60));
+    assert_eq!(decision.again, Some(moment(60)));
     life.later(60);
     takes(life, &pod);
 }

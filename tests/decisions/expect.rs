@@ -5,6 +5,7 @@ use std::time::Duration;
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::headroom::{Ledger, Swapped};
 use swaplet_core::cluster::node_class::NodeClass;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::recreate_request::RecreateRequest;
 use swaplet_core::report::decision::{Decision, Report};
@@ -52,6 +53,11 @@ pub fn rules_with(default: Option<&str>, list: &[&str]) -> ExitImages {
     )
 }
 
+/// The point in time so many seconds after the start of the process.
+pub const fn moment(seconds: u64) -> Moment {
+    Moment::after_start(Duration::from_secs(seconds))
+}
+
 /// One life of the controller, as far as decisions see it: what it remembers of one pod, and its
 /// time.
 pub struct Life {
@@ -59,13 +65,13 @@ pub struct Life {
     pub rules: ExitImages,
     pub allowed: AllowedMethods,
     pub headroom: Ledger,
-    pub line_moved: Option<Duration>,
+    pub line_moved: Option<Moment>,
     pub image_troubles: ImageTroubles,
     pub node: NodeClass,
     pub openkruise: Neighbour,
     pub facts: NodeFacts,
-    pub policies_unseen_until: Option<Duration>,
-    pub now: Duration,
+    pub policies_unseen_until: Option<Moment>,
+    pub now: Moment,
     pub started_at: Option<jiff::Timestamp>,
 }
 
@@ -97,7 +103,7 @@ impl Life {
             openkruise: Neighbour::default(),
             facts: NodeFacts::default(),
             policies_unseen_until: None,
-            now: Duration::ZERO,
+            now: Moment::START,
             started_at: None,
         }
     }

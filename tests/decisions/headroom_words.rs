@@ -1,14 +1,12 @@
 //! What decisions make of the answers of the ledger, and what they tell it.
 
-use std::time::Duration;
-
 use swaplet_core::cluster::headroom::{Need, Swapped};
 use swaplet_core::objects::job::Job;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::explain::explain;
 
 use crate::builder::PodBuilder;
-use crate::expect::{EXIT, Life};
+use crate::expect::{EXIT, Life, moment};
 use crate::headroom::{JOB, done, ledger};
 
 /// What another life has swapped is counted from what the pods show.
@@ -104,7 +102,7 @@ fn who_waits_is_silent() {
     life.headroom.need(&first, Need::Swaps(1));
     life.assert_silent(&done("b"), Reason::HeadroomWait);
     // As long as the line gets on.
-    life.later(3600).line_moved = Some(Duration::from_secs(3600));
+    life.later(3600).line_moved = Some(moment(3600));
     life.assert_silent(&done("b"), Reason::HeadroomWait);
 }
 
@@ -115,7 +113,7 @@ fn a_job_that_is_not_seen_is_told_after_a_while() {
     life.assert_silent(&done("a"), Reason::HeadroomWait);
     life.headroom.job_list_ends();
     let decision = life.assert_silent(&done("a"), Reason::JobUnknown);
-    assert_eq!(decision.again.map(|at| at.as_secs()), Some(30));
+    assert_eq!(decision.again, Some(moment(30)));
     let note = life.later(30).sees(&done("a")).reports.remove(0).note;
     assert_eq!(
         note,

@@ -5,7 +5,6 @@ mod node;
 mod rollout;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -13,6 +12,7 @@ use swaplet_core::report::reason::Reason;
 use swaplet_core::restart::hot_upgrade::rollout::{Counts, Plan, PodMemory};
 
 use self::node::{NEW, Node, OLD, PARK, RECORD, WORKING, alone, planned, set, set_of, spec, write};
+use crate::expect::moment;
 
 #[test]
 fn the_new_image_starts_in_the_empty_container_and_the_old_one_becomes_empty_when_it_is_ready() {
@@ -41,17 +41,11 @@ fn the_new_image_starts_in_the_empty_container_and_the_old_one_becomes_empty_whe
 
     // The node still shows the park program.
     let waits = alone(&set, &node, &mut memory, 1);
-    assert_eq!(
-        (waits.writes.len(), waits.due),
-        (0, Some(Duration::from_secs(601)))
-    );
+    assert_eq!((waits.writes.len(), waits.due), (0, Some(moment(601))));
     // It shows the new one, which has to stay ready.
     node.starts(2);
     let waits = alone(&set, &node, &mut memory, 10);
-    assert_eq!(
-        (waits.writes.len(), waits.due),
-        (0, Some(Duration::from_secs(13)))
-    );
+    assert_eq!((waits.writes.len(), waits.due), (0, Some(moment(13))));
     let ends = alone(&set, &node, &mut memory, 13);
     let change = write(&ends);
     assert_eq!(
@@ -150,7 +144,7 @@ fn an_image_that_does_not_work_is_taken_back_and_tried_on_no_other_pod() {
         let begins = planned(&set, &nodes, &mut memories, 0);
         if after > 0 {
             assert!(
-                begins.writes.is_empty() && begins.due == Some(Duration::from_secs(after)),
+                begins.writes.is_empty() && begins.due == Some(moment(after)),
                 "{reason}"
             );
         }

@@ -7,6 +7,7 @@ use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
 use swaplet_core::warm::warming::{Action, Elsewhere, Limits};
 
 use super::warm::{A, B, Node, nothing, object, pod, read, running, seconds};
+use crate::expect::moment;
 
 const LIMITS: Limits = Limits {
     parallelism: 1,
@@ -243,61 +244,61 @@ fn waiting(uid: &str, node: &str) -> ImageWait {
 #[test]
 fn i6_serial_a_pod_counts_for_two_minutes_from_when_it_was_first_seen() {
     let mut waits = ImageWaits::default();
-    assert!(!waits.are_on("n", seconds(0)));
-    waits.observe(waiting("a", "n"), seconds(0));
+    assert!(!waits.are_on("n", moment(0)));
+    waits.observe(waiting("a", "n"), moment(0));
     waits.observe(
         ImageWait {
             waits: false,
             ..waiting("a", "n")
         },
-        seconds(50),
+        moment(50),
     );
-    assert!(!waits.are_on("n", seconds(50)));
-    waits.observe(waiting("a", "n"), seconds(100));
-    assert!(waits.are_on("n", seconds(119)) && !waits.are_on("other", seconds(119)));
+    assert!(!waits.are_on("n", moment(50)));
+    waits.observe(waiting("a", "n"), moment(100));
+    assert!(waits.are_on("n", moment(119)) && !waits.are_on("other", moment(119)));
     assert!(
-        !waits.are_on("n", seconds(120)),
+        !waits.are_on("n", moment(120)),
         "whatever it has shown meanwhile"
     );
     // Another list changes nothing about that.
     waits.list_starts();
-    waits.observe(waiting("a", "n"), seconds(130));
-    waits.observe(waiting("b", "m"), seconds(130));
+    waits.observe(waiting("a", "n"), moment(130));
+    waits.observe(waiting("b", "m"), moment(130));
     waits.list_ends();
-    assert!(!waits.are_on("n", seconds(130)) && waits.are_on("m", seconds(130)));
+    assert!(!waits.are_on("n", moment(130)) && waits.are_on("m", moment(130)));
     waits.list_starts();
     waits.list_ends();
-    assert!(!waits.are_on("m", seconds(130)), "it is gone");
-    waits.observe(waiting("c", "m"), seconds(140));
+    assert!(!waits.are_on("m", moment(130)), "it is gone");
+    waits.observe(waiting("c", "m"), moment(140));
     waits.is_gone(&waiting("c", "m"));
-    assert!(!waits.are_on("m", seconds(140)));
+    assert!(!waits.are_on("m", moment(140)));
 }
 
 #[test]
 fn i6_serial_until_pods_were_listed_all_nodes_wait_for_ten_seconds_at_most() {
-    let begun = || ImageWaits::begun(seconds(5));
-    assert!(begun().are_on("n", seconds(14)) && !begun().are_on("n", seconds(15)));
+    let begun = || ImageWaits::begun(moment(5));
+    assert!(begun().are_on("n", moment(14)) && !begun().are_on("n", moment(15)));
     let (mut listed, mut denied) = (begun(), begun());
     listed.list_starts();
-    assert!(listed.are_on("n", seconds(6)));
+    assert!(listed.are_on("n", moment(6)));
     listed.list_ends();
     denied.cannot_be_seen();
-    assert!(!listed.are_on("n", seconds(6)) && !denied.are_on("n", seconds(6)));
+    assert!(!listed.are_on("n", moment(6)) && !denied.are_on("n", moment(6)));
 }
 
 #[test]
 fn i6_serial_so_many_pods_are_kept_and_no_more() {
     let mut waits = ImageWaits::default();
     for number in 0..1000 {
-        waits.observe(waiting(&number.to_string(), "crowded"), seconds(0));
+        waits.observe(waiting(&number.to_string(), "crowded"), moment(0));
     }
     (0..256).for_each(|number: i32| waits.is_gone(&waiting(&number.to_string(), "crowded")));
-    assert!(!waits.are_on("crowded", seconds(0)), "of one node");
+    assert!(!waits.are_on("crowded", moment(0)), "of one node");
     for number in 0..40_000 {
-        waits.observe(waiting("u", &format!("ghost{number}")), seconds(0));
+        waits.observe(waiting("u", &format!("ghost{number}")), moment(0));
     }
     assert!(
-        waits.are_on("ghost19999", seconds(0)) && !waits.are_on("ghost20000", seconds(0)),
+        waits.are_on("ghost19999", moment(0)) && !waits.are_on("ghost20000", moment(0)),
         "of all"
     );
 }

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use swaplet_core::cluster::lease::{Election, Lease, Step, Timing};
+use swaplet_core::objects::moment::Moment;
+
+use crate::expect::moment;
 
 const TIMING: Timing = Timing {
     lasts: seconds(12),
@@ -38,51 +41,51 @@ fn election() -> Election {
 /// One that has taken the lease at second 0.
 fn leader() -> Election {
     let mut election = election();
-    election.read(None, seconds(0));
-    election.wrote(lease("1", "a"), seconds(0), seconds(0));
+    election.read(None, moment(0));
+    election.wrote(lease("1", "a"), moment(0), moment(0));
     election
 }
 
 #[test]
 fn the_first_process_reads_creates_and_leads() {
     let mut election = election();
-    assert_eq!(election.step(seconds(0)), Step::Read);
-    election.read(None, seconds(0));
+    assert_eq!(election.step(moment(0)), Step::Read);
+    election.read(None, moment(0));
     assert_eq!(
-        (election.step(seconds(0)), election.leads_until()),
+        (election.step(moment(0)), election.leads_until()),
         (Step::Create, None)
     );
-    election.wrote(lease("1", "a"), seconds(0), seconds(1));
+    election.wrote(lease("1", "a"), moment(0), moment(1));
     assert_eq!(
         election.leads_until(),
-        Some(seconds(8)),
+        Some(moment(8)),
         "from when it was sent, not from when it was answered"
     );
-    assert_eq!(election.step(seconds(1)), Step::Wait(seconds(2)));
-    assert_eq!(election.step(seconds(2)), take("1", 3));
+    assert_eq!(election.step(moment(1)), Step::Wait(moment(2)));
+    assert_eq!(election.step(moment(2)), take("1", 3));
 }
 
 #[test]
 fn a_lease_of_somebody_else_is_taken_when_it_has_not_changed_for_as_long_as_it_lasts() {
     let mut election = election();
-    election.read(Some(lease("1", "b")), seconds(0));
-    assert_eq!(election.step(seconds(0)), Step::Wait(seconds(2)));
-    election.read(Some(lease("1", "b")), seconds(2));
-    election.read(Some(lease("2", "b")), seconds(4));
+    election.read(Some(lease("1", "b")), moment(0));
+    assert_eq!(election.step(moment(0)), Step::Wait(moment(2)));
+    election.read(Some(lease("1", "b")), moment(2));
+    election.read(Some(lease("2", "b")), moment(4));
     for now in [6, 8, 10, 12, 14] {
-        assert_eq!(election.step(seconds(now)), Step::Read, "at {now}");
-        election.read(Some(lease("2", "b")), seconds(now));
+        assert_eq!(election.step(moment(now)), Step::Read, "at {now}");
+        election.read(Some(lease("2", "b")), moment(now));
     }
-    assert_eq!(election.step(seconds(15)), Step::Wait(seconds(16)));
-    assert_eq!(election.step(seconds(16)), take("2", 4));
+    assert_eq!(election.step(moment(15)), Step::Wait(moment(16)));
+    assert_eq!(election.step(moment(16)), take("2", 4));
     assert_eq!(election.leads_until(), None, "asking is not leading");
 }
 
 #[test]
 fn a_lease_that_was_given_up_is_taken_at_once() {
     let mut election = election();
-    election.read(Some(lease("1", "")), seconds(0));
-    assert_eq!(election.step(seconds(0)), take("1", 4));
+    election.read(Some(lease("1", "")), moment(0));
+    assert_eq!(election.step(moment(0)), take("1", 4));
 }
 
 #[test]
@@ -94,17 +97,17 @@ fn a_holder_that_promises_more_is_believed_and_one_that_promises_less_is_not() {
                 lasts: promised,
                 ..lease("1", "b")
             }),
-            seconds(0),
+            moment(0),
         );
-        assert_ne!(election.step(seconds(expires - 1)), take("1", 4));
+        assert_ne!(election.step(moment(expires - 1)), take("1", 4));
         election.read(
             Some(Lease {
                 lasts: promised,
                 ..lease("1", "b")
             }),
-            seconds(expires),
+            moment(expires),
         );
-        assert_eq!(election.step(seconds(expires)), take("1", 4));
+        assert_eq!(election.step(moment(expires)), take("1", 4));
     }
 }
 
@@ -112,36 +115,36 @@ fn a_holder_that_promises_more_is_believed_and_one_that_promises_less_is_not() {
 fn a_leader_whose_requests_fail_stops_before_its_lease_is_anybodys() {
     let mut election = leader();
     for now in [2, 4, 6] {
-        election.failed(seconds(now));
+        election.failed(moment(now));
     }
-    assert_eq!(election.leads_until(), Some(seconds(8)));
+    assert_eq!(election.leads_until(), Some(moment(8)));
     assert!(
         TIMING.leads + seconds(3) < TIMING.lasts,
         "a request that is under way ends before"
     );
-    assert_eq!(election.step(seconds(6)), Step::Wait(seconds(7)));
+    assert_eq!(election.step(moment(6)), Step::Wait(moment(7)));
     assert_eq!(
-        election.step(seconds(7)),
+        election.step(moment(7)),
         Step::Read,
         "whether the last write was applied is read"
     );
-    election.read(Some(lease("2", "a")), seconds(7));
-    assert_eq!(election.step(seconds(7)), take("2", 3));
+    election.read(Some(lease("2", "a")), moment(7));
+    assert_eq!(election.step(moment(7)), take("2", 3));
 }
 
 #[test]
 fn whoever_sees_another_holder_does_not_lead() {
     let mut election = leader();
     election.conflict();
-    assert_eq!(election.step(seconds(2)), Step::Read);
-    election.read(Some(lease("9", "b")), seconds(2));
+    assert_eq!(election.step(moment(2)), Step::Read);
+    election.read(Some(lease("9", "b")), moment(2));
     assert_eq!(
         (election.leads_until(), election.held(), election.holder()),
         (None, None, Some("b"))
     );
-    election.read(None, seconds(4));
+    election.read(None, moment(4));
     assert_eq!(
-        (election.leads_until(), election.step(seconds(4))),
+        (election.leads_until(), election.step(moment(4))),
         (None, Step::Create)
     );
 }
@@ -150,14 +153,14 @@ fn whoever_sees_another_holder_does_not_lead() {
 #[test]
 fn failures_do_not_put_off_a_take_over() {
     let mut election = election();
-    election.read(Some(lease("1", "b")), seconds(0));
+    election.read(Some(lease("1", "b")), moment(0));
     for now in [2, 5, 8] {
-        election.failed(seconds(now));
-        election.read(Some(lease("1", "b")), seconds(now + 1));
+        election.failed(moment(now));
+        election.read(Some(lease("1", "b")), moment(now + 1));
     }
-    election.failed(seconds(11));
-    election.read(Some(lease("1", "b")), seconds(12));
-    assert_eq!(election.step(seconds(12)), take("1", 4));
+    election.failed(moment(11));
+    election.read(Some(lease("1", "b")), moment(12));
+    assert_eq!(election.step(moment(12)), take("1", 4));
 }
 
 /// The server, and processes whose clocks run at different rates.
@@ -194,8 +197,8 @@ impl World {
         }
     }
 
-    fn clock(rate: u64, now: u64) -> Duration {
-        Duration::from_millis(now * rate / 100)
+    fn clock(rate: u64, now: u64) -> Moment {
+        Moment::after_start(Duration::from_millis(now * rate / 100))
     }
 
     fn take_turn(&mut self, turn: Turn, now: u64) {

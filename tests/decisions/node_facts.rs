@@ -1,15 +1,14 @@
 //! What decisions make of what is known of the pod's node.
 
-use std::time::Duration;
-
 use NodeClass::{Unknown, VirtualInert, VirtualRejects, VirtualUpdates};
 use swaplet_core::cluster::node_class::NodeClass;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::report::reason::Reason;
 
 use crate::builder::{PodBuilder, main_container, pod, sidecar};
-use crate::expect::Life;
+use crate::expect::{Life, moment};
 
-const UNTIL: Duration = Duration::from_secs(30);
+const UNTIL: Moment = moment(30);
 
 fn ready(policy: &str) -> PodBuilder {
     pod(policy)
@@ -95,7 +94,7 @@ fn a_swap_that_was_made_is_waited_for_whatever_the_class_becomes() {
         life.node = class;
         assert_eq!(
             life.assert_silent(&after, Reason::SwapPending).again,
-            Some(Duration::from_secs(90))
+            Some(moment(90))
         );
         life.later(90).tells(&after, Reason::SwapWithoutEffect);
     }

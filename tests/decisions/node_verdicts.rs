@@ -10,8 +10,10 @@ use swaplet_core::cluster::node_verdicts::{
     COOL_DOWN, FAILURE_LASTS, MOST_VERDICTS, NodeId, NodeVerdicts, Proved, UnderNever,
     VERDICT_LASTS,
 };
+use swaplet_core::objects::moment::Moment;
 
 use super::node_classes::node;
+use crate::expect::moment;
 
 const NODE: NodeId<'_> = NodeId {
     name: "n",
@@ -37,7 +39,7 @@ fn taken_for(class: &str) -> Recognised {
 struct World {
     verdicts: NodeVerdicts,
     recognised: Recognised,
-    now: Duration,
+    now: Moment,
 }
 
 impl World {
@@ -45,7 +47,7 @@ impl World {
         Self {
             verdicts: NodeVerdicts::default(),
             recognised: taken_for(class),
-            now: Duration::from_secs(1),
+            now: moment(1),
         }
     }
 

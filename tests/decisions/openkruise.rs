@@ -9,11 +9,10 @@
 mod interesting_pods;
 mod virtual_node;
 
-use std::time::Duration;
-
 use swaplet_core::cluster::node_class::{NodeClass, Recognised};
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::cluster::node_verdicts::{NodeId, NodeVerdicts};
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::Phase;
 use swaplet_core::objects::values::env::IGNORE_EXIT_CODE;
 use swaplet_core::report::decision::Action;
@@ -52,7 +51,7 @@ fn eci() -> Life {
         name: "eci",
         uid: "u",
     };
-    let under_never = NodeVerdicts::default().under_never(id, &recognised, false, Duration::ZERO);
+    let under_never = NodeVerdicts::default().under_never(id, &recognised, false, Moment::START);
     let facts = NodeFacts {
         under_never,
         labelled_virtual: true,

@@ -1,13 +1,13 @@
 //! Tags of a job that are pinned to digests: what is asked, what is written down, and what is
 //! pulled then.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::warm::pull_job::object::{JobKind, Pinned, PullJob, PullSpec};
 use swaplet_core::warm::pull_job::pins::{Pins, Pull, Resolved, Unresolved};
 
 use super::warm::{A, B, seconds};
+use crate::expect::moment;
 
 const DIGEST: &str = "sha256:1111111111111111111111111111111111111111111111111111111111111111";
 
@@ -75,7 +75,7 @@ fn pulls(pins: &Pins, spec: &PullSpec, pinned: &[Pinned]) -> Vec<String> {
 }
 
 /// When it is asked for something again, at the earliest.
-fn next_question(pins: &mut Pins, spec: &PullSpec, from: Duration) -> u64 {
+fn next_question(pins: &mut Pins, spec: &PullSpec, from: Moment) -> u64 {
     (0..)
         .find(|after| !pins.question(spec, &[], from + seconds(*after)).is_empty())
         .unwrap()
@@ -86,14 +86,14 @@ fn a_digest_counts_when_it_is_written_down_and_not_before() {
     let (spec, mut pins) = (always(&[A, B]), Pins::default());
     assert!(pins.holds_up(&spec, &[]));
     assert_eq!(
-        pins.question(&spec, &[], Duration::ZERO),
+        pins.question(&spec, &[], Moment::START),
         [A.into(), B.into()]
     );
     assert!(
-        pins.question(&spec, &[], Duration::ZERO).is_empty(),
+        pins.question(&spec, &[], Moment::START).is_empty(),
         "while it is asked"
     );
-    pins.answered(vec![found(A), found(B)], &spec, Duration::ZERO);
+    pins.answered(vec![found(A), found(B)], &spec, Moment::START);
     assert_eq!(
         (pins.holds_up(&spec, &[]), pulls(&pins, &spec, &[])),
         (false, vec!["waits".to_owned(); 2])
@@ -103,7 +103,7 @@ fn a_digest_counts_when_it_is_written_down_and_not_before() {
         pulls(&pins, &spec, &[pin(A)]),
         [format!("{A}@{DIGEST}"), "waits".to_owned()]
     );
-    assert!(pins.question(&spec, &[], seconds(1000)).is_empty());
+    assert!(pins.question(&spec, &[], moment(1000)).is_empty());
     assert_eq!(
         pulls(&Pins::default(), &spec, &[pin(A), pin(B)]),
         [format!("{A}@{DIGEST}"), format!("{B}@{DIGEST}")],
@@ -123,14 +123,14 @@ fn what_stands_in_the_status_outranks_what_a_registry_says_now_unless_it_is_no_d
         },
         pin("r.example/gone:1"),
     ];
-    assert_eq!(pins.question(&spec, &stored, Duration::ZERO), [B.into()]);
+    assert_eq!(pins.question(&spec, &stored, Moment::START), [B.into()]);
     pins.answered(
         vec![
             (A.into(), Ok(other.clone().into())),
             (B.into(), Ok(other.clone().into())),
         ],
         &spec,
-        Duration::ZERO,
+        Moment::START,
     );
     assert_eq!(
         pins.to_keep(&spec, &stored),
@@ -142,7 +142,7 @@ fn what_stands_in_the_status_outranks_what_a_registry_says_now_unless_it_is_no_d
             }
         ]
     );
-    pins.answered(vec![(A.into(), Ok("v1".into()))], &spec, Duration::ZERO);
+    pins.answered(vec![(A.into(), Ok("v1".into()))], &spec, Moment::START);
     assert!(pulls(&pins, &spec, &[])[0].contains("an invalid digest"));
 }
 
@@ -151,15 +151,15 @@ fn a_registry_that_does_not_answer_is_asked_again_later_and_later() {
     let (spec, mut pins) = (spec(&[A], &json!({"type": "Never"})), Pins::default());
     let mut waits = Vec::new();
     for _ in 0..9 {
-        let now = seconds(waits.iter().sum());
+        let now = moment(waits.iter().sum());
         pins.question(&spec, &[], now);
         pins.answered(vec![silent(A, None)], &spec, now);
         waits.push(next_question(&mut pins, &spec, now));
     }
     assert_eq!(waits, [5, 10, 20, 40, 80, 160, 300, 300, 300]);
-    pins.answered(vec![silent(A, Some(900))], &spec, seconds(9000));
+    pins.answered(vec![silent(A, Some(900))], &spec, moment(9000));
     assert_eq!(
-        next_question(&mut pins, &spec, seconds(9000)),
+        next_question(&mut pins, &spec, moment(9000)),
         900,
         "it asks to wait"
     );
@@ -167,7 +167,7 @@ fn a_registry_that_does_not_answer_is_asked_again_later_and_later() {
         (pins.trouble(), pulls(&pins, &spec, &[])),
         (Some("away"), vec!["waits".to_owned()])
     );
-    pins.settle(&spec, &[], false, seconds(1_000_000));
+    pins.settle(&spec, &[], false, moment(1_000_000));
     assert_eq!(
         pulls(&pins, &spec, &[]),
         ["waits"],
@@ -181,11 +181,11 @@ fn who_has_waited_long_enough_has_failed_and_an_edit_is_another_chance() {
     let late = spec(&[A, B], &json!({"activeDeadlineSeconds": 9000}));
     for (spec, limit, is_late) in [(always(&[A, B]), 600, false), (late, 9000, true)] {
         pins.follow(&spec);
-        pins.question(&spec, &[pin(A)], Duration::ZERO);
-        pins.answered(vec![silent(B, None)], &spec, Duration::ZERO);
-        pins.settle(&spec, &[pin(A)], false, seconds(limit - 1));
+        pins.question(&spec, &[pin(A)], Moment::START);
+        pins.answered(vec![silent(B, None)], &spec, Moment::START);
+        pins.settle(&spec, &[pin(A)], false, moment(limit - 1));
         assert_eq!(pulls(&pins, &spec, &[pin(A)])[1], "waits");
-        pins.settle(&spec, &[pin(A)], is_late, seconds(limit));
+        pins.settle(&spec, &[pin(A)], is_late, moment(limit));
         let pulled = pulls(&pins, &spec, &[pin(A)]);
         assert!(
             pulled[0].starts_with(A)
@@ -193,13 +193,13 @@ fn who_has_waited_long_enough_has_failed_and_an_edit_is_another_chance() {
                 && pulled[1].contains("away; write the digest"),
             "{pulled:?}"
         );
-        assert!(pins.question(&spec, &[pin(A)], seconds(limit)).is_empty());
+        assert!(pins.question(&spec, &[pin(A)], moment(limit)).is_empty());
         // Too late is too late: what is failed once is not pulled after all.
         assert!(pulls(&pins, &spec, &[pin(A), pin(B)])[1].starts_with("fails"));
         pins.follow(&spec);
         assert_eq!(pulls(&pins, &spec, &[pin(A)])[1], "waits");
-        assert_eq!(pins.question(&spec, &[pin(A)], seconds(limit)), [B.into()]);
-        pins.answered(vec![], &spec, seconds(limit));
+        assert_eq!(pins.question(&spec, &[pin(A)], moment(limit)), [B.into()]);
+        pins.answered(vec![], &spec, moment(limit));
     }
 }
 
@@ -207,26 +207,26 @@ fn who_has_waited_long_enough_has_failed_and_an_edit_is_another_chance() {
 fn an_answer_that_names_no_digest_is_final_unless_the_job_goes_on_for_ever() {
     for (completion, asks_again) in [(json!({}), false), (json!({"type": "Never"}), true)] {
         let (spec, mut pins) = (spec(&[A], &completion), Pins::default());
-        pins.question(&spec, &[], Duration::ZERO);
-        pins.answered(vec![refused(A)], &spec, Duration::ZERO);
+        pins.question(&spec, &[], Moment::START);
+        pins.answered(vec![refused(A)], &spec, Moment::START);
         let why = pulls(&pins, &spec, &[]).remove(0);
         assert!(
             why.contains("its tag cannot be pinned: not there; write the digest"),
             "{why}"
         );
         assert_eq!(
-            !pins.question(&spec, &[], seconds(400)).is_empty(),
+            !pins.question(&spec, &[], moment(400)).is_empty(),
             asks_again
         );
-        assert!(pins.question(&spec, &[], Duration::ZERO).is_empty());
+        assert!(pins.question(&spec, &[], Moment::START).is_empty());
     }
 }
 
 #[test]
 fn what_the_api_server_does_not_keep_is_not_pulled() {
     let (spec, mut pins) = (always(&[A, &format!("{B}@{DIGEST}")]), Pins::default());
-    pins.question(&spec, &[], Duration::ZERO);
-    pins.answered(vec![found(A)], &spec, Duration::ZERO);
+    pins.question(&spec, &[], Moment::START);
+    pins.answered(vec![found(A)], &spec, Moment::START);
     pins.are_not_kept(&spec);
     let pulled = pulls(&pins, &spec, &[]);
     assert!(

@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::protect::decide::{
     Counts, Memory, RENEWED, SETTLED, Step, decide, lets_go, text,
@@ -33,12 +34,12 @@ fn namespace(mode: &str) -> Guarded {
         .unwrap()
 }
 
-fn at(milliseconds: u64) -> Duration {
-    Duration::from_millis(milliseconds)
+fn at(milliseconds: u64) -> Moment {
+    Moment::after_start(Duration::from_millis(milliseconds))
 }
 
 /// Does what is decided, and says it.
-fn done(object: &mut Guarded, counts: Option<Counts>, memory: &mut Memory, now: Duration) -> Step {
+fn done(object: &mut Guarded, counts: Option<Counts>, memory: &mut Memory, now: Moment) -> Step {
     let step = decide(object, counts, memory, now);
     if let Step::Write(text) = &step {
         object.holds = text.clone().map(Into::into);
@@ -139,7 +140,7 @@ fn that_there_is_nothing_is_said_late_and_taken_back_at_once() {
         Step::Rest,
         "nothing is known, nothing is said"
     );
-    assert_eq!(step(Some(NONE), 0), Step::Wait(SETTLED));
+    assert_eq!(step(Some(NONE), 0), Step::Wait(at(0) + SETTLED));
     assert_eq!(step(Some(BUSY), 500), write("pods=3,pvcs=1,uid=u1"));
     assert_eq!(step(Some(BUSY), 600), Step::Rest);
     assert_eq!(step(Some(NONE), 1000), Step::Wait(at(2000)), "anew");
@@ -321,7 +322,7 @@ proptest! {
             done(&mut object, counts, &mut memory, at(now));
             if !was_empty {
                 prop_assert!(!lets_go(&object));
-            } else if at(empty_for) >= SETTLED {
+            } else if Duration::from_millis(empty_for) >= SETTLED {
                 prop_assert!(lets_go(&object));
             }
         }

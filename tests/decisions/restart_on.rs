@@ -8,10 +8,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::restart::on_config::annotation::{RESTART_ON, Source};
 use swaplet_core::restart::on_config::content::Content;
 use swaplet_core::restart::on_config::pod::{ConfiguredPod, ConfiguredPodWire};
 use swaplet_core::restart::on_config::{Around, Asked, Contents, Progress, Sight, Standing, stand};
+
+use crate::expect::moment;
 
 const MOUNT_DELAY: Duration = Duration::from_secs(120);
 
@@ -65,7 +68,7 @@ fn pod(name: &str) -> ConfiguredPod {
 fn seen(content: Content, since: u64) -> Sight {
     Sight::Seen {
         content,
-        since: Duration::from_secs(since),
+        since: moment(since),
     }
 }
 
@@ -83,8 +86,8 @@ fn stand_at(
         &Around {
             find: &|_| sight.clone(),
             mount_delay: MOUNT_DELAY,
-            edited_at: Duration::ZERO,
-            now: Duration::from_secs(now),
+            edited_at: Moment::START,
+            now: moment(now),
         },
     )
 }

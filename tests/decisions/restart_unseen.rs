@@ -1,7 +1,5 @@
 //! Requests whose pod is not in sight, or can be in nobody's.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::headroom::Headroom;
@@ -10,6 +8,8 @@ use swaplet_core::restart::reconcile::{
     Action, Around, Decision, Memory, Sight, decide, needs_pod,
 };
 use swaplet_core::restart::request::{RestartRequest, RestartRequestWire};
+
+use crate::expect::moment;
 
 fn request(change: impl FnOnce(&mut Value)) -> RestartRequest {
     let mut request = json!({
@@ -34,11 +34,11 @@ fn decided_by(
     memory: &Memory,
     seconds: u64,
 ) -> Decision {
-    let now = Duration::from_secs(seconds);
+    let now = moment(seconds);
     let today = "2026-01-01T00:00:00Z"
         .parse::<jiff::Timestamp>()
         .unwrap()
-        .checked_add(now)
+        .checked_add(now.since_start())
         .unwrap();
     let (exit_images, room) = (ExitImages::new(None, Vec::new()), |_| Headroom::Free);
     let exit_images = &exit_images;
@@ -92,10 +92,7 @@ fn given_up(decision: &Decision) -> String {
 fn b2_a5_a_deadline_ends_a_request_whose_pod_was_never_seen() {
     let request = request(|_| ());
     let waits = decided(&request, Sight::Unseen, 3);
-    assert_eq!(
-        (waits.action, waits.again),
-        (None, Some(Duration::from_secs(10)))
-    );
+    assert_eq!((waits.action, waits.again), (None, Some(moment(10))));
     assert_eq!(
         given_up(&decided(&request, Sight::Unseen, 10)),
         "recreating has exceeded the activeDeadlineSeconds"
@@ -108,7 +105,7 @@ fn b2_a5_what_was_begun_waits_for_its_pod_but_not_without_end_or_for_a_time_that
     let decision = decided(&begun, Sight::Unseen, 60);
     assert_eq!(
         (decision.reason, decision.action, decision.again),
-        (Reason::RequestWaits, None, Some(Duration::from_secs(610)))
+        (Reason::RequestWaits, None, Some(moment(610)))
     );
     assert!(given_up(&decided(&begun, Sight::Unseen, 610)).contains("its pod cannot be observed"));
 }
@@ -118,12 +115,12 @@ fn b2_what_was_begun_without_a_deadline_ends_after_an_hour_in_which_its_pod_was_
 {
     let begun = begun(without_deadline);
     let mut looks = Memory::default();
-    looks.unseen_since = Some(Duration::from_secs(100));
+    looks.unseen_since = Some(moment(100));
     for sight in [Sight::Unseen, Sight::Refused("400")] {
         let waits = decided_by(&begun, sight, &looks, 3699);
         assert_eq!(
             (waits.reason, waits.action, waits.again),
-            (Reason::RequestWaits, None, Some(Duration::from_secs(3700)))
+            (Reason::RequestWaits, None, Some(moment(3700)))
         );
         let words = given_up(&decided_by(&begun, sight, &looks, 3700));
         assert_eq!(
@@ -158,10 +155,7 @@ fn d3_a_question_that_the_api_server_does_not_take_ends_a_request_at_once_unless
         );
     }
     let begun = begun(|_| ());
-    assert_eq!(
-        decided(&begun, refused, 60).again,
-        Some(Duration::from_secs(610))
-    );
+    assert_eq!(decided(&begun, refused, 60).again, Some(moment(610)));
     assert!(given_up(&decided(&begun, refused, 610)).contains("its pod cannot be observed"));
 }
 

@@ -1,12 +1,10 @@
 //! What is told of a swap, and when: nothing before the end, and then what was done and why.
 
-use std::time::Duration;
-
 use swaplet_core::objects::values::env::WITH_IMAGE;
 use swaplet_core::report::reason::Reason;
 
 use crate::builder::{PodBuilder, main_container, pod, sidecar};
-use crate::expect::{EXIT, Life, UNLISTED};
+use crate::expect::{EXIT, Life, UNLISTED, moment};
 
 const OWN: &str = "registry.example/app/log:v1";
 
@@ -148,7 +146,7 @@ fn a_swap_whose_effect_takes_long_is_told_once_before_the_end() {
 fn nobody_is_woken_to_tell_of_a_swap_that_takes_long() {
     let (mut life, after) = swapped(&ready().grace(600));
     let decision = life.assert_silent(&after, Reason::SwapPending);
-    assert_eq!(decision.again, Some(Duration::from_secs(660)));
+    assert_eq!(decision.again, Some(moment(660)));
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod proofs;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::warm::pod::{Shape, WarmerPod, WarmerPodWire};
 use swaplet_core::warm::warming::shape::Shapes;
 use swaplet_core::warm::warming::{Action, Answer, Elsewhere, End, Limits, Warming};
@@ -92,7 +93,7 @@ pub fn pod(uid: &str, image: &str, before: Option<&str>, said: &Said) -> WarmerP
 /// One node `n`, and the time.
 pub struct Node {
     pub warming: Warming,
-    pub now: Duration,
+    pub now: Moment,
 }
 
 impl Node {
@@ -111,10 +112,10 @@ impl Node {
     pub fn with(images: &[&str], limits: Limits) -> Self {
         let mut warming =
             Warming::new(images.iter().map(|image| (*image).into()).collect(), limits);
-        warming.add("n", Shapes::in_place(), true, Duration::ZERO);
+        warming.add("n", Shapes::in_place(), true, Moment::START);
         Self {
             warming,
-            now: Duration::ZERO,
+            now: Moment::START,
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::warm::pull_job::limits;
 use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
 use swaplet_core::warm::warming::pulled::Pulled;
@@ -213,7 +214,7 @@ fn a12_the_texts_of_a_job_are_kept_once_for_all_nodes() {
     };
     node.warming.handle("u", &pulled);
     node.warming
-        .add("m", Shapes::in_place(), true, Duration::ZERO);
+        .add("m", Shapes::in_place(), true, Moment::START);
     node.warming.give_up("job exceeds activeDeadlineSeconds");
     let texts = node.warming.images();
     for (name, images) in node.warming.progress() {

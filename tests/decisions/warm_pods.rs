@@ -8,6 +8,7 @@ mod writes;
 use std::time::Duration;
 
 use serde_json::json;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::warming::Action;
 use swaplet_core::warm::warming::pulled::Pulled;
@@ -24,9 +25,7 @@ fn starting(uid: &str, status: serde_json::Value) -> swaplet_core::warm::pod::Wa
 #[test]
 fn w12_a_lost_pod_is_made_again_a_minute_later_and_not_for_ever() {
     let mut node = Node::new(&[A]);
-    node.creates(A, "u")
-        .warming
-        .pod_is_gone("u", Duration::ZERO);
+    node.creates(A, "u").warming.pod_is_gone("u", Moment::START);
     node.after(59).assert_silent();
     node.after(1).creates(A, "v");
     let evicted = starting(
@@ -53,9 +52,7 @@ fn w12_a_lost_pod_is_made_again_a_minute_later_and_not_for_ever() {
 #[test]
 fn an_old_state_of_a_pod_that_is_gone_brings_nothing_back() {
     let mut node = Node::new(&[A]);
-    node.creates(A, "u")
-        .warming
-        .pod_is_gone("u", Duration::ZERO);
+    node.creates(A, "u").warming.pod_is_gone("u", Moment::START);
     node.sees(pod("u", A, None, &running("c0", A)));
     assert_eq!(node.ends(), [None]);
     node.after(60).creates(A, "v");

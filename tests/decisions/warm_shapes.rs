@@ -5,11 +5,10 @@ mod failed_swaps;
 mod impossible_command;
 mod volumes;
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 use swaplet_core::cluster::node_class::Recognised;
 use swaplet_core::cluster::node_table::NodeTable;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::node::KubeletVersion;
 use swaplet_core::warm::pod::{Shape, System, WarmerPod};
 use swaplet_core::warm::warming::nodes::shapes;
@@ -35,10 +34,10 @@ fn node(images: &[&str], shapes: Shapes) -> Node {
         ask_again: None,
     };
     let mut warming = Warming::new(images.iter().map(|image| (*image).into()).collect(), limits);
-    warming.add("n", shapes, true, Duration::ZERO);
+    warming.add("n", shapes, true, Moment::START);
     Node {
         warming,
-        now: Duration::ZERO,
+        now: Moment::START,
     }
 }
 

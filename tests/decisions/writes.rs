@@ -1,15 +1,13 @@
 //! Around the write: others who write the same field, and writes of ours that are under way or
 //! failed.
 
-use std::time::Duration;
-
 use swaplet_core::objects::values::env::WITH_IMAGE;
 use swaplet_core::report::reason::Reason;
 
 use crate::builder::{
     ContainerBuilder, PodBuilder, main_container, pod, sidecar, sidecar_with_image,
 };
-use crate::expect::{DIGEST, EXIT, LISTED, Life, rules_with};
+use crate::expect::{DIGEST, EXIT, LISTED, Life, moment, rules_with};
 
 fn ready(policy: &str) -> PodBuilder {
     pod(policy)
@@ -97,7 +95,7 @@ fn nothing_is_written_while_a_write_is_under_way() {
 #[test]
 fn a_failed_write_waits_for_its_time() {
     let mut life = Life::new();
-    let at = Duration::from_secs(5);
+    let at = moment(5);
     life.memory.not_before = Some(at);
     assert_eq!(
         life.later(4)
@@ -116,7 +114,7 @@ fn the_time_at_which_the_mains_were_done_is_kept_and_dropped_with_them() {
     assert_eq!(life.memory.mains_done_at, None);
     life.later(7).sees(&ready("OnFailure"));
     life.later(7).sees(&ready("OnFailure"));
-    assert_eq!(life.memory.mains_done_at, Some(Duration::from_secs(7)));
+    assert_eq!(life.memory.mains_done_at, Some(moment(7)));
     life.sees(&runs);
     assert_eq!(life.memory.mains_done_at, None);
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use kube::core::Selector;
 use serde_json::{Value, json};
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::restart::hot_upgrade::pod::{UpgradePod, UpgradePodWire};
 use swaplet_core::restart::hot_upgrade::rollout::{Member, PodMemory, plan};
@@ -74,7 +75,7 @@ fn decide(set: &SidecarSet, pod: &UpgradePod) {
             is_foreign: false,
             taken: Vec::new(),
         };
-        let now = Duration::from_secs(seconds);
+        let now = Moment::after_start(Duration::from_secs(seconds));
         drop(plan(set, &images(), &mut [member], now));
     }
 }

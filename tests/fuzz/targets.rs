@@ -24,6 +24,7 @@ use swaplet_core::cluster::node_images::NodeImagesWire;
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::objects::command::{ContainerFacts, StandardPaths, resolve_read};
 use swaplet_core::objects::job::JobWire;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::node::{Node, NodeWire};
 use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::objects::pod::wire::brief::PodBriefWire;
@@ -259,7 +260,7 @@ fn verdicts(text: &str) {
     };
     for kept in verdict_store::read(&map).values() {
         for today in [Timestamp::MIN, Timestamp::MAX] {
-            drop(kept.restore(Duration::from_secs(1), today));
+            drop(kept.restore(Moment::after_start(Duration::from_secs(1)), today));
         }
     }
 }

@@ -5,9 +5,13 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use swaplet_controller::terminate::index::{Index, Write};
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::Pod;
 
 use crate::one_pod;
+
+/// When all of it happens.
+pub const NOW: Moment = Moment::after_start(Duration::from_secs(1));
 
 /// Decodes the event of each pod.
 #[inline(never)]
@@ -23,9 +27,9 @@ pub fn decode(events: &[String]) -> Vec<Pod> {
 #[inline(never)]
 pub fn decide_that_mains_run(index: &mut Index, pods: Vec<Pod>) -> Option<Write> {
     for pod in pods {
-        black_box(index.apply(pod, Duration::from_secs(1)));
+        black_box(index.apply(pod, NOW));
     }
-    index.next_write(Duration::from_secs(1)).0
+    index.next_write(NOW).0
 }
 
 /// Decides about pods whose sidecars are to be ended: when they are seen, and when it is their turn.
@@ -33,8 +37,8 @@ pub fn decide_that_mains_run(index: &mut Index, pods: Vec<Pod>) -> Option<Write>
 pub fn decide_to_swap(index: &mut Index, pods: Vec<Pod>) -> Vec<Write> {
     let mut writes = Vec::with_capacity(pods.len());
     for pod in pods {
-        black_box(index.apply(pod, Duration::from_secs(1)));
-        let (write, _) = index.next_write(Duration::from_secs(1));
+        black_box(index.apply(pod, NOW));
+        let (write, _) = index.next_write(NOW);
         writes.extend(write);
     }
     writes

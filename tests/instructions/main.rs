@@ -23,7 +23,6 @@ mod one_pod;
 
 use std::collections::BTreeMap;
 use std::process::Command;
-use std::time::Duration;
 
 use swaplet_controller::terminate::index::Write;
 use swaplet_core::report::decision::Action;
@@ -60,7 +59,7 @@ fn each_pod_is_swapped_when_its_mains_are_done_and_not_before() {
     // What is made once for all pods is made before anything is counted.
     let other = watch_event(PODS, true);
     see(&mut index, &other);
-    let (write, _) = index.next_write(Duration::from_secs(1));
+    let (write, _) = index.next_write(counted::NOW);
     assert_swap(&write.unwrap());
     running.iter().for_each(|event| see(&mut index, event));
 

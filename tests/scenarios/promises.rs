@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use swaplet_controller::cluster::rules::Rules;
 use swaplet_controller::terminate::index::{Effect as Told, Index};
 use swaplet_controller::terminate::selection::Selection;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::node::NodeWire;
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::pod::wire::PodWire;
@@ -24,7 +25,7 @@ use super::harness::{World, rules};
 use super::node::{Kubelet, running, status, terminated};
 use super::objects::{EXIT, main_container, pod, pod_of, sidecar};
 
-const LATER: Duration = Duration::from_secs(20);
+const LATER: Moment = Moment::after_start(Duration::from_secs(20));
 
 // ---- bug 8: answers that come after what the watch has shown
 
@@ -89,7 +90,7 @@ fn bug8_a_late_answer_to_a_phase_does_not_override_that_it_was_taken_back() {
         finish: true,
         ..AllowedMethods::default()
     });
-    index.apply(seen(1, "Running", "side:1"), Duration::ZERO);
+    index.apply(seen(1, "Running", "side:1"), Moment::START);
     index.wake(LATER);
     let write = index.next_write(LATER).0.unwrap();
     assert!(matches!(write.action, Action::Finish(_)));
@@ -120,7 +121,7 @@ fn bug8_an_older_state_before_the_answer_does_not_make_a_second_write() {
         finish: true,
         ..AllowedMethods::default()
     });
-    index.apply(seen(1, "Running", "side:1"), Duration::ZERO);
+    index.apply(seen(1, "Running", "side:1"), Moment::START);
     index.wake(LATER);
     let write = index.next_write(LATER).0.unwrap();
     let mut older = seen(1, "Running", "side:1");
@@ -135,12 +136,12 @@ fn bug8_an_older_state_before_the_answer_does_not_make_a_second_write() {
 #[test]
 fn bug8_a_late_answer_to_a_swap_does_not_override_the_users_own_image() {
     let mut index = index(AllowedMethods::default());
-    index.apply(seen(1, "Running", "side:1"), Duration::ZERO);
-    let write = index.next_write(Duration::ZERO).0.unwrap();
-    index.apply(seen(2, "Running", EXIT), Duration::ZERO);
-    index.apply(seen(3, "Running", "side:2"), Duration::ZERO);
-    index.written(write, &Ok(vec![EXIT.into()]), Duration::ZERO);
-    let again = index.next_write(Duration::ZERO).0.unwrap();
+    index.apply(seen(1, "Running", "side:1"), Moment::START);
+    let write = index.next_write(Moment::START).0.unwrap();
+    index.apply(seen(2, "Running", EXIT), Moment::START);
+    index.apply(seen(3, "Running", "side:2"), Moment::START);
+    index.written(write, &Ok(vec![EXIT.into()]), Moment::START);
+    let again = index.next_write(Moment::START).0.unwrap();
     assert!(
         matches!(&again.action, Action::Swap(swaps) if *swaps[0].from == *"side:2"),
         "{again:?}"
@@ -203,7 +204,7 @@ fn v2_a_phase_of_the_node_is_not_told_as_ours() {
         finish: true,
         ..AllowedMethods::default()
     });
-    index.apply(seen(1, "Running", "side:1"), Duration::ZERO);
+    index.apply(seen(1, "Running", "side:1"), Moment::START);
     index.wake(LATER);
     let write = index.next_write(LATER).0.unwrap();
     let lost = Err(WriteError::Failed {
@@ -219,20 +220,20 @@ fn v2_a_phase_of_the_node_is_not_told_as_ours() {
 #[test]
 fn v2_a_swap_whose_answer_is_lost_is_told_when_it_is_seen_and_not_before() {
     let mut index = index(AllowedMethods::default());
-    index.apply(seen(1, "Running", "side:1"), Duration::ZERO);
-    let write = index.next_write(Duration::ZERO).0.unwrap();
+    index.apply(seen(1, "Running", "side:1"), Moment::START);
+    let write = index.next_write(Moment::START).0.unwrap();
     let lost = Err(WriteError::Failed {
         error: "no answer".to_owned(),
         retry_after: None,
     });
-    assert_eq!(reasons(&index.written(write, &lost, Duration::ZERO)), []);
+    assert_eq!(reasons(&index.written(write, &lost, Moment::START)), []);
     assert_eq!(
-        reasons(&index.apply(seen(2, "Running", "side:2"), Duration::ZERO)),
+        reasons(&index.apply(seen(2, "Running", "side:2"), Moment::START)),
         [],
         "somebody else's image"
     );
     assert_eq!(
-        reasons(&index.apply(seen(3, "Running", EXIT), Duration::ZERO)),
+        reasons(&index.apply(seen(3, "Running", EXIT), Moment::START)),
         [Reason::SidecarSwapped]
     );
 }
@@ -267,9 +268,9 @@ fn an_exit_image_that_cannot_be_started_on_a_virtual_node_holds_back_its_namespa
             .read()
             .unwrap(),
     );
-    index.apply(read(object("evil", "first")), Duration::ZERO);
-    let write = index.next_write(Duration::ZERO).0.unwrap();
-    index.written(write, &Ok(vec![EXIT.into()]), Duration::ZERO);
+    index.apply(read(object("evil", "first")), Moment::START);
+    let write = index.next_write(Moment::START).0.unwrap();
+    index.written(write, &Ok(vec![EXIT.into()]), Moment::START);
     let mut failed = object("evil", "first");
     failed["spec"]["containers"][1]["image"] = EXIT.into();
     failed["status"]["phase"] = "Failed".into();

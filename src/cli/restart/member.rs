@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::ResourceExt;
 use swaplet_controller::restart::on_config::disruption_budgets::is_ready;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::restart::request::{RestartRequest, StatePhase};
 use swaplet_core::restart::rollout::Stage;
 
@@ -43,7 +44,7 @@ pub(super) struct Seen {
 pub(super) enum State {
     Waiting,
     /// The restart has begun, at this time.
-    Restarting(Duration),
+    Restarting(Moment),
     Over(Outcome),
 }
 

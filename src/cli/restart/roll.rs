@@ -10,6 +10,7 @@ use swaplet_controller::frame::clock::Clock;
 use swaplet_controller::restart::on_config::disruption_budgets::{
     BudgetsUnknown, DisruptionBudgets, Left, is_ready,
 };
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::restart::rollout::{self, Hold, Limit, Situation, Stage, Step, next};
 use tokio::time::sleep;
 
@@ -43,7 +44,7 @@ pub(super) struct Roll {
     /// The last report about waiting pods.
     reported: String,
     /// When the API server started to fail.
-    trouble: Option<Duration>,
+    trouble: Option<Moment>,
 }
 
 impl Roll {
@@ -255,8 +256,8 @@ impl Roll {
     }
 
     /// Continues with a pod; returns true if its request is completed.
-    async fn follow(&mut self, index: usize, since: Duration) -> anyhow::Result<bool> {
-        let age = self.clock.now().saturating_sub(since);
+    async fn follow(&mut self, index: usize, since: Moment) -> anyhow::Result<bool> {
+        let age = self.clock.now().since(since);
         let heard = self.settings.way.follow(&self.members[index], age).await?;
         Ok(self.handle(index, heard))
     }
@@ -277,8 +278,8 @@ impl Roll {
         false
     }
 
-    fn judge(&mut self, index: usize, since: Duration) {
-        let outcome = self.members[index].judge(self.clock.now().saturating_sub(since));
+    fn judge(&mut self, index: usize, since: Moment) {
+        let outcome = self.members[index].judge(self.clock.now().since(since));
         self.over(index, outcome);
     }
 
@@ -336,7 +337,7 @@ impl Roll {
                 report(&format!("{error:#}; trying again"));
                 self.trouble = Some(now);
             }
-            (Err(_), Some(since)) if now.saturating_sub(since) < TROUBLE => {}
+            (Err(_), Some(since)) if now.since(since) < TROUBLE => {}
             (Err(error), Some(_)) => {
                 report(&format!("{error:#}; giving up"));
                 self.stop("the API server does not answer").await;

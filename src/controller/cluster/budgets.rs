@@ -2,9 +2,9 @@
 //! that wait for it.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use swaplet_core::cluster::budget::{Bucket, Rate};
+use swaplet_core::objects::moment::Moment;
 
 use crate::frame::queue::FairQueue;
 
@@ -24,7 +24,7 @@ struct Provider {
 impl Budgets {
     /// Takes one update from the budget of a provider. Returns false if none is left now: the
     /// update must not be made, and the pod is queued.
-    pub fn take(&mut self, provider: &str, rate: Rate, pod: (&str, &str), now: Duration) -> bool {
+    pub fn take(&mut self, provider: &str, rate: Rate, pod: (&str, &str), now: Moment) -> bool {
         let known = self.providers.entry(provider.into());
         let provider = known.or_insert_with(|| Provider {
             rate,
@@ -42,7 +42,7 @@ impl Budgets {
 
     /// Removes and returns a queued pod whose provider has budget now, of a namespace that
     /// `may_begin` a write.
-    pub fn pop(&mut self, may_begin: &dyn Fn(&str) -> bool, now: Duration) -> Option<Box<str>> {
+    pub fn pop(&mut self, may_begin: &dyn Fn(&str) -> bool, now: Moment) -> Option<Box<str>> {
         self.providers
             .values_mut()
             .filter(|provider| provider.bucket.next(provider.rate) <= now)
@@ -51,7 +51,7 @@ impl Budgets {
 
     /// Returns when a queued pod will have budget; `None` if no pod is queued.
     #[must_use]
-    pub fn next(&self) -> Option<Duration> {
+    pub fn next(&self) -> Option<Moment> {
         self.providers
             .values()
             .filter(|provider| !provider.waiting.is_empty())
@@ -71,9 +71,15 @@ impl Budgets {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const FOUR: Rate = Rate::every(Duration::from_millis(250));
+
+    const fn after(milliseconds: u64) -> Moment {
+        Moment::after_start(Duration::from_millis(milliseconds))
+    }
 
     #[test]
     fn providers_do_not_share_and_namespaces_take_turns() {
@@ -82,20 +88,17 @@ mod tests {
         for number in 0..8 {
             let namespace = if number == 7 { "small" } else { "big" };
             let uid = format!("{namespace}-{number}");
-            if budgets.take("eci", FOUR, (namespace, &uid), Duration::ZERO) {
+            if budgets.take("eci", FOUR, (namespace, &uid), Moment::START) {
                 written.push(uid);
             }
         }
         assert_eq!(written, ["big-0", "big-1", "big-2", "big-3"]);
-        assert!(budgets.take("other", FOUR, ("big", "x"), Duration::ZERO));
-        assert_eq!(
-            (budgets.waiting(), budgets.next()),
-            (4, Some(Duration::from_millis(250)))
-        );
-        assert_eq!(budgets.pop(&|_| true, Duration::from_millis(249)), None);
+        assert!(budgets.take("other", FOUR, ("big", "x"), Moment::START));
+        assert_eq!((budgets.waiting(), budgets.next()), (4, Some(after(250))));
+        assert_eq!(budgets.pop(&|_| true, after(249)), None);
         let mut order = Vec::new();
         for nth in 1..=4 {
-            let now = Duration::from_millis(250 * nth);
+            let now = after(250 * nth);
             let uid = budgets.pop(&|_| true, now).unwrap();
             let namespace = uid.split('-').next().unwrap();
             assert!(budgets.take("eci", FOUR, (namespace, &uid), now));
@@ -112,9 +115,9 @@ mod tests {
         for (namespace, number) in [("hangs", 0), ("hangs", 1), ("other", 2)] {
             let uid = format!("{namespace}-{number}");
             let pod = (namespace, uid.as_str());
-            while budgets.take("eci", FOUR, pod, Duration::ZERO) {}
+            while budgets.take("eci", FOUR, pod, Moment::START) {}
         }
-        let later = Duration::from_secs(1);
+        let later = after(1000);
         let others = |namespace: &str| namespace != "hangs";
         assert_eq!(budgets.pop(&others, later).as_deref(), Some("other-2"));
         assert_eq!(budgets.pop(&others, later), None);

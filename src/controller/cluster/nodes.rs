@@ -12,6 +12,7 @@ use swaplet_core::cluster::budget::Rate;
 use swaplet_core::cluster::node_class::{NodeClass, Recognised};
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::cluster::node_verdicts::{NodeId, NodeVerdicts, Proved, UnderNever, provider};
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::node::{KubeletVersion, Node};
 use swaplet_core::objects::pod::{Pod, RestartPolicy};
 use swaplet_core::terminate::circumstances::NodeFacts;
@@ -48,7 +49,7 @@ struct Seen {
 
 struct Trial {
     pod: Box<str>,
-    until: Duration,
+    until: Moment,
 }
 
 /// The result of applying a node.
@@ -102,7 +103,7 @@ impl Nodes {
     }
 
     /// Restores the verdicts of earlier runs; `now` and `today` are the same moment.
-    pub fn restore_kept(&mut self, kept: AllKept, now: Duration, today: Timestamp) {
+    pub fn restore_kept(&mut self, kept: AllKept, now: Moment, today: Timestamp) {
         for (key, kept) in kept {
             let node = node_of(&key);
             match kept.restore(now, today) {
@@ -192,12 +193,7 @@ impl Nodes {
     /// Returns the class of a pod's node, and what else is known of it. `done_at` is when the main
     /// containers of the pod were observed to be done.
     #[must_use]
-    pub fn about(
-        &self,
-        pod: &Pod,
-        done_at: Option<Duration>,
-        now: Duration,
-    ) -> (NodeClass, NodeFacts) {
+    pub fn about(&self, pod: &Pod, done_at: Option<Moment>, now: Moment) -> (NodeClass, NodeFacts) {
         if pod.node.is_empty() {
             // Its containers cannot have run anywhere, so nothing will be written.
             return (
@@ -231,7 +227,7 @@ impl Nodes {
     /// Returns the reasons for the class of a pod's node, as text. What was proved there comes
     /// first, because it outranks the rest.
     #[must_use]
-    pub fn why(&self, pod: &Pod, now: Duration) -> String {
+    pub fn why(&self, pod: &Pod, now: Moment) -> String {
         if pod.node.is_empty() {
             return "the pod is on no node yet".to_owned();
         }
@@ -275,7 +271,7 @@ impl Nodes {
     }
 
     /// Records what a pod has proved about its node; returns the verdict if it is new.
-    pub fn learn(&mut self, pod: &Pod, proved: Proved, now: Duration) -> Option<Learned> {
+    pub fn learn(&mut self, pod: &Pod, proved: Proved, now: Moment) -> Option<Learned> {
         if pod.node.is_empty() {
             return None;
         }
@@ -299,7 +295,7 @@ impl Nodes {
     }
 
     /// Records the swap of this pod as the probe of its node, if the class is unknown.
-    pub fn probe_starts(&mut self, pod: &Pod, until: Duration, now: Duration) {
+    pub fn probe_starts(&mut self, pod: &Pod, until: Moment, now: Moment) {
         let class = self
             .verdicts
             .class(self.id(&pod.node), &self.recognised(pod), now);
@@ -311,7 +307,7 @@ impl Nodes {
 
     /// Records that a swap of this pod is in flight, whichever loop began it. While it may fail a
     /// pod under `Never`, no other one of the provider is put at risk.
-    pub fn trial_goes_on(&mut self, pod: &Pod, until: Duration, now: Duration) {
+    pub fn trial_goes_on(&mut self, pod: &Pod, until: Moment, now: Moment) {
         if pod.restart_policy != RestartPolicy::Never || pod.phase.is_terminal() {
             return;
         }
@@ -340,7 +336,7 @@ impl Nodes {
         self.probes.end(pod)
     }
 
-    fn under_never(&self, pod: &Pod, class: NodeClass, now: Duration) -> UnderNever {
+    fn under_never(&self, pod: &Pod, class: NodeClass, now: Moment) -> UnderNever {
         if class != NodeClass::VirtualUpdates || pod.restart_policy != RestartPolicy::Never {
             return UnderNever::No;
         }
@@ -355,9 +351,9 @@ impl Nodes {
         &self,
         pod: &Pod,
         class: NodeClass,
-        done_at: Option<Duration>,
-        now: Duration,
-    ) -> Option<Duration> {
+        done_at: Option<Moment>,
+        now: Moment,
+    ) -> Option<Moment> {
         if class != NodeClass::Unknown {
             return None;
         }

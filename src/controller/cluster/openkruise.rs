@@ -7,11 +7,11 @@ pub(crate) mod manager;
 pub mod observe;
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use swaplet_core::cluster::daemon_pod::DaemonPod;
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::node_class::NodeClass;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::recreate_request::RecreateRequest;
 use swaplet_core::terminate::memory::past_exits::PastExits;
@@ -165,9 +165,9 @@ impl Known {
     }
 
     /// Records that a request for these containers of a pod is about to be made.
-    pub fn request_begins(&mut self, pod: &Pod, containers: &[Box<str>], now: Duration) {
+    pub fn request_begins(&mut self, pod: &Pod, containers: &[Box<str>], now: Moment) {
         self.past_exits
-            .try_starts(pod, containers, now.saturating_add(patience(pod)));
+            .try_starts(pod, containers, now + patience(pod));
     }
 
     /// Ends the request of a pod that is forgotten, or whose request was not made.

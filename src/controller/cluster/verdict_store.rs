@@ -20,6 +20,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
 use swaplet_core::cluster::node_verdicts::{MOST_VERDICTS, NodeVerdicts, Proved};
+use swaplet_core::objects::moment::Moment;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
@@ -69,7 +70,7 @@ fn key(node: &str, proved: Proved) -> Option<String> {
 
 /// Returns all verdicts in the form in which they are stored.
 #[must_use]
-pub fn all_kept(verdicts: &NodeVerdicts, now: Duration, today: Timestamp) -> AllKept {
+pub fn all_kept(verdicts: &NodeVerdicts, now: Moment, today: Timestamp) -> AllKept {
     verdicts
         .all()
         .filter_map(|(node, verdict)| {

@@ -2,20 +2,19 @@
 
 pub(crate) mod server;
 
-use std::time::Duration;
-
+use swaplet_core::objects::moment::Moment;
 use tokio::time::Instant;
 
 /// The time of a decision, as it is passed to plain functions.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
-    /// Time since the start of the process.
-    pub since_start: Duration,
+    /// The time by the process's own clock.
+    pub moment: Moment,
     /// The time of day.
     pub today: jiff::Timestamp,
 }
 
-/// Time since the start of the process; virtual where the runtime's time is paused.
+/// The process's own clock; virtual where the runtime's time is paused.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: Instant,
@@ -30,16 +29,16 @@ impl Clock {
         }
     }
 
-    /// Returns the time since the start.
+    /// Returns the point in time that is now.
     #[must_use]
-    pub fn now(&self) -> Duration {
-        self.start.elapsed()
+    pub fn now(&self) -> Moment {
+        Moment::after_start(self.start.elapsed())
     }
 
     /// Returns the instant at which [`now`](Self::now) returns this time.
     #[must_use]
-    pub fn instant(&self, at: Duration) -> Instant {
-        self.start + at
+    pub fn instant(&self, at: Moment) -> Instant {
+        self.start + at.since_start()
     }
 }
 

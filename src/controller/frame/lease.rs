@@ -11,6 +11,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
 use swaplet_core::cluster::lease::{Election, Lease, Step, Timing};
+use swaplet_core::objects::moment::Moment;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -210,7 +211,7 @@ impl Keeper {
         }
     }
 
-    fn learn(&mut self, answer: Answer, sent: Duration) {
+    fn learn(&mut self, answer: Answer, sent: Moment) {
         let now = self.clock.now();
         let is_read = matches!(answer, Answer::Read(_));
         match answer {

@@ -5,6 +5,8 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::Hash;
 use std::time::Duration;
 
+use swaplet_core::objects::moment::Moment;
+
 /// The interval at which each pod is reconciled even without an event: a forgotten wake-up costs
 /// its pod no more than this. The decision is made from what is cached. A new list would not bring
 /// what a watch has missed: the API server serves lists from the same cache as watches, and
@@ -92,7 +94,7 @@ impl<T: Clone + Eq + Hash> FairQueue<T> {
 }
 
 /// Removes and returns the first key that is due.
-pub(crate) fn pop_due<K: Ord>(due: &mut BTreeSet<(Duration, K)>, now: Duration) -> Option<K> {
+pub(crate) fn pop_due<K: Ord>(due: &mut BTreeSet<(Moment, K)>, now: Moment) -> Option<K> {
     let is_due = due.first().is_some_and(|(at, _)| *at <= now);
     let first = is_due.then(|| due.pop_first()).flatten()?;
     Some(first.1)
@@ -101,10 +103,10 @@ pub(crate) fn pop_due<K: Ord>(due: &mut BTreeSet<(Duration, K)>, now: Duration) 
 /// Replaces the time at which `key` is due, both in `due` and in `kept`. With `None` it is not due
 /// any more.
 pub(crate) fn reschedule<K: Ord + Clone>(
-    due: &mut BTreeSet<(Duration, K)>,
+    due: &mut BTreeSet<(Moment, K)>,
     key: &K,
-    kept: &mut Option<Duration>,
-    at: Option<Duration>,
+    kept: &mut Option<Moment>,
+    at: Option<Moment>,
 ) {
     if let Some(before) = std::mem::replace(kept, at) {
         due.remove(&(before, key.clone()));

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::protect::decide::{Step, decide, lets_go};
 use swaplet_core::protect::object::{Guarded, GuardedKind};
 use swaplet_core::report::write_error::WriteError;
@@ -44,7 +45,7 @@ fn key_of(object: &Guarded) -> Key {
 impl Protect {
     /// Reconciles the objects that are due, those that have been due for the longest time first.
     /// Objects whose last write has failed have a share of the writes, like namespaces elsewhere.
-    pub(super) fn reconcile(&mut self, now: Duration) {
+    pub(super) fn reconcile(&mut self, now: Moment) {
         let is_due = |entry: &Entry| !entry.is_writing && entry.due.is_some_and(|due| due <= now);
         while self.writes.len() < AT_ONCE {
             let next = self.shares.next(AT_ONCE, now, |may_begin| {
@@ -58,7 +59,7 @@ impl Protect {
         }
     }
 
-    fn reconcile_object(&mut self, key: &Key, now: Duration) {
+    fn reconcile_object(&mut self, key: &Key, now: Moment) {
         let Some(entry) = self.objects.get_mut(key) else {
             return;
         };

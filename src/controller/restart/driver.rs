@@ -2,9 +2,9 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use kube::{Api, Client};
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::recreate_request::PLURAL;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::pod::RestartPodWire;
@@ -138,7 +138,7 @@ impl Driver {
     }
 
     /// Handles an event; returns what to report.
-    pub fn take(&mut self, happened: Happened, metrics: &Metrics, now: Duration) -> Vec<Notice> {
+    pub fn take(&mut self, happened: Happened, metrics: &Metrics, now: Moment) -> Vec<Notice> {
         match happened {
             Happened::Request(event) => {
                 note_trouble(&event, PLURAL, metrics);
@@ -177,24 +177,22 @@ impl Driver {
         index: &mut Index,
         writer: &Writer,
         metrics: &Metrics,
-        since_start: Duration,
+        moment: Moment,
     ) -> Vec<Effect> {
         let by_our_clock = || {
             self.started_at
-                .checked_add(since_start)
+                .checked_add(moment.since_start())
                 .unwrap_or(jiff::Timestamp::MAX)
         };
         let now = Now {
-            since_start,
+            moment,
             today: self.server_clock.now().unwrap_or_else(by_our_clock),
         };
-        self.restarts.begin_turn(since_start);
+        self.restarts.begin_turn(moment);
         while self.writes.len() < self.concurrency {
-            let write = self
-                .shares
-                .next(self.concurrency, since_start, |may_begin| {
-                    self.restarts.next_write(index, now, may_begin)
-                });
+            let write = self.shares.next(self.concurrency, moment, |may_begin| {
+                self.restarts.next_write(index, now, may_begin)
+            });
             let Some(write) = write else { break };
             self.shares.began(&write.request.namespace);
             let writer = writer.clone();
@@ -212,13 +210,13 @@ impl Driver {
             .set(i64::try_from(self.restarts.len()).unwrap_or(i64::MAX));
         let mut effects = self.restarts.take_learned();
         // Headroom that a restart has released may be granted to waiting pods.
-        effects.extend(index.reconcile_woken(since_start));
+        effects.extend(index.reconcile_woken(moment));
         effects
     }
 
     /// Returns the next time at which there is work without an event.
     #[must_use]
-    pub fn next_due(&self, now: Duration) -> Option<Duration> {
+    pub fn next_due(&self, now: Moment) -> Option<Moment> {
         self.restarts.next_due(now)
     }
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use kube::api::ListParams;
 use kube::{Api, Client};
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::hot_upgrade::pod::{UpgradePod, UpgradePodWire};
@@ -144,7 +145,7 @@ impl HotUpgrades {
         }
     }
 
-    fn next_due(&self) -> Duration {
+    fn next_due(&self) -> Moment {
         let due = self.sets.values().filter_map(|kept| kept.due).min();
         due.unwrap_or(self.clock.now() + IDLE)
     }
@@ -223,7 +224,7 @@ impl HotUpgrades {
         }
     }
 
-    fn reconcile_set(&mut self, name: &str, now: Duration) {
+    fn reconcile_set(&mut self, name: &str, now: Moment) {
         // A pair in two sets belongs to the first of them by name.
         let before = self.sets.iter().take_while(|(other, _)| &***other < name);
         let taken = kept::taken(before.map(|(_, kept)| kept));

@@ -17,6 +17,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::core::PartialObjectMeta;
 use kube::{Api, Client};
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::recreate_request::PLURAL;
 use swaplet_core::objects::values::backoff::Backoff;
 use swaplet_core::report::decision::Report;
@@ -116,7 +117,7 @@ struct Run {
     rounds: Rounds,
     failures: u32,
     /// No write is tried before this time, after a failure.
-    not_before: Duration,
+    not_before: Moment,
 }
 
 impl Run {
@@ -155,7 +156,7 @@ impl Run {
             defects: Defects::default(),
             rounds: Rounds::default(),
             failures: 0,
-            not_before: Duration::ZERO,
+            not_before: Moment::START,
         }
     }
 

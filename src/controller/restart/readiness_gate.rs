@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use kube::Client;
 use kube::api::ListParams;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::values::backoff::Backoff;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::pod::{RestartPod, RestartPodWire};
@@ -97,7 +98,7 @@ struct Gates {
     /// The pods whose gate must be opened.
     waiting: BTreeMap<Uid, Waiting>,
     /// The time of each pod's turn, by namespace; pods with a write in flight are not among them.
-    due: BTreeMap<Box<str>, BTreeSet<(Duration, Uid)>>,
+    due: BTreeMap<Box<str>, BTreeSet<(Moment, Uid)>>,
     writes: JoinSet<Written>,
     /// The pods with a write in flight.
     in_flight: BTreeSet<Uid>,
@@ -107,7 +108,7 @@ struct Gates {
 struct Waiting {
     target: Target,
     readiness: Readiness,
-    at: Duration,
+    at: Moment,
     failures: u32,
     /// True if it was observed while a write to it was in flight.
     is_outdated: bool,
@@ -177,14 +178,14 @@ impl Gates {
 
     /// Returns the next time at which a write may begin without an event. A pod that is due and has
     /// to wait for its share does so until a write finishes.
-    fn next_due(&self, now: Duration) -> Duration {
+    fn next_due(&self, now: Moment) -> Moment {
         let first = self.due.values().filter_map(BTreeSet::first);
         let next = first.map(|(at, _)| *at).filter(|at| *at > now).min();
         next.unwrap_or(now + IDLE)
     }
 
     /// Begins the writes that are due, as far as there is room for their namespaces.
-    fn begin_writes(&mut self, now: Duration) {
+    fn begin_writes(&mut self, now: Moment) {
         while self.writes.len() < AT_ONCE {
             let next = self.shares.next(AT_ONCE, now, |may_begin| {
                 let allowed = self

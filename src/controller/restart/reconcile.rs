@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::iter::once;
 use std::time::Duration;
 
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::recreate_request::{KIND, RequestPhase};
 use swaplet_core::report::reason::Reason;
 use swaplet_core::restart::reconcile::{Action, Decision, Memory, ParkImage};
@@ -55,7 +56,7 @@ pub struct Restarts {
     /// The requests to reconcile now.
     fresh: FairQueue<Key>,
     /// The requests to reconcile later without an event.
-    due: BTreeSet<(Duration, Key)>,
+    due: BTreeSet<(Moment, Key)>,
     /// The number of decisions left in this turn of the loop.
     turns: usize,
     /// The namespaces and uids of pods whose requests ended halfway, not passed on yet.
@@ -63,7 +64,7 @@ pub struct Restarts {
     /// What was learned about nodes and reports about parked containers, not passed on yet.
     learned: Vec<Effect>,
     /// The time of the next reconcile of all requests.
-    all_due: Duration,
+    all_due: Moment,
     mirror: Mirror<Key>,
     park: Option<ParkImage>,
     orphans: Orphans,
@@ -74,7 +75,7 @@ struct Entry {
     request: RestartRequest,
     memory: Memory,
     retry: Retry,
-    due: Option<Duration>,
+    due: Option<Moment>,
 }
 
 impl Restarts {
@@ -113,7 +114,7 @@ impl Restarts {
 
     /// Returns the next time at which there is work without an event.
     #[must_use]
-    pub fn next_due(&self, now: Duration) -> Option<Duration> {
+    pub fn next_due(&self, now: Moment) -> Option<Moment> {
         let all = (!self.requests.is_empty()).then_some(self.all_due);
         let are_left = (self.turns == 0 && !self.fresh.is_empty()) || self.orphans.are_left();
         let first = self.due.first().map(|(at, _)| *at);
@@ -131,7 +132,7 @@ impl Restarts {
     }
 
     /// Begins a turn of the loop: enqueues the requests that are due.
-    pub fn begin_turn(&mut self, now: Duration) {
+    pub fn begin_turn(&mut self, now: Moment) {
         self.turns = AT_A_TIME;
         self.orphans.begin_turn(now);
         while let Some(key) = pop_due(&mut self.due, now) {
@@ -156,7 +157,7 @@ impl Restarts {
         may_begin: &dyn Fn(&str) -> bool,
     ) -> Option<RestartWrite> {
         self.halfway.drain(..).for_each(|(namespace, uid)| {
-            index.restarts_cut_short(&namespace, &uid, now.since_start);
+            index.restarts_cut_short(&namespace, &uid, now.moment);
         });
         while let Some(key) = (self.turns > 0)
             .then(|| self.fresh.pop_of(may_begin))
@@ -196,7 +197,7 @@ impl Restarts {
             .as_ref()
             .and_then(|write| self.orphans.restarts_of(write));
         if let Some((pod, restarts)) = restarts {
-            index.restarts_for_nobody(pod, restarts, now.since_start);
+            index.restarts_for_nobody(pod, restarts, now.moment);
         }
         write
     }
@@ -204,18 +205,18 @@ impl Restarts {
     /// Decides about a request; after a panic it is left alone for a while, and all others
     /// continue.
     fn decide(&mut self, key: &Key, index: &mut Index, now: Now) -> Option<Decision> {
-        if self.defects.is_left_alone(key, now.since_start) {
+        if self.defects.is_left_alone(key, now.moment) {
             return None;
         }
         isolated(&key.1, || self.judge(key, index, now)).unwrap_or_else(|defect| {
             log(KIND, &key.0, &key.1, &defect);
-            let again = self.defects.meet(key.clone(), now.since_start);
+            let again = self.defects.meet(key.clone(), now.moment);
             self.requeue_at(key, Some(again));
             None
         })
     }
 
-    fn requeue_at(&mut self, key: &Key, at: Option<Duration>) {
+    fn requeue_at(&mut self, key: &Key, at: Option<Moment>) {
         let Some(entry) = self.requests.get_mut(key) else {
             return;
         };
@@ -236,11 +237,9 @@ impl Restarts {
         let Some(action) = decision.action else {
             let pod = pod_key(&entry.request);
             match decision.reason {
-                Reason::RequestOver if decision.again.is_none() => {
-                    self.forget(key, now.since_start)
-                }
+                Reason::RequestOver if decision.again.is_none() => self.forget(key, now.moment),
                 // A pod whose requests somebody else carries out need not be watched.
-                Reason::RequestLeft if all_are_left => self.pods.yield_slot(&pod, now.since_start),
+                Reason::RequestLeft if all_are_left => self.pods.yield_slot(&pod, now.moment),
                 _ => {}
             }
             return None;
@@ -254,7 +253,7 @@ impl Restarts {
             (Action::Report(status), Some(pod))
                 if status.phase == RequestPhase::Completed && request.has_begun() =>
             {
-                index.restarts_cut_short(&pod.namespace, &pod.uid, now.since_start)
+                index.restarts_cut_short(&pod.namespace, &pod.uid, now.moment)
             }
             _ => {}
         }

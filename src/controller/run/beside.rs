@@ -193,7 +193,7 @@ async fn anew<T: Future<Output = TaskDied>>(
         metrics.decisions_failed(1);
         let again = defects.meet((), clock.now());
         let reason = Reason::DecisionFailed.as_str();
-        let pause = (again - clock.now()).as_secs();
+        let pause = again.since(clock.now()).as_secs();
         tracing::error!(
             reason,
             defect,

@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 use swaplet_core::report::decision::Action;
 use swaplet_core::report::write_error::WriteError;
@@ -67,7 +68,7 @@ pub(super) struct Controller {
     pub(super) deriver: Deriver,
     /// The references of the exit images that were derived.
     pub(super) derived: channel::Sender<BTreeSet<Box<str>>>,
-    brake: Duration,
+    brake: Moment,
     /// The time of day, as it was last read.
     today: Timestamp,
     verdicts: Option<VerdictStore>,
@@ -120,7 +121,7 @@ impl Controller {
             writes: JoinSet::new(),
             deriver: Deriver::new(settings.push.clone()),
             derived: channel::Sender::default(),
-            brake: Duration::ZERO,
+            brake: Moment::START,
             today: Timestamp::UNIX_EPOCH,
             verdicts: None,
             progress: None,
@@ -161,7 +162,7 @@ impl Controller {
     }
 
     /// Returns when to wake up if no event comes before.
-    pub(super) fn next_look(&self) -> Duration {
+    pub(super) fn next_look(&self) -> Moment {
         let now = self.clock.now();
         let due = self
             .index
@@ -209,7 +210,7 @@ impl Controller {
         self.measure();
     }
 
-    fn next_write(&mut self, now: Duration) -> Option<Write> {
+    fn next_write(&mut self, now: Moment) -> Option<Write> {
         let mut effects = Vec::new();
         let write = self.shares.next(self.window.size(), now, |may_begin| {
             let (write, more) = self.index.next_write_where(may_begin, now);

@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use swaplet_core::cluster::exit_images::derived::Trouble;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::report::decision::Paths;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -85,7 +86,7 @@ impl Deriver {
             let waiting = &mut self.waiting;
             // No namespace counts as failing, so the time does not matter: that a push fails says
             // nothing about who has asked for it.
-            let next = self.shares.next(AT_ONCE, Duration::ZERO, |may_begin| {
+            let next = self.shares.next(AT_ONCE, Moment::START, |may_begin| {
                 waiting.pop_of(may_begin)
             });
             let Some((namespace, paths)) = next else {

@@ -26,10 +26,10 @@ mod writes;
 
 use std::collections::hash_map::Entry::{Occupied, Vacant};
 use std::collections::{BTreeSet, HashMap};
-use std::time::Duration;
 
 use jiff::Timestamp;
 use swaplet_core::cluster::headroom::Ledger;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::{Pod, RestartPolicy};
 use swaplet_core::report::decision::Decision;
 use swaplet_core::report::reason::Reason;
@@ -68,9 +68,9 @@ pub struct Index {
     restarting: HashMap<Box<str>, Begun>,
     lines: Lines,
     image_troubles: ImageTroubles,
-    due: BTreeSet<(Duration, Box<str>)>,
+    due: BTreeSet<(Moment, Box<str>)>,
     /// The time of the next reconcile of all pods.
-    all_due: Duration,
+    all_due: Moment,
     ready: FairQueue,
     list: u64,
     /// True while the first list of pods is in progress.
@@ -103,7 +103,7 @@ impl Index {
             Selected::default(),
         );
         let (headroom, restarting, census) = (Ledger::default(), HashMap::new(), Census::default());
-        let (budgets, all_due, decide_pod) = (Budgets::default(), LOOK_AGAIN, decide as DecidePod);
+        let (budgets, decide_pod) = (Budgets::default(), decide as DecidePod);
         Self {
             rules,
             nodes,
@@ -115,7 +115,7 @@ impl Index {
             lines: Lines::default(),
             image_troubles: ImageTroubles::default(),
             due,
-            all_due,
+            all_due: Moment::START + LOOK_AGAIN,
             ready,
             list: 0,
             is_first_list: false,
@@ -136,8 +136,8 @@ impl Index {
     }
 
     /// Sets the time of day: `now` and `today` are the same moment.
-    pub fn set_time(&mut self, now: Duration, today: Timestamp) {
-        self.started_at = today.checked_sub(now).ok();
+    pub fn set_time(&mut self, now: Moment, today: Timestamp) {
+        self.started_at = today.checked_sub(now.since_start()).ok();
     }
 
     /// Returns the number of pods kept.
@@ -173,7 +173,7 @@ impl Index {
     /// Returns when the main containers of the pod that waits longest for its end were observed
     /// done; `None` if no pod waits.
     #[must_use]
-    pub fn waits_since(&self) -> Option<Duration> {
+    pub fn waits_since(&self) -> Option<Moment> {
         self.census.waits_since()
     }
 
@@ -186,7 +186,7 @@ impl Index {
     }
 
     /// Records the end of the list: pods that it did not name are gone.
-    pub fn list_ends(&mut self, now: Duration) -> Vec<Effect> {
+    pub fn list_ends(&mut self, now: Moment) -> Vec<Effect> {
         let gone: Vec<_> = self
             .entries
             .iter()
@@ -204,7 +204,7 @@ impl Index {
     }
 
     /// Handles a pod that was listed, added or changed.
-    pub fn apply(&mut self, pod: Pod, now: Duration) -> Vec<Effect> {
+    pub fn apply(&mut self, pod: Pod, now: Moment) -> Vec<Effect> {
         if pod.restart_policy == RestartPolicy::Always {
             return Vec::new();
         }
@@ -236,7 +236,7 @@ impl Index {
     }
 
     /// Handles the deletion of a pod.
-    pub fn remove(&mut self, pod: &Pod, now: Duration) -> Vec<Effect> {
+    pub fn remove(&mut self, pod: &Pod, now: Moment) -> Vec<Effect> {
         self.forget(&pod.uid);
         self.restarting.remove(&pod.uid);
         self.headroom.pod_gone(pod);
@@ -271,13 +271,13 @@ impl Index {
             .iter_mut()
             .filter(|(_, entry)| concerned(entry))
         {
-            reschedule(&mut self.due, uid, &mut entry.due, Some(Duration::ZERO));
+            reschedule(&mut self.due, uid, &mut entry.due, Some(Moment::START));
         }
     }
 
     /// Returns the time of the next reconcile that no event triggers; `None` if there is none.
     #[must_use]
-    pub fn next_due(&self) -> Option<Duration> {
+    pub fn next_due(&self) -> Option<Moment> {
         let all = (!self.entries.is_empty()).then_some(self.all_due);
         self.due
             .first()
@@ -290,12 +290,12 @@ impl Index {
 
     /// Returns when a rate-limited provider may be called again; `None` if no pod waits for that.
     #[must_use]
-    pub fn next_budget(&self) -> Option<Duration> {
+    pub fn next_budget(&self) -> Option<Moment> {
         self.budgets.next()
     }
 
     /// Reconciles the pods that are due.
-    pub fn wake(&mut self, now: Duration) -> Vec<Effect> {
+    pub fn wake(&mut self, now: Moment) -> Vec<Effect> {
         if self.all_due <= now {
             self.all_due = now + LOOK_AGAIN;
             self.rules.exit_images.give_back_asked(now);
@@ -315,7 +315,7 @@ impl Index {
     }
 
     /// Returns the next write, decided from the latest state of the pod whose turn it is.
-    pub fn next_write(&mut self, now: Duration) -> (Option<Write>, Vec<Effect>) {
+    pub fn next_write(&mut self, now: Moment) -> (Option<Write>, Vec<Effect>) {
         self.next_write_where(&|_| true, now)
     }
 
@@ -324,7 +324,7 @@ impl Index {
     pub fn next_write_where(
         &mut self,
         may_begin: &dyn Fn(&str) -> bool,
-        now: Duration,
+        now: Moment,
     ) -> (Option<Write>, Vec<Effect>) {
         let mut effects = Vec::new();
         while let Some(uid) = self
@@ -344,7 +344,7 @@ impl Index {
     }
 
     /// Reconciles a pod; if there is something to write, the pod is enqueued.
-    fn reconcile(&mut self, uid: &str, now: Duration) -> Vec<Effect> {
+    fn reconcile(&mut self, uid: &str, now: Moment) -> Vec<Effect> {
         let (decision, effects) = self.decide(uid, now);
         if let (
             Some(Decision {
@@ -359,7 +359,7 @@ impl Index {
     }
 
     /// Handles the result of pushing a derived exit image: the pods that want one are reconciled.
-    pub fn derived_came(&mut self, paths: &[String], pushed: Pushed, now: Duration) -> Vec<Effect> {
+    pub fn derived_came(&mut self, paths: &[String], pushed: Pushed, now: Moment) -> Vec<Effect> {
         self.rules.exit_images.derived_came(paths, pushed, now);
         let waiting: Vec<_> = self
             .entries
@@ -374,7 +374,7 @@ impl Index {
     }
 
     /// Handles news about OpenKruise.
-    pub fn handle(&mut self, news: News, now: Duration) -> Vec<Effect> {
+    pub fn handle(&mut self, news: News, now: Moment) -> Vec<Effect> {
         match self.openkruise.handle(news) {
             Concerns::Nobody => {}
             Concerns::Pod(uid) => {

@@ -16,6 +16,7 @@ use std::time::Duration;
 use serde_json::Value;
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::image::ImageReference;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::sidecar_policy::{MOST_PROBLEMS, PolicyKind, SidecarPolicy};
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::policies::set::{Policies, PolicyKey, key};
@@ -55,7 +56,7 @@ pub struct PolicyStore {
     relist: Relist,
     /// True while all pods are being listed.
     are_pods_listed: bool,
-    status_due: Option<Duration>,
+    status_due: Option<Moment>,
     /// `status.ended` when the policy was first observed, plus the pods that ended since.
     ended: BTreeMap<PolicyKey, u64>,
     /// True if policies are watched at all.
@@ -88,7 +89,7 @@ pub struct Seen<'a> {
 #[derive(Debug, Default)]
 struct Relist {
     wanted: bool,
-    last: Option<Duration>,
+    last: Option<Moment>,
     pause: Duration,
 }
 
@@ -136,13 +137,14 @@ impl PolicyStore {
     /// Returns until when nothing is ended of pods that were read without policies; `None` after
     /// that.
     #[must_use]
-    pub fn unseen_until(&self, now: Duration) -> Option<Duration> {
-        (self.is_on && now < PATIENCE).then_some(PATIENCE)
+    pub fn unseen_until(&self, now: Moment) -> Option<Moment> {
+        let until = Moment::START + PATIENCE;
+        (self.is_on && now < until).then_some(until)
     }
 
     /// Returns true, once, when it must be reported that pods are ended without policies.
-    pub fn take_unknown(&mut self, now: Duration) -> bool {
-        let is_late = now >= PATIENCE && self.are_unknown();
+    pub fn take_unknown(&mut self, now: Moment) -> bool {
+        let is_late = now.since_start() >= PATIENCE && self.are_unknown();
         is_late && !std::mem::replace(&mut self.is_told, true)
     }
 
@@ -282,7 +284,7 @@ impl PolicyStore {
     }
 
     /// Returns true if all pods must be listed again now, and records that they are.
-    pub fn take_relist(&mut self, now: Duration) -> bool {
+    pub fn take_relist(&mut self, now: Moment) -> bool {
         let is_due = self.relist_due(now).is_some_and(|at| at <= now);
         if is_due {
             let quiet = self.relist.last.is_none_or(|last| now >= last + QUIET);
@@ -308,23 +310,23 @@ impl PolicyStore {
     /// keeps changing policies could keep every list from being complete, and no swap that counts
     /// for a Job is granted before. Only at the start are pods ended as if there were no policies
     /// unless they are read again in time.
-    fn relist_due(&self, now: Duration) -> Option<Duration> {
-        let waits = self.are_pods_listed && now >= PATIENCE;
+    fn relist_due(&self, now: Moment) -> Option<Moment> {
+        let waits = self.are_pods_listed && now.since_start() >= PATIENCE;
         (self.relist.wanted && !waits).then(|| {
             self.relist
                 .last
-                .map_or(Duration::ZERO, |last| last + self.relist.pause)
+                .map_or(Moment::START, |last| last + self.relist.pause)
         })
     }
 
     /// Postpones the next statuses, because some are still being written.
-    pub fn put_off(&mut self, now: Duration) {
+    pub fn put_off(&mut self, now: Moment) {
         self.status_due = Some(now + STATUS_EVERY);
     }
 
     /// Returns the next time at which there is work without an event: a relist or a status.
     #[must_use]
-    pub fn next_due(&self, now: Duration) -> Option<Duration> {
+    pub fn next_due(&self, now: Moment) -> Option<Moment> {
         let status = (!self.known.is_empty()).then(|| self.status_due.unwrap_or(now));
         self.relist_due(now).into_iter().chain(status).min()
     }

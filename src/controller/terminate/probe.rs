@@ -17,6 +17,7 @@ use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::cluster::node_verdicts::{NodeId, NodeVerdicts, Proved};
+use swaplet_core::objects::moment::Moment;
 use tokio::time::{sleep, timeout};
 
 pub use self::pods::LABEL;
@@ -79,11 +80,11 @@ impl Probe {
                     &self.recognised,
                     proved,
                     &self.pod_name(tried.way),
-                    Duration::ZERO,
+                    Moment::START,
                 );
             }
         }
-        verdicts.class(node, &self.recognised, Duration::ZERO)
+        verdicts.class(node, &self.recognised, Moment::START)
     }
 
     async fn try_way(

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use kube::{Api, Client};
 use swaplet_core::image::reference::ImageReference;
 use swaplet_core::objects::job::JobWire;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::node::NodeWire;
 use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::objects::pod::{Pod, RestartPolicy, roles};
@@ -32,7 +33,7 @@ use crate::frame::list::{list, words};
 use crate::frame::watch::Event;
 
 /// The time of the snapshot on the clock of the index: anything older counts as this old.
-const NOW: Duration = Duration::from_secs(400 * 24 * 3600);
+const NOW: Moment = Moment::after_start(Duration::from_secs(400 * 24 * 3600));
 /// The deadline for reading all about OpenKruise.
 const OPENKRUISE: Duration = Duration::from_secs(30);
 
@@ -317,7 +318,7 @@ impl Snapshot {
     /// Returns when a controller that was always watching would have observed the last step of the
     /// work on the pod: the end of its main containers, or a write to it. Where a write has begun
     /// and no Event gives its time, that is now.
-    fn seen_since(&self, pod: &Pod) -> Duration {
+    fn seen_since(&self, pod: &Pod) -> Moment {
         let wrote = self.said.as_ref().and_then(|said| said.wrote(pod));
         let begun = self.index.is_begun(pod) || self.unknown_exit_image(pod).is_some();
         let last = if begun {
@@ -326,7 +327,7 @@ impl Snapshot {
             roles::mains_ended_at(pod).max(wrote)
         };
         let age = last.map_or(0, |last| last.duration_until(self.today).as_secs());
-        NOW.saturating_sub(Duration::from_secs(u64::try_from(age).unwrap_or_default()))
+        NOW - Duration::from_secs(u64::try_from(age).unwrap_or_default())
     }
 }
 

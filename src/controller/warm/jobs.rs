@@ -21,6 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use swaplet_core::cluster::node_table::NodeTable;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::warm::image_waits::ImageWaits;
 use swaplet_core::warm::pod::WarmerPod;
 use swaplet_core::warm::pull_job::object::JobKind;
@@ -63,7 +64,7 @@ pub struct PullJobs {
     taken: Taken,
     pods: BTreeMap<Box<str>, WarmerPod>,
     /// Pods that we are deleting, with the earliest time of another deletion request.
-    deletions: BTreeMap<Box<str>, Duration>,
+    deletions: BTreeMap<Box<str>, Moment>,
     finalizers: Finalizers,
     job_mirrors: BTreeMap<JobKind, Mirror<Key>>,
     pod_mirror: Mirror<Box<str>>,
@@ -145,10 +146,10 @@ impl PullJobs {
         match happened {
             Happened::Job(kind, event) => self.see_job(kind, event),
             Happened::Node(event) => {
-                let changes = self.nodes.observe(event, now.since_start);
+                let changes = self.nodes.observe(event, now.moment);
                 if let Some(node) = changes.ready_again {
-                    self.jobs.each(now.since_start, |_, entry| {
-                        entry.node_is_ready_again(&node, now.since_start)
+                    self.jobs.each(now.moment, |_, entry| {
+                        entry.node_is_ready_again(&node, now.moment)
                     });
                 }
                 for node in changes.nodes {
@@ -159,8 +160,8 @@ impl PullJobs {
                 }
                 return changes.is_news;
             }
-            Happened::Pod(event) => self.observe_pod(event, now.since_start),
-            Happened::ImageWait(event) => return self.see_image_wait(event, now.since_start),
+            Happened::Pod(event) => self.observe_pod(event, now.moment),
+            Happened::ImageWait(event) => return self.see_image_wait(event, now.moment),
             Happened::Selected(query, event) => {
                 if let Some(entry) = self
                     .jobs
@@ -172,7 +173,7 @@ impl PullJobs {
                 }
             }
             Happened::Pulled(namespace, uid, pulled) => {
-                let took = self.jobs.each(now.since_start, |_, entry| {
+                let took = self.jobs.each(now.moment, |_, entry| {
                     entry.handle(&namespace, &uid, &pulled)
                 });
                 self.pulls.extend(took.into_iter().flatten().next());
@@ -184,9 +185,9 @@ impl PullJobs {
                 }
             }
             Happened::Resolved(asked, answers) => {
-                self.jobs.with(&asked.0, now.since_start, |entry| {
+                self.jobs.with(&asked.0, now.moment, |entry| {
                     if *entry.uid() == *asked.1 {
-                        entry.answered(answers, now.since_start);
+                        entry.answered(answers, now.moment);
                     }
                 });
             }
@@ -214,11 +215,11 @@ impl PullJobs {
         let ask = |key: &Key, entry: &mut Entry| {
             (
                 (key.clone(), entry.uid().into()),
-                entry.question(now.since_start),
+                entry.question(now.moment),
             )
         };
         self.jobs
-            .each(now.since_start, ask)
+            .each(now.moment, ask)
             .into_iter()
             .filter(|(_, images)| !images.is_empty())
             .collect()
@@ -237,32 +238,32 @@ impl PullJobs {
     /// count as an orphan. Then only nodes whose time is over lose the startup taint.
     pub fn step(&mut self, now: Now) -> Vec<PullWrite> {
         if !self.has_seen_all() {
-            return self.untaint(now.since_start);
+            return self.untaint(now.moment);
         }
         self.share_room();
-        self.jobs.each(now.since_start, |_, entry| {
+        self.jobs.each(now.moment, |_, entry| {
             entry.prepare(&self.settings, &self.nodes, &self.pods, now)
         });
-        let mut writes = self.make_caches(now.since_start);
-        writes.extend(self.finalizers.step(now.since_start));
-        let leaving = self.leaving(now.since_start);
-        self.jobs.each(now.since_start, |_, entry| {
+        let mut writes = self.make_caches(now.moment);
+        writes.extend(self.finalizers.step(now.moment));
+        let leaving = self.leaving(now.moment);
+        self.jobs.each(now.moment, |_, entry| {
             entry.bound(
                 leaving.get(entry.uid()).copied().unwrap_or_default(),
                 self.settings.longest_try,
             )
         });
-        writes.extend(self.delete_orphans(now.since_start));
+        writes.extend(self.delete_orphans(now.moment));
         let strays = self.strays().filter(|pod| self.is_in_our_namespace(pod));
-        let mut occupancy = Occupancy::of(&self.jobs.all, strays, now.since_start);
+        let mut occupancy = Occupancy::of(&self.jobs.all, strays, now.moment);
         for node in occupancy.changes(&self.taken) {
             self.jobs
-                .each(now.since_start, |_, entry| entry.node_is_free_again(node));
+                .each(now.moment, |_, entry| entry.node_is_free_again(node));
         }
         for key in self.turns.order(&self.jobs.all) {
-            self.jobs.with(&key, now.since_start, |entry| {
+            self.jobs.with(&key, now.moment, |entry| {
                 let others_pull = |node: &str| {
-                    self.image_waits.are_on(node, now.since_start) && !self.nodes.is_tainted(node)
+                    self.image_waits.are_on(node, now.moment) && !self.nodes.is_tainted(node)
                 };
                 let begun = entry.step(&key, &mut occupancy, others_pull, now);
                 begun.iter().for_each(|write| self.turns.note(write));
@@ -270,19 +271,19 @@ impl PullJobs {
             });
         }
         self.taken = occupancy.taken();
-        self.share(now.since_start);
+        self.share(now.moment);
         writes.extend(
             self.jobs
-                .each(now.since_start, |_, entry| entry.report(now))
+                .each(now.moment, |_, entry| entry.report(now))
                 .into_iter()
                 .flatten(),
         );
-        writes.extend(self.untaint(now.since_start));
+        writes.extend(self.untaint(now.moment));
         writes
     }
 
     /// Returns the creation of image caches that jobs want and that do not exist.
-    fn make_caches(&mut self, now: Duration) -> Vec<PullWrite> {
+    fn make_caches(&mut self, now: Moment) -> Vec<PullWrite> {
         let Some(caches) = &mut self.caches else {
             return Vec::new();
         };
@@ -300,12 +301,12 @@ impl PullJobs {
 
     /// Returns when the next step is due if nothing happens; `None` without a deadline.
     #[must_use]
-    pub fn next_due(&self, now: Now) -> Option<Duration> {
+    pub fn next_due(&self, now: Now) -> Option<Moment> {
         let of_taints = self
             .nodes
             .startup_taints
             .as_ref()
-            .and_then(|taints| taints.next_due(now.since_start));
+            .and_then(|taints| taints.next_due(now.moment));
         if !self.has_seen_all() {
             return of_taints;
         }
@@ -317,7 +318,7 @@ impl PullJobs {
         of_jobs
             .chain(of_taints)
             .chain(self.finalizers.next_due())
-            .chain(self.next_deletion(now.since_start))
+            .chain(self.next_deletion(now.moment))
             .min()
     }
 }

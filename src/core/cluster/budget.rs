@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::objects::moment::Moment;
+
 /// The part of the rate that can be used at once after a pause: one second's worth, so that the
 /// provider's own limit (counted per minute) does not notice a burst.
 const BURST: Duration = Duration::from_secs(1);
@@ -16,7 +18,7 @@ pub struct Rate {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bucket {
     /// When the bucket is full again.
-    full_at: Duration,
+    full_at: Moment,
 }
 
 impl Rate {
@@ -36,13 +38,13 @@ impl Rate {
 impl Bucket {
     /// Returns when the next update may be made; a time not after `now` means now.
     #[must_use]
-    pub fn next(&self, rate: Rate) -> Duration {
+    pub fn next(&self, rate: Rate) -> Moment {
         let burst = BURST.saturating_sub(rate.interval);
-        self.full_at.saturating_sub(burst)
+        self.full_at - burst
     }
 
     /// Counts an update that is made now.
-    pub fn take(&mut self, rate: Rate, now: Duration) {
+    pub fn take(&mut self, rate: Rate, now: Moment) {
         self.full_at = self.full_at.max(now) + rate.interval;
     }
 }
@@ -53,7 +55,8 @@ mod tests {
 
     /// How many updates a greedy caller makes, asking every millisecond for so many seconds.
     fn greedy(bucket: &mut Bucket, rate: Rate, from: u64, seconds: u64) -> u64 {
-        let times = (from * 1000..(from + seconds) * 1000).map(Duration::from_millis);
+        let times = (from * 1000..(from + seconds) * 1000)
+            .map(|milliseconds| Moment::after_start(Duration::from_millis(milliseconds)));
         times
             .filter(|now| {
                 bucket.next(rate) <= *now && {
@@ -82,6 +85,9 @@ mod tests {
         let rate = Rate::every(Duration::from_secs(10));
         let mut bucket = Bucket::default();
         assert_eq!(greedy(&mut bucket, rate, 0, 100), 10);
-        assert_eq!(bucket.next(rate), Duration::from_secs(100));
+        assert_eq!(
+            bucket.next(rate),
+            Moment::after_start(Duration::from_secs(100))
+        );
     }
 }

@@ -9,13 +9,13 @@ pub mod derived;
 pub(crate) mod started;
 
 use std::fmt;
-use std::time::Duration;
 
 use self::derived::{Derived, DerivedImages, Trouble};
 use self::started::{Start, Started};
 use crate::image::path_set::PathSet;
 use crate::image::pattern::ImagePattern;
 use crate::image::reference::ImageReference;
+use crate::objects::moment::Moment;
 
 /// The exit images of an installation.
 #[derive(Clone, Debug, Default)]
@@ -147,14 +147,14 @@ impl ExitImages {
 
     /// Calls [`DerivedImages::ask`]; false if none are derived.
     #[must_use]
-    pub fn ask_derived(&mut self, namespace: &str, paths: &[String], now: Duration) -> bool {
+    pub fn ask_derived(&mut self, namespace: &str, paths: &[String], now: Moment) -> bool {
         self.derived
             .as_mut()
             .is_some_and(|derived| derived.ask(namespace, paths, now))
     }
 
     /// Calls [`DerivedImages::give_back`].
-    pub fn give_back_asked(&mut self, now: Duration) {
+    pub fn give_back_asked(&mut self, now: Moment) {
         if let Some(derived) = &mut self.derived {
             derived.give_back(now);
         }
@@ -165,7 +165,7 @@ impl ExitImages {
         &mut self,
         paths: &[String],
         result: Result<Box<str>, Trouble>,
-        now: Duration,
+        now: Moment,
     ) {
         if let Some(derived) = &mut self.derived {
             derived.came(paths, result, now);

@@ -7,6 +7,8 @@
 
 use std::time::Duration;
 
+use crate::objects::moment::Moment;
+
 /// The time by which the clocks of two processes may drift apart within one term of the Lease.
 const DRIFT: Duration = Duration::from_secs(2);
 
@@ -61,7 +63,7 @@ pub struct Lease {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Do nothing until this time.
-    Wait(Duration),
+    Wait(Moment),
     /// Read the Lease from the API server.
     Read,
     /// Create the Lease, which is missing, with this process as its holder.
@@ -75,24 +77,24 @@ pub enum Step {
     },
 }
 
-/// One process in the election. All times are since its start.
+/// One process in the election.
 #[derive(Clone, Debug)]
 pub struct Election {
     me: Box<str>,
     timing: Timing,
     seen: Seen,
     /// When the last applied renewal was sent; `None` if this process does not lead.
-    renewed: Option<Duration>,
-    not_before: Duration,
+    renewed: Option<Moment>,
+    not_before: Moment,
 }
 
 /// The Lease as it was last observed.
 #[derive(Clone, Debug)]
 enum Seen {
     /// To be read (again). Holds the last observed version, and since when it was observed.
-    Unknown(Option<(Box<str>, Duration)>),
+    Unknown(Option<(Box<str>, Moment)>),
     Missing,
-    Lease(Lease, Duration),
+    Lease(Lease, Moment),
 }
 
 impl Election {
@@ -105,13 +107,13 @@ impl Election {
             timing,
             seen: Seen::Unknown(None),
             renewed: None,
-            not_before: Duration::ZERO,
+            not_before: Moment::START,
         }
     }
 
     /// Returns the next step at this time.
     #[must_use]
-    pub fn step(&self, now: Duration) -> Step {
+    pub fn step(&self, now: Moment) -> Step {
         if now < self.not_before {
             return Step::Wait(self.not_before);
         }
@@ -129,18 +131,18 @@ impl Election {
         }
     }
 
-    fn is_ours(&self, lease: &Lease, since: Duration, now: Duration) -> bool {
+    fn is_ours(&self, lease: &Lease, since: Moment, now: Moment) -> bool {
         lease.holder.is_empty() || lease.holder == self.me || now >= self.expires(lease, since)
     }
 
     /// Returns when the Lease expires. A holder with a longer duration than this process has is
     /// respected: it may be another version of this program.
-    fn expires(&self, lease: &Lease, since: Duration) -> Duration {
+    fn expires(&self, lease: &Lease, since: Moment) -> Moment {
         since + lease.lasts.unwrap_or_default().max(self.timing.lasts)
     }
 
     /// Records that the Lease was read; `None` if it does not exist.
-    pub fn read(&mut self, lease: Option<Lease>, now: Duration) {
+    pub fn read(&mut self, lease: Option<Lease>, now: Moment) {
         let before = match &self.seen {
             Seen::Unknown(before) => before.clone(),
             Seen::Missing => None,
@@ -164,7 +166,7 @@ impl Election {
     }
 
     /// Records that a write of this process, sent at `sent`, was applied and returned this Lease.
-    pub fn wrote(&mut self, lease: Lease, sent: Duration, now: Duration) {
+    pub fn wrote(&mut self, lease: Lease, sent: Moment, now: Moment) {
         self.renewed = Some(sent);
         self.not_before = sent + self.timing.every;
         self.seen = Seen::Lease(lease, now);
@@ -176,7 +178,7 @@ impl Election {
     }
 
     /// Records that a request has failed, or that its outcome is unknown.
-    pub fn failed(&mut self, now: Duration) {
+    pub fn failed(&mut self, now: Moment) {
         self.not_before = now + self.timing.every / 2;
         self.forget();
     }
@@ -192,7 +194,7 @@ impl Election {
 
     /// Returns until when this process leads; `None`, or a time in the past, if it does not.
     #[must_use]
-    pub fn leads_until(&self) -> Option<Duration> {
+    pub fn leads_until(&self) -> Option<Moment> {
         self.renewed.map(|sent| sent + self.timing.leads)
     }
 

@@ -15,6 +15,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::node_class::{NodeClass, Recognised, Why};
+use crate::objects::moment::Moment;
 use crate::objects::values::backoff::Backoff;
 use crate::objects::values::bounds::cut;
 
@@ -63,8 +64,8 @@ pub struct NodeVerdict {
     pub uid: Box<str>,
     /// The fact that was proved.
     pub proved: Proved,
-    /// The end of its validity, as time since the start of the process.
-    pub until: Duration,
+    /// The end of its validity.
+    pub until: Moment,
     /// How long it counts in total: it was proved at `until - lasts`, maybe before the process
     /// started.
     pub lasts: Duration,
@@ -87,13 +88,13 @@ pub struct NodeVerdicts {
 impl NodeVerdicts {
     /// Returns the verdict on a node that counts now; `None` if there is none, or it has expired.
     #[must_use]
-    pub fn on(&self, node: NodeId<'_>, now: Duration) -> Option<&NodeVerdict> {
+    pub fn on(&self, node: NodeId<'_>, now: Moment) -> Option<&NodeVerdict> {
         self.known(node).filter(|verdict| verdict.until > now)
     }
 
     /// Returns the class of a node: the one proved there, or else the recognised one.
     #[must_use]
-    pub fn class(&self, node: NodeId<'_>, recognised: &Recognised, now: Duration) -> NodeClass {
+    pub fn class(&self, node: NodeId<'_>, recognised: &Recognised, now: Moment) -> NodeClass {
         self.on(node, now).map_or(recognised.class, |verdict| {
             verdict.proved.class(recognised.class)
         })
@@ -107,7 +108,7 @@ impl NodeVerdicts {
         node: NodeId<'_>,
         recognised: &Recognised,
         is_tried: bool,
-        now: Duration,
+        now: Moment,
     ) -> UnderNever {
         let provider = provider(recognised);
         let fails = |verdict: &NodeVerdict| {
@@ -147,7 +148,7 @@ impl NodeVerdicts {
         recognised: &Recognised,
         proved: Proved,
         pod: &str,
-        now: Duration,
+        now: Moment,
     ) -> bool {
         if proved.is_under_never() {
             let updates = proved == Proved::UpdatesUnderNever
@@ -190,7 +191,7 @@ impl NodeVerdicts {
         recognised: &Recognised,
         proved: Proved,
         pod: &str,
-        now: Duration,
+        now: Moment,
     ) -> bool {
         if recognised.class.is_kubelet() {
             return false;
@@ -236,7 +237,7 @@ impl NodeVerdicts {
     }
 
     /// Restores a verdict of an earlier run of the process.
-    pub fn restore(&mut self, name: &str, verdict: NodeVerdict, now: Duration) {
+    pub fn restore(&mut self, name: &str, verdict: NodeVerdict, now: Moment) {
         let verdicts = if verdict.proved.is_under_never() {
             &mut self.under_never
         } else {
@@ -262,7 +263,7 @@ impl NodeVerdicts {
 
     /// Removes a verdict against a kubelet once a swap works; nothing is kept about swaps that
     /// work.
-    fn forgive(&mut self, node: NodeId<'_>, proved: Proved, now: Duration) -> bool {
+    fn forgive(&mut self, node: NodeId<'_>, proved: Proved, now: Moment) -> bool {
         let held = self
             .known(node)
             .is_some_and(|verdict| !verdict.stands_against(proved, now));
@@ -273,7 +274,7 @@ impl NodeVerdicts {
 impl NodeVerdict {
     /// Returns true if a proof does not change this verdict: both agree, or the proof is about
     /// swaps made before the provider failed, and only time can show when that ends.
-    fn stands_against(&self, proved: Proved, now: Duration) -> bool {
+    fn stands_against(&self, proved: Proved, now: Moment) -> bool {
         match (self.proved, proved) {
             _ if self.until <= now => false,
             (Proved::Rejects, _) => true,
@@ -299,7 +300,7 @@ fn verdict(
     proved: Proved,
     limits: (Duration, u32),
     pod: &str,
-    now: Duration,
+    now: Moment,
 ) -> NodeVerdict {
     let (lasts, times) = limits;
     NodeVerdict {

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use super::object::{Guarded, GuardedKind, Mode};
+use crate::objects::moment::Moment;
 
 /// How long an object has to be empty before that is written, so that short-lived contents do not
 /// cost two writes each time.
@@ -60,9 +61,9 @@ pub fn says_nothing(object: &Guarded, said: &str) -> bool {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
     /// The time since when the object has been empty.
-    pub empty_since: Option<Duration>,
+    pub empty_since: Option<Moment>,
     /// When a count was written last.
-    pub written: Option<Duration>,
+    pub written: Option<Moment>,
 }
 
 /// The next step for an object.
@@ -71,18 +72,13 @@ pub enum Step {
     /// Do nothing until something changes.
     Rest,
     /// Do nothing before this time.
-    Wait(Duration),
+    Wait(Moment),
     /// Write this text; `None` removes the annotation.
     Write(Option<String>),
 }
 
 /// Decides what to do about an object; `counts` is `None` while its contents are unknown.
-pub fn decide(
-    object: &Guarded,
-    counts: Option<Counts>,
-    memory: &mut Memory,
-    now: Duration,
-) -> Step {
+pub fn decide(object: &Guarded, counts: Option<Counts>, memory: &mut Memory, now: Moment) -> Step {
     if counts != Some(Counts::NONE) {
         memory.empty_since = None;
     }
@@ -103,7 +99,7 @@ pub fn decide(
     }
 }
 
-fn empty(object: &Guarded, memory: &mut Memory, now: Duration) -> Step {
+fn empty(object: &Guarded, memory: &mut Memory, now: Moment) -> Step {
     if lets_go(object) {
         return Step::Rest;
     }
@@ -114,7 +110,7 @@ fn empty(object: &Guarded, memory: &mut Memory, now: Duration) -> Step {
     Step::Write(Some(text(object, Counts::NONE)))
 }
 
-fn busy(object: &Guarded, counts: Counts, memory: &mut Memory, now: Duration) -> Step {
+fn busy(object: &Guarded, counts: Counts, memory: &mut Memory, now: Moment) -> Step {
     let wanted = text(object, counts);
     match object.holds.as_deref() {
         Some(said) if said == wanted => return Step::Rest,

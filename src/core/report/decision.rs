@@ -1,8 +1,7 @@
 //! The outcome of a decision: what to write, what to report, when to reconcile again.
 
-use std::time::Duration;
-
 use super::reason::Reason;
+use crate::objects::moment::Moment;
 use crate::objects::pod::Phase;
 use crate::objects::recreate_request::PLURAL;
 
@@ -128,8 +127,8 @@ pub struct Decision {
     pub swaps_wanted: u32,
     /// The restarts that further swaps may cause, once what was begun has ended.
     pub swaps_later: u32,
-    /// When to decide again if the pod does not change, as time since the start of the process.
-    pub again: Option<Duration>,
+    /// When to decide again if the pod does not change.
+    pub again: Option<Moment>,
     /// The derived exit images that are needed and do not exist yet.
     pub wants: Vec<Paths>,
 }
@@ -152,7 +151,7 @@ impl Decision {
 
     /// Returns a decision that does nothing, to be made again at this time.
     #[must_use]
-    pub fn later(reason: Reason, again: Duration) -> Self {
+    pub fn later(reason: Reason, again: Moment) -> Self {
         Self {
             again: Some(again),
             ..Self::quiet(reason)

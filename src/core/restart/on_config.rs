@@ -27,6 +27,7 @@ pub mod round;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use crate::objects::moment::Moment;
 use crate::restart::on_config::annotation::{Reference, Source};
 use crate::restart::on_config::content::Content;
 use crate::restart::on_config::pod::{ConfiguredPod, Life, Use};
@@ -51,7 +52,7 @@ pub enum Sight {
         /// The content of the object.
         content: Content,
         /// The time since when the object has had this content.
-        since: Duration,
+        since: Moment,
     },
 }
 
@@ -91,7 +92,7 @@ pub struct Standing {
     /// The contents for which containers are to be restarted now.
     pub stale: Contents,
     /// When the next contents become stale, if nothing changes.
-    pub due: Option<Duration>,
+    pub due: Option<Moment>,
     /// The sources that the API server denies watching.
     pub forbidden: BTreeSet<Source>,
 }
@@ -103,9 +104,9 @@ pub struct Around<'a> {
     /// How long a change of an object takes to reach the files of a mounted volume.
     pub mount_delay: Duration,
     /// The time since when the metadata of the pod has been unchanged.
-    pub edited_at: Duration,
-    /// The time since the start of the process.
-    pub now: Duration,
+    pub edited_at: Moment,
+    /// The time of the decision.
+    pub now: Moment,
 }
 
 impl Around<'_> {
@@ -175,7 +176,7 @@ pub fn stand(
 struct Changes {
     changed: BTreeMap<Source, Content>,
     /// When the container may be restarted for all of them.
-    due: Duration,
+    due: Moment,
     /// Set once a source is found that is not observed yet.
     unknown: bool,
 }
@@ -188,7 +189,7 @@ impl Changes {
         usage: Use,
         source: &Source,
         of: (Option<&Content>, &Content),
-        since: Duration,
+        since: Moment,
         around: &Around<'_>,
     ) {
         let (before, content) = of;
@@ -200,13 +201,13 @@ impl Changes {
         } else {
             QUIET
         };
-        self.due = self.due.max(since.saturating_add(delay));
+        self.due = self.due.max(since + delay);
         self.changed.insert(source.clone(), content.clone());
     }
 }
 
 impl Standing {
-    fn add(&mut self, pod: &ConfiguredPod, container: &str, changes: Changes, now: Duration) {
+    fn add(&mut self, pod: &ConfiguredPod, container: &str, changes: Changes, now: Moment) {
         if changes.changed.is_empty() || changes.unknown || pod.life(container) != Life::Alive {
             return;
         }

@@ -170,13 +170,10 @@ fn carry_out(
 fn unseen(request: &RestartRequest, memory: &Memory, around: &Around<'_>) -> Decision {
     let begun = request.has_begun();
     let (until, over) = match (deadline(request, around), memory.unseen_since) {
-        (Some(deadline), _) if begun => (
-            deadline.saturating_add(SEEN_AFTER_DEADLINE),
-            DEADLINE.to_owned(),
-        ),
+        (Some(deadline), _) if begun => (deadline + SEEN_AFTER_DEADLINE, DEADLINE.to_owned()),
         (Some(deadline), _) => (deadline, DEADLINE.to_owned()),
         (None, Some(since)) => (
-            since.saturating_add(SEEN_WITHIN),
+            since + SEEN_WITHIN,
             format!("the pod was not observed for {} s", SEEN_WITHIN.as_secs()),
         ),
         (None, None) => return Decision::quiet(Reason::RequestWaits),

@@ -1,7 +1,5 @@
 //! The inputs of a decision about a pod besides the pod and its memory.
 
-use std::time::Duration;
-
 use super::memory::Memory;
 use super::memory::image_troubles::ImageTroubles;
 use super::methods::AllowedMethods;
@@ -10,6 +8,7 @@ use crate::cluster::exit_images::ExitImages;
 use crate::cluster::headroom::Ledger;
 use crate::cluster::node_class::NodeClass;
 use crate::cluster::node_verdicts::UnderNever;
+use crate::objects::moment::Moment;
 use crate::objects::pod::{Pod, roles};
 use crate::report::decision::Method;
 
@@ -25,7 +24,7 @@ pub struct Circumstances<'a> {
     pub headroom: &'a Ledger,
     /// The time of the last swap of a pod of the same Job, when the queue of pods that wait for
     /// room moved.
-    pub line_moved: Option<Duration>,
+    pub line_moved: Option<Moment>,
     /// Exit images that cannot be pulled, or that a namespace may not use.
     pub image_troubles: &'a ImageTroubles,
     /// The class of the pod's node.
@@ -36,9 +35,9 @@ pub struct Circumstances<'a> {
     pub openkruise: OpenKruise<'a>,
     /// The time until which nothing is ended, because the pod was read before the policies were
     /// known that may apply to its sidecars.
-    pub policies_unseen_until: Option<Duration>,
-    /// The time since the start of the process.
-    pub now: Duration,
+    pub policies_unseen_until: Option<Moment>,
+    /// The time of the decision.
+    pub now: Moment,
     /// The wall-clock time of that start, by the clock of the API server; `None` if unknown.
     pub started_at: Option<jiff::Timestamp>,
 }
@@ -77,19 +76,18 @@ impl Circumstances<'_> {
     }
 }
 
-/// Facts about a pod's node besides its class. All times are durations since the start of the
-/// process.
+/// Facts about a pod's node besides its class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeFacts {
     /// The time until which the class is unknown, because the watch has not shown the node yet.
-    pub unseen_until: Option<Duration>,
+    pub unseen_until: Option<Moment>,
     /// The time until which the swap of another pod probes this node, and this pod waits for it: one
     /// pod at a time, so that at most one is harmed. For pods of other namespaces no pod waits long.
-    pub probed_until: Option<Duration>,
+    pub probed_until: Option<Moment>,
     /// Whether a pod under `Never` may be swapped there, if the node replaces containers.
     pub under_never: UnderNever,
     /// The time at which the class changes by itself, because what was proved on the node expires.
-    pub class_until: Option<Duration>,
+    pub class_until: Option<Moment>,
     /// True if a kubelet may run the pods of the node although its class says otherwise, by what
     /// was proved there or because that cannot be checked.
     pub may_be_kubelet: bool,

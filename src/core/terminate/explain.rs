@@ -305,7 +305,7 @@ fn waiting(case: Case<'_>, turn: &Turn<'_>) -> Option<Finding> {
         .filter(|(_, sidecar)| turn::due(case, sidecar) == Some(until))
         .map(|(_, sidecar)| &*sidecar.name)
         .collect();
-    let left = until.saturating_sub(around.now).as_secs();
+    let left = until.since(around.now).as_secs();
     let seen = if due.is_empty() {
         let names: Vec<_> = roles::returning(pod)
             .map(|sidecar| &*sidecar.name)

@@ -9,34 +9,33 @@ pub mod image_troubles;
 pub mod past_exits;
 pub mod proof;
 
-use std::time::Duration;
-
 use self::asked::Asked;
 use self::denials::DeniedWays;
 use self::ends::SeenEnds;
 use self::finish_record::FinishRecord;
 use crate::cluster::exit_images::ExitImages;
+use crate::objects::moment::Moment;
 use crate::objects::pod::evidence::{Footprint, Progress, exit_image_shown, progress};
 use crate::objects::pod::roles::{self, Unended};
 use crate::objects::pod::{Container, PROVIDER_FAILED, Pod, Terminated};
 use crate::report::decision::Method;
 use crate::report::reason::Reason;
 
-/// The memory of one pod (one uid). All times are durations since the start of the process.
+/// The memory of one pod (one uid).
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     /// True while a write for this pod is in flight.
     pub in_flight: bool,
     /// The end of the back-off after a write that failed.
-    pub not_before: Option<Duration>,
+    pub not_before: Option<Moment>,
     /// The number of writes that failed one after another.
     pub failures: u32,
     /// The writes that the API server has denied.
     pub denied: DeniedWays,
     /// When all main containers were first observed done; `None` while they are not.
-    pub mains_done_at: Option<Duration>,
+    pub mains_done_at: Option<Moment>,
     /// When a main container was last observed not to be done.
-    pub mains_ran_at: Option<Duration>,
+    pub mains_ran_at: Option<Moment>,
     /// Swaps that were applied, or whose result is unknown; one per container.
     pub swaps: Vec<SwapRecord>,
     /// Set once the provider of a virtual node has failed on a swap.
@@ -46,7 +45,7 @@ pub struct Memory {
     /// The `ContainerRecreateRequest` that was made for this pod, or tried.
     pub asked: Option<Asked>,
     /// When a request for this pod was first observed, whoever created it.
-    pub request_seen_at: Option<Duration>,
+    pub request_seen_at: Option<Moment>,
     /// The methods by which sidecars ended.
     pub ends: SeenEnds,
     /// The reasons that were reported.
@@ -63,13 +62,13 @@ pub struct SwapRecord {
     /// The image that was written, as the API server stored it.
     pub to: Box<str>,
     /// When the write returned, or when the exit image was first observed in the spec.
-    pub at: Duration,
+    pub at: Moment,
     /// The number of times the image of this container was swapped.
     pub times: u32,
     /// The status fields before the swap; `None` if this run of the process did not observe them.
     pub before: Option<Footprint>,
     /// When the exit image was first observed running; `None` if it was not.
-    pub runs_since: Option<Duration>,
+    pub runs_since: Option<Moment>,
     /// The end of the sidecar itself, if the node showed it (kubelets before 1.36 show it for about
     /// a second).
     pub real_end: Option<Terminated>,
@@ -77,7 +76,7 @@ pub struct SwapRecord {
 
 impl Memory {
     /// Updates the memory from the present state of the pod. Call it before every decision.
-    pub fn observe(&mut self, pod: &Pod, exit_images: &ExitImages, now: Duration) {
+    pub fn observe(&mut self, pod: &Pod, exit_images: &ExitImages, now: Moment) {
         if roles::mains_state(pod) == roles::Mains::Done {
             self.mains_done_at.get_or_insert(now);
         } else {
@@ -120,7 +119,7 @@ impl Memory {
 
     /// Records the exit images that a finished pod shows when it is first observed as swaps. It may
     /// have ended while no process watched, and then its end was not reported.
-    pub fn find_ended(&mut self, pod: &Pod, exit_images: &ExitImages, now: Duration) {
+    pub fn find_ended(&mut self, pod: &Pod, exit_images: &ExitImages, now: Moment) {
         for sidecar in roles::sidecars(pod) {
             if self.shows_exit_image(sidecar, exit_images) {
                 self.swaps.push(SwapRecord::found(sidecar, now));
@@ -131,7 +130,7 @@ impl Memory {
     /// Records a swap that the spec shows. A pod that is finished when it is first observed was
     /// reported by an earlier run of the process, unless it has just ended
     /// ([`Memory::find_ended`]).
-    fn observe_swapped(&mut self, pod: &Pod, sidecar: &Container, now: Duration) {
+    fn observe_swapped(&mut self, pod: &Pod, sidecar: &Container, now: Moment) {
         if !pod.phase.is_terminal() && self.swap_of(&sidecar.name).is_none() {
             self.swaps.push(SwapRecord::found(sidecar, now));
         }
@@ -160,7 +159,7 @@ impl Memory {
 
     /// Returns when the first write took effect, as far as it is known.
     #[must_use]
-    pub fn first_write(&self) -> Option<Duration> {
+    pub fn first_write(&self) -> Option<Moment> {
         let finished = self.finish.as_ref().and_then(|record| record.written_at());
         self.swaps
             .iter()
@@ -172,7 +171,7 @@ impl Memory {
     /// Returns when the first write to end the pod took effect, and the last method; `None` if
     /// nothing was written.
     #[must_use]
-    pub fn ending(&self) -> Option<(Duration, Method)> {
+    pub fn ending(&self) -> Option<(Moment, Method)> {
         let finished = self.finish.as_ref().and_then(|record| record.written_at());
         let last = match (finished, self.swaps.is_empty()) {
             (Some(_), _) => Method::Finish,
@@ -193,7 +192,7 @@ impl Memory {
     }
 
     /// Records that a container's image was swapped.
-    pub fn swapped(&mut self, container: &Container, from: &str, to: &str, now: Duration) {
+    pub fn swapped(&mut self, container: &Container, from: &str, to: &str, now: Moment) {
         let known = self.swap_of(&container.name);
         let times = known.map_or(0, |record| record.times) + 1;
         // The watch may have shown this swap, and the end of the sidecar, before the write
@@ -247,7 +246,7 @@ impl SwapRecord {
         format!("{container}{times} (image {before}{to})")
     }
 
-    fn found(sidecar: &Container, now: Duration) -> Self {
+    fn found(sidecar: &Container, now: Moment) -> Self {
         Self {
             container: sidecar.name.clone(),
             from: None,
@@ -260,7 +259,7 @@ impl SwapRecord {
         }
     }
 
-    fn observe(&mut self, sidecar: &Container, now: Duration) {
+    fn observe(&mut self, sidecar: &Container, now: Moment) {
         let Some(status) = &sidecar.status else {
             return;
         };

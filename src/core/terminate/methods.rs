@@ -8,10 +8,9 @@ pub(crate) mod preflight;
 pub mod recreate;
 pub mod swap;
 
-use std::time::Duration;
-
 use crate::cluster::node_class::NodeClass;
 use crate::cluster::owner;
+use crate::objects::moment::Moment;
 use crate::objects::pod::{Pod, RestartPolicy};
 use crate::report::decision::{Decision, Method, Report};
 
@@ -51,7 +50,7 @@ pub(crate) enum Step {
         /// What to report if no other method can act.
         reports: Vec<Report>,
         /// When to try this method again.
-        again: Option<Duration>,
+        again: Option<Moment>,
     },
 }
 

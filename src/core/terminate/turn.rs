@@ -22,6 +22,7 @@ use super::circumstances::{Case, Circumstances};
 use super::memory::Memory;
 use super::methods::AllowedMethods;
 use crate::cluster::owner;
+use crate::objects::moment::Moment;
 use crate::objects::pod::roles::{Unended, unended};
 use crate::objects::pod::rule::RuleMethod;
 use crate::objects::pod::{Container, Pod, roles};
@@ -43,7 +44,7 @@ pub(crate) struct Turn<'a> {
     /// The methods that may end them, in this order.
     pub methods: Vec<Method>,
     /// When the next sidecar of the step is due; `None` if all of them are due now.
-    pub waits: Option<Duration>,
+    pub waits: Option<Moment>,
     /// True if all unended sidecars of the pod are in it.
     pub is_last: bool,
 }
@@ -95,7 +96,7 @@ pub(crate) fn turns(case: Case<'_>) -> Vec<Turn<'_>> {
 
 /// Returns the lowest order of the sidecars that the node starts again, and until when the steps
 /// after it wait for that; `None` if no step waits.
-fn held(case: Case<'_>) -> Option<(i32, Duration)> {
+fn held(case: Case<'_>) -> Option<(i32, Moment)> {
     let (pod, memory, around) = (case.pod, case.memory, case.around);
     memory.mains_done_at?;
     let until = memory.finish.as_deref()?.status_changed_at + STARTS_AGAIN;
@@ -213,24 +214,27 @@ pub(crate) fn order(sidecar: &Container) -> i32 {
 }
 
 /// Returns when a sidecar may be ended; `None`: at once.
-pub(crate) fn due(case: Case<'_>, sidecar: &Container) -> Option<Duration> {
+pub(crate) fn due(case: Case<'_>, sidecar: &Container) -> Option<Moment> {
     due_after(mains_ended(case), sidecar)
 }
 
-fn due_after(ended: Option<SignedDuration>, sidecar: &Container) -> Option<Duration> {
+fn due_after(ended: Option<SignedDuration>, sidecar: &Container) -> Option<Moment> {
     let after = sidecar.rule.as_ref()?.after();
     if after.is_zero() {
         return None;
     }
     let due = ended?.saturating_add(SignedDuration::try_from(after).ok()?);
-    Some(Duration::try_from(due).unwrap_or_default())
+    Some(Moment::after_start(
+        Duration::try_from(due).unwrap_or_default(),
+    ))
 }
 
 /// Returns when the main containers ended, relative to the start of the process (negative: before
 /// it). Never before they ended, and not after they were observed ended; `None` while they run.
 pub(crate) fn mains_ended(case: Case<'_>) -> Option<SignedDuration> {
     let (pod, memory, around) = (case.pod, case.memory, case.around);
-    let signed = |at: Duration| SignedDuration::try_from(at).unwrap_or(SignedDuration::MAX);
+    let signed =
+        |at: Moment| SignedDuration::try_from(at.since_start()).unwrap_or(SignedDuration::MAX);
     let seen = signed(memory.mains_done_at?);
     let ran = memory.mains_ran_at.map(signed);
     let by_node = around.started_at.and_then(|started_at| {

@@ -9,6 +9,7 @@ mod wire;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::objects::moment::Moment;
 pub use wire::ImageWaitWire;
 
 /// A pod that is bound to a node and has not started.
@@ -39,12 +40,12 @@ pub struct ImageWaits {
     /// The number of the current list; 0 before the first one.
     list: u64,
     /// Until then every node counts as busy, because no list has ended yet.
-    unknown_until: Option<Duration>,
+    unknown_until: Option<Moment>,
 }
 
 #[derive(Debug)]
 struct Waiting {
-    first_seen: Duration,
+    first_seen: Moment,
     waits: bool,
     /// The number of the last list that contained the pod.
     list: u64,
@@ -54,7 +55,7 @@ impl ImageWaits {
     /// Starts observing at `now`: pods count as waiting on every node until a list has ended, but
     /// at most for 10 s.
     #[must_use]
-    pub fn begun(now: Duration) -> Self {
+    pub fn begun(now: Moment) -> Self {
         Self {
             unknown_until: Some(now + FIRST_LIST),
             ..Self::default()
@@ -82,7 +83,7 @@ impl ImageWaits {
     }
 
     /// Records a pod. A new one is ignored if a bound on the number of pods is reached.
-    pub fn observe(&mut self, pod: ImageWait, now: Duration) {
+    pub fn observe(&mut self, pod: ImageWait, now: Moment) {
         let list = self.list;
         if let Some(known) = self
             .nodes
@@ -123,7 +124,7 @@ impl ImageWaits {
 
     /// Returns true if pods wait for their images on the node, or if that is not known yet.
     #[must_use]
-    pub fn are_on(&self, node: &str, now: Duration) -> bool {
+    pub fn are_on(&self, node: &str, now: Moment) -> bool {
         let counts = |pod: &Waiting| pod.waits && now < pod.first_seen + PATIENCE;
         self.unknown_until.is_some_and(|until| now < until)
             || self

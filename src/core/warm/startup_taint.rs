@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::objects::moment::Moment;
 use crate::objects::node::Node;
 use crate::report::write_error::WriteError;
 
@@ -44,7 +45,7 @@ pub struct StartupTaints {
     /// Set once the missing right was reported.
     is_told: bool,
     /// The earliest time of the next write.
-    not_before: Duration,
+    not_before: Moment,
 }
 
 #[derive(Debug)]
@@ -52,11 +53,11 @@ struct Tainted {
     uid: Box<str>,
     indexes: Vec<usize>,
     /// When it was first observed Ready; kept while the node is not Ready again.
-    since: Option<Duration>,
+    since: Option<Moment>,
     is_writing: bool,
     /// Set once it was reported that this node may not be changed.
     is_told: bool,
-    not_before: Duration,
+    not_before: Moment,
 }
 
 impl StartupTaints {
@@ -68,12 +69,12 @@ impl StartupTaints {
             nodes: BTreeMap::new(),
             is_allowed: false,
             is_told: false,
-            not_before: Duration::ZERO,
+            not_before: Moment::START,
         }
     }
 
     /// Records the state of a node, and removes it from the set if it has no such taint.
-    pub fn observe(&mut self, node: &Node, now: Duration) {
+    pub fn observe(&mut self, node: &Node, now: Moment) {
         let indexes: Vec<_> = (0..node.taints.len())
             .filter(|index| &*node.taints[*index].key == STARTUP_TAINT)
             .collect();
@@ -86,7 +87,7 @@ impl StartupTaints {
             since: None,
             is_writing: false,
             is_told: false,
-            not_before: Duration::ZERO,
+            not_before: Moment::START,
         };
         let tainted = self.nodes.entry(node.name.clone()).or_insert_with(new);
         if tainted.uid != node.uid {
@@ -115,11 +116,7 @@ impl StartupTaints {
 
     /// Returns the removals to write now. `missing` returns what a node still lacks, and `None` if
     /// its images are there.
-    pub fn step(
-        &mut self,
-        now: Duration,
-        missing: impl Fn(&str) -> Option<String>,
-    ) -> Vec<Untaint> {
+    pub fn step(&mut self, now: Moment, missing: impl Fn(&str) -> Option<String>) -> Vec<Untaint> {
         let mut writes = Vec::new();
         let mut under_way = self.nodes.values().filter(|node| node.is_writing).count();
         for (name, node) in &mut self.nodes {
@@ -155,7 +152,7 @@ impl StartupTaints {
         untaint: &Untaint,
         answer: &Result<(), WriteError>,
         is_missing_right: bool,
-        now: Duration,
+        now: Moment,
     ) -> Option<String> {
         let wait = match answer {
             Err(WriteError::Failed { retry_after, .. }) => retry_after.unwrap_or(LOOK_AGAIN),
@@ -168,7 +165,7 @@ impl StartupTaints {
             .filter(|node| node.uid == untaint.uid);
         let mut was_told = true;
         if let Some(node) = node {
-            (node.is_writing, node.not_before) = (false, now.saturating_add(wait));
+            (node.is_writing, node.not_before) = (false, now + wait);
             if matches!(answer, Err(WriteError::Denied(_))) && !is_missing_right {
                 was_told = std::mem::replace(&mut node.is_told, true);
             }
@@ -189,7 +186,7 @@ impl StartupTaints {
 
     /// Returns the next time at which a step may have something to do; `None` without such a time.
     #[must_use]
-    pub fn next_due(&self, now: Duration) -> Option<Duration> {
+    pub fn next_due(&self, now: Moment) -> Option<Moment> {
         let waiting = self
             .nodes
             .values()

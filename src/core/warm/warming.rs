@@ -33,6 +33,7 @@ use self::pulled::Pulled;
 use self::shape::Shapes;
 use self::table::Table;
 pub use self::waits::Waits;
+use crate::objects::moment::Moment;
 use crate::warm::pod::WarmerPod;
 
 /// The same images on a set of nodes, and the progress on each.
@@ -74,7 +75,7 @@ impl Warming {
     }
 
     /// Adds a node on which images can be warmed, by pods of these shapes.
-    pub fn add(&mut self, node: &str, shapes: Shapes, ready: bool, now: Duration) {
+    pub fn add(&mut self, node: &str, shapes: Shapes, ready: bool, now: Moment) {
         self.changed = true;
         self.skipped.remove(node);
         self.forget(node);
@@ -135,7 +136,7 @@ impl Warming {
     }
 
     /// Tries images again that have failed on a node, unless it has a pod and was not given up.
-    pub fn try_again(&mut self, node: &str, ready: bool, now: Duration) {
+    pub fn try_again(&mut self, node: &str, ready: bool, now: Moment) {
         let images = std::mem::take(&mut self.images);
         self.with(node, |node, _| node.try_again(&images, ready, now));
         self.images = images;
@@ -157,7 +158,7 @@ impl Warming {
 
     /// Returns the nodes that may be pulling, each with true if its pull is so slow that others
     /// need not wait for it. A node whose pod has been terminating for too long is left out.
-    pub fn held(&self, now: Duration) -> impl Iterator<Item = (&str, bool)> {
+    pub fn held(&self, now: Moment) -> impl Iterator<Item = (&str, bool)> {
         let held = self
             .nodes
             .busy()
@@ -184,7 +185,7 @@ impl Warming {
 
     /// Returns true if the node waits only for a slot to begin.
     #[must_use]
-    pub fn waits_for(&self, node: &str, now: Duration) -> bool {
+    pub fn waits_for(&self, node: &str, now: Moment) -> bool {
         self.nodes
             .get(node)
             .is_some_and(|node| node.wants_slot(now))
@@ -215,7 +216,7 @@ impl Warming {
     }
 
     /// Records whether a node is Ready.
-    pub fn observe_node(&mut self, node: &str, ready: bool, now: Duration) {
+    pub fn observe_node(&mut self, node: &str, ready: bool, now: Moment) {
         self.with(node, |node, _| node.observe_ready(ready, now));
     }
 
@@ -231,13 +232,13 @@ impl Warming {
     }
 
     /// Records the state of a warmer pod.
-    pub fn observe_pod(&mut self, pod: WarmerPod, now: Duration) {
+    pub fn observe_pod(&mut self, pod: WarmerPod, now: Moment) {
         let node = pod.node.clone();
         self.with(&node, |node, _| node.observe_pod(pod, now));
     }
 
     /// Records that the pod with this uid is gone.
-    pub fn pod_is_gone(&mut self, uid: &str, now: Duration) {
+    pub fn pod_is_gone(&mut self, uid: &str, now: Moment) {
         if let Some(node) = self.pods.get(uid).cloned() {
             self.with(&node, |node, limits| node.pod_is_gone(uid, limits, now));
         }
@@ -280,7 +281,7 @@ impl Warming {
     }
 
     /// Records the result of a write for this node.
-    pub fn written(&mut self, node: &str, action: &Action, answer: Answer, now: Duration) {
+    pub fn written(&mut self, node: &str, action: &Action, answer: Answer, now: Moment) {
         self.with(node, |node, limits| {
             node.written(action, answer, limits, now)
         });

@@ -1,9 +1,9 @@
 //! The results of the Jobs and pods of the demo, as a table.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::Job;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::values::env::WHEN_JOB_EXIT;
 
 /// One row: a pod and its result.
@@ -16,9 +16,9 @@ pub struct Row {
     /// The names of its sidecars.
     pub sidecars: Vec<String>,
     /// When all its main containers were observed ended.
-    pub mains_ended: Option<Duration>,
+    pub mains_ended: Option<Moment>,
     /// When it was observed finished.
-    pub finished: Option<Duration>,
+    pub finished: Option<Moment>,
     /// The number of patches of it that were applied.
     pub patches: usize,
 }
@@ -79,7 +79,7 @@ impl Results {
     fn row(&self, name: &str, row: &Row) -> [String; 7] {
         let status = self.jobs.get(&row.job).cloned().unwrap_or_default();
         let after = match (row.mains_ended, row.finished) {
-            (Some(mains), Some(pod)) => format!("{:.1}s", pod.saturating_sub(mains).as_secs_f64()),
+            (Some(mains), Some(pod)) => format!("{:.1}s", pod.since(mains).as_secs_f64()),
             _ => "-".to_owned(),
         };
         [

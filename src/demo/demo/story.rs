@@ -5,15 +5,16 @@ use std::time::Duration;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Event as PodEvent, Pod};
 use kube::{Api, Client};
+use swaplet_controller::frame::clock::Clock;
 use swaplet_controller::frame::watch::{Event, watch};
 use swaplet_edge::print;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use super::timeline::{Line, Timeline};
 
 /// A printer of what happens in the cluster.
 pub(super) struct Story {
-    start: Instant,
+    clock: Clock,
     pub(super) timeline: Timeline,
     pods: tokio::sync::mpsc::Receiver<Event<Pod>>,
     jobs: tokio::sync::mpsc::Receiver<Event<Job>>,
@@ -24,7 +25,7 @@ impl Story {
     /// Starts the watches. `inert` means that the node does not react to changed images.
     pub(super) fn begin(client: Client, inert: bool) -> Self {
         Self {
-            start: Instant::now(),
+            clock: Clock::start(),
             timeline: Timeline::of(inert),
             pods: watch(Api::all(client.clone()), ""),
             jobs: watch(Api::all(client.clone()), ""),
@@ -69,10 +70,10 @@ impl Story {
 
     async fn next(&mut self) -> anyhow::Result<()> {
         let lines = tokio::select! {
-            Some(Event::Listed(pod) | Event::Applied(pod)) = self.pods.recv() => self.timeline.pod(self.start.elapsed(), pod),
-            Some(Event::Listed(job) | Event::Applied(job)) = self.jobs.recv() => self.timeline.job(self.start.elapsed(), &job),
+            Some(Event::Listed(pod) | Event::Applied(pod)) = self.pods.recv() => self.timeline.pod(self.clock.now(), pod),
+            Some(Event::Listed(job) | Event::Applied(job)) = self.jobs.recv() => self.timeline.job(self.clock.now(), &job),
             Some(Event::Listed(event) | Event::Applied(event)) = self.events.recv() => {
-                self.timeline.event(self.start.elapsed(), &event)
+                self.timeline.event(self.clock.now(), &event)
             }
             else => Vec::new(),
         };

@@ -2,11 +2,11 @@
 //! as a user could.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Container, ContainerState, ContainerStatus, Event, Pod};
 use swaplet_controller::frame::writer::report::REPORTING_CONTROLLER;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::values::env::{WHEN_JOB_EXIT, WITH_IMAGE};
 use swaplet_core::policies::presets;
 use swaplet_testbed::job_controller::{is_left_alone, unsupported};
@@ -17,8 +17,8 @@ use super::results::{RUNNING, Results, Row, job_state};
 /// One line: when, who, about what, and what happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Time since the start of the demo.
-    pub at: Duration,
+    /// When, by the clock that starts with the demo.
+    pub at: Moment,
     /// `job controller`, `node` or `swaplet`.
     pub who: &'static str,
     /// The Job, or the pod with its container.
@@ -33,7 +33,7 @@ impl Line {
     pub fn text(&self) -> String {
         format!(
             "{:>6.1}s  {:<14}  {:<32}  {}",
-            self.at.as_secs_f64(),
+            self.at.since_start().as_secs_f64(),
             self.who,
             self.what,
             self.text
@@ -59,7 +59,7 @@ impl Timeline {
     }
 
     /// Returns what is new about a pod.
-    pub fn pod(&mut self, at: Duration, pod: Pod) -> Vec<Line> {
+    pub fn pod(&mut self, at: Moment, pod: Pod) -> Vec<Line> {
         let name = pod.metadata.name.clone().unwrap_or_default();
         self.note(at, &name, &pod);
         let before = self
@@ -91,7 +91,7 @@ impl Timeline {
     }
 
     /// Returns lines for the exit images that are new in a pod: only swaplet writes them.
-    fn swaps(&self, at: Duration, name: &str, before: &Pod, pod: &Pod) -> Vec<Line> {
+    fn swaps(&self, at: Moment, name: &str, before: &Pod, pod: &Pod) -> Vec<Line> {
         let line = |text| Line {
             at,
             who: "swaplet",
@@ -114,7 +114,7 @@ impl Timeline {
     }
 
     /// Returns what is new about a Job.
-    pub fn job(&mut self, at: Duration, job: &Job) -> Vec<Line> {
+    pub fn job(&mut self, at: Moment, job: &Job) -> Vec<Line> {
         let name = job.metadata.name.clone().unwrap_or_default();
         let state = if is_left_alone(job) {
             LEFT_ALONE.to_owned()
@@ -139,7 +139,7 @@ impl Timeline {
     }
 
     /// Returns a line for an Event of swaplet.
-    pub fn event(&self, at: Duration, event: &Event) -> Vec<Line> {
+    pub fn event(&self, at: Moment, event: &Event) -> Vec<Line> {
         if event.reporting_component.as_deref() != Some(REPORTING_CONTROLLER) {
             return Vec::new();
         }
@@ -185,7 +185,7 @@ impl Timeline {
         self.results.clone()
     }
 
-    fn note(&mut self, at: Duration, name: &str, pod: &Pod) {
+    fn note(&mut self, at: Moment, name: &str, pod: &Pod) {
         let row = self
             .results
             .pods

@@ -1,12 +1,10 @@
 //! Exit images that cannot be pulled or started, and what is not to be taken for that.
 
-use std::time::Duration;
-
 use swaplet_core::report::reason::Reason;
 
 use super::{OWN, ready, sidecar_is, swapped};
 use crate::builder::PodBuilder;
-use crate::expect::EXIT;
+use crate::expect::{EXIT, moment};
 
 // Pulls and starts.
 
@@ -138,7 +136,7 @@ fn a_crash_of_the_old_container_is_not_taken_for_one_of_the_exit_image() {
         &sidecar_is(&after, |c| c.running().restarted_as(OWN, 3)),
         Reason::SwapPending,
     );
-    assert_eq!(decision.again, Some(Duration::from_secs(90)));
+    assert_eq!(decision.again, Some(moment(90)));
     life.tells(
         &sidecar_is(&after, |c| {
             c.waiting("CrashLoopBackOff", "").restarted_as(EXIT, 4)

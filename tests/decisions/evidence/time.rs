@@ -1,12 +1,10 @@
 //! What is told after some time: of exit images that run on, and of nodes that do not react.
 
-use std::time::Duration;
-
 use swaplet_core::report::reason::Reason;
 
 use super::{exit_image_ended, ready, sidecar_is, swapped};
 use crate::builder::sidecar;
-use crate::expect::{EXIT, Life};
+use crate::expect::{EXIT, Life, moment};
 
 // Time.
 
@@ -19,7 +17,7 @@ fn an_exit_image_that_runs_on_is_told_after_twenty_seconds() {
             .restarted_as(EXIT, 1)
     });
     let decision = life.assert_silent(&runs, Reason::SwapPending);
-    assert_eq!(decision.again, Some(Duration::from_secs(20)));
+    assert_eq!(decision.again, Some(moment(20)));
     life.later(19).assert_silent(&runs, Reason::SwapPending);
     let note = life.later(1).tells(&runs, Reason::ExitImageRuns);
     assert!(note.contains("volume"), "{note}");
@@ -35,7 +33,7 @@ fn an_exit_image_has_its_time_from_when_it_was_started() {
             .restarted_as(EXIT, 1)
     });
     let decision = life.later(29).assert_silent(&runs, Reason::SwapPending);
-    assert_eq!(decision.again, Some(Duration::from_secs(49)));
+    assert_eq!(decision.again, Some(moment(49)));
     life.later(19).assert_silent(&runs, Reason::SwapPending);
     life.later(1).tells(&runs, Reason::ExitImageRuns);
 
@@ -74,7 +72,7 @@ fn a_node_that_does_not_react_is_told_after_the_grace_of_all_sidecars_and_a_minu
         (odd_grace, 90),
     ] {
         let (mut life, after) = swapped(&pod);
-        let end = Duration::from_secs(seconds);
+        let end = moment(seconds);
         assert_eq!(
             life.assert_silent(&after, Reason::SwapPending).again,
             Some(end)
@@ -90,9 +88,9 @@ fn a_node_that_does_not_react_is_told_after_the_grace_of_all_sidecars_and_a_minu
 fn a10_an_absurd_grace_period_is_one_of_a_year_and_does_not_overflow() {
     for seconds in [i64::from(u32::MAX), i64::MAX] {
         let (mut life, after) = swapped(&ready("Never").grace(seconds));
-        life.now = Duration::from_secs(365 * 24 * 3600);
+        life.now = moment(365 * 24 * 3600);
         life.tells(&after, Reason::SwapPending);
-        life.now = Duration::from_secs(1 << 32);
+        life.now = moment(1 << 32);
         life.tells(&after, Reason::SwapWithoutEffect);
     }
 }
@@ -109,7 +107,7 @@ fn trouble_of_one_sidecar_does_not_hide_that_of_another() {
     assert_eq!(
         life.assert_silent(&troubled, Reason::ExitImageNotPulled)
             .again,
-        Some(Duration::from_secs(120))
+        Some(moment(120))
     );
     let report = life
         .later(120)

@@ -1,7 +1,5 @@
 //! Where the phase is written instead of swaps, or after them.
 
-use std::time::Duration;
-
 use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::objects::pod::Phase;
 use swaplet_core::objects::values::env::IGNORE_EXIT_CODE;
@@ -11,7 +9,7 @@ use swaplet_core::terminate::methods::AllowedMethods;
 
 use super::{FIRST, QUIET_SECONDS, finish_of, note, on, ready, version, writes};
 use crate::builder::{main_container, pod, sidecar};
-use crate::expect::EXIT;
+use crate::expect::{EXIT, moment};
 
 #[test]
 fn on_virtual_nodes_the_phase_is_written_at_once_without_a_nudge_and_the_note_tells_of_the_instance()
@@ -48,7 +46,7 @@ fn on_virtual_nodes_the_phase_is_written_at_once_without_a_nudge_and_the_note_te
         let waits = life.assert_silent(&written, Reason::FinishPending);
         assert_eq!(
             waits.again,
-            Some(Duration::from_secs(10)),
+            Some(moment(10)),
             "a provider that is polled may take it back: its polls are awaited"
         );
         let told = life.later(10).tells(&written, Reason::SidecarEnded);

@@ -1,7 +1,5 @@
 //! A pod as an API server and a kubelet would have it, and what is decided about it.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 use swaplet_core::image::{ImagePattern, ImageReference};
 use swaplet_core::objects::values::bounded_object::BoundedObject;
@@ -9,6 +7,8 @@ use swaplet_core::restart::hot_upgrade::pair::Change;
 use swaplet_core::restart::hot_upgrade::pod::{UpgradePod, UpgradePodWire};
 use swaplet_core::restart::hot_upgrade::rollout::{Member, Plan, PodMemory, plan};
 use swaplet_core::restart::hot_upgrade::sidecar_set::{SidecarSet, UpgradeImages};
+
+use crate::expect::moment;
 
 pub const PARK: &str = "r.example/park:1";
 pub const OLD: &str = "r.example/mesh:1";
@@ -150,7 +150,7 @@ pub fn planned(set: &SidecarSet, nodes: &[Node], memories: &mut [PodMemory], now
             taken: Vec::new(),
         })
         .collect();
-    plan(set, &images(), &mut members, Duration::from_secs(now))
+    plan(set, &images(), &mut members, moment(now))
 }
 
 pub fn alone(set: &SidecarSet, node: &Node, memory: &mut PodMemory, now: u64) -> Plan {

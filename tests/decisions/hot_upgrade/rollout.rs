@@ -1,13 +1,13 @@
 //! In which pods sidecars are upgraded, and what a `SidecarSet` says.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::restart::hot_upgrade::pod::{UpgradePod, UpgradePodWire};
 use swaplet_core::restart::hot_upgrade::rollout::{Member, PodMemory, plan};
 use swaplet_core::restart::hot_upgrade::sidecar_set::Amount;
 
 use super::node::{NEW, Node, PARK, RECORD, alone, images, planned, set, set_of, spec, write};
+use crate::expect::moment;
 
 #[test]
 fn as_many_pods_as_the_set_allows_and_a_partition_stays() {
@@ -115,10 +115,7 @@ fn a_pod_that_seems_to_be_upgraded_keeps_other_namespaces_waiting_for_so_long() 
         let record = json!({"mesh": {"image": NEW, "run": format!("another {now}")}});
         nodes[0].object["metadata"]["annotations"][RECORD] = json!(record.to_string());
         let waits = planned(&set, &nodes, &mut memories, now);
-        assert_eq!(
-            (waits.writes.len(), waits.due),
-            (0, Some(Duration::from_secs(661)))
-        );
+        assert_eq!((waits.writes.len(), waits.due), (0, Some(moment(661))));
     }
     assert_eq!(planned(&set, &nodes, &mut memories, 661).writes[0].0, 1);
     // It rests, and seems to be upgraded once more.
@@ -145,7 +142,7 @@ fn a_pod_that_is_not_known_to_be_upgraded_keeps_no_other_namespace_waiting() {
             })
             .collect();
         change(&mut members[0]);
-        let plan = plan(&set, &images(), &mut members, Duration::ZERO);
+        let plan = plan(&set, &images(), &mut members, Moment::START);
         plan.writes.iter().map(|(nth, _)| *nth).collect()
     }
     let mut node = Node::new("a");
@@ -229,7 +226,7 @@ fn pods_that_are_no_matter() {
             taken,
         };
         assert!(
-            plan(&set, &images(), &mut [member], Duration::ZERO)
+            plan(&set, &images(), &mut [member], Moment::START)
                 .writes
                 .is_empty()
         );

@@ -22,7 +22,7 @@ use swaplet_core::report::decision::{Action, Decision};
 use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::methods::AllowedMethods;
 
-use crate::expect::{EXIT, Life};
+use crate::expect::{EXIT, Life, moment};
 use crate::properties::{any_pod, anything, config, one_of};
 
 /// When the main containers ended, where the node says it.
@@ -105,7 +105,7 @@ impl Situation {
         let mut life = Life {
             node: self.node,
             allowed: self.allowed,
-            now: Duration::from_secs(1000),
+            now: moment(1000),
             started_at: self.since_end.map(started),
             ..Life::new()
         };

@@ -1,7 +1,5 @@
 //! In which order sidecars are ended, and by what.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 use swaplet_core::cluster::headroom::Need;
 use swaplet_core::cluster::node_class::NodeClass;
@@ -13,7 +11,7 @@ use swaplet_core::terminate::methods::AllowedMethods;
 
 use super::{counted, done, new_life, policies, running};
 use crate::builder::{PodBuilder, main_container};
-use crate::expect::{EXIT, Life};
+use crate::expect::{EXIT, Life, moment};
 
 const MAY_FINISH: AllowedMethods = AllowedMethods {
     prefer: None,
@@ -86,7 +84,7 @@ fn a_step_waits_for_an_earlier_sidecar_that_its_node_starts_again() {
     let pod = crashed("OnFailure");
     let mut life = on(NodeClass::Kubelet);
     let waits = life.assert_silent(&pod, Reason::SidecarDelayed);
-    assert_eq!(waits.again, Some(Duration::from_secs(30)));
+    assert_eq!(waits.again, Some(moment(30)));
     let in_back_off = pod.but("uploader", |uploader| {
         uploader.waiting("CrashLoopBackOff", "back-off 10s")
     });

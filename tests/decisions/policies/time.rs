@@ -1,7 +1,5 @@
 //! When a sidecar is ended: never before its time, and, whatever clocks say, not long after it.
 
-use std::time::Duration;
-
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use swaplet_core::objects::pod::annotations::{DELAY, SIDECARS, WAIT_FOR_EXIT};
@@ -9,7 +7,7 @@ use swaplet_core::report::reason::Reason;
 
 use super::{done, new_life, policies, running};
 use crate::builder::{PodBuilder, main_container, sidecar};
-use crate::expect::Life;
+use crate::expect::{Life, moment};
 
 /// What the builder says of the end of the main container.
 const ENDED: &str = "2025-01-01T00:01:00Z";
@@ -24,7 +22,7 @@ fn log(delay: &str) -> PodBuilder {
 fn after(seconds: i64) -> Life {
     let ended: Timestamp = ENDED.parse().unwrap();
     let mut life = new_life();
-    life.now = Duration::from_secs(1000);
+    life.now = moment(1000);
     life.started_at = Some(ended + SignedDuration::from_secs(seconds - 1000));
     life
 }
@@ -40,7 +38,7 @@ fn a_life_that_sees_the_end_counts_from_it() {
     let mut life = new_life();
     life.assert_silent(&mains_run(&pod), Reason::MainsRunning);
     let waits = life.later(100).assert_silent(&pod, Reason::SidecarDelayed);
-    assert_eq!(waits.again, Some(Duration::from_secs(130)));
+    assert_eq!(waits.again, Some(moment(130)));
     life.later(29).assert_silent(&pod, Reason::SidecarDelayed);
     assert_eq!(life.later(1).sees(&pod).reason, Reason::SidecarSwapped);
 }
@@ -67,16 +65,16 @@ fn another_clock_does_not_count_where_the_end_was_seen() {
 fn another_life_goes_on_from_what_the_node_reports() {
     let pod = log("30s");
     let waits = after(10).assert_silent(&pod, Reason::SidecarDelayed);
-    assert_eq!(waits.again, Some(Duration::from_secs(1000 + 21)));
+    assert_eq!(waits.again, Some(moment(1000 + 21)));
     after(30).assert_silent(&pod, Reason::SidecarDelayed);
     assert_eq!(after(31).sees(&pod).reason, Reason::SidecarSwapped);
     // A clock that is ahead: from when it was seen.
     let waits = after(-3600).assert_silent(&pod, Reason::SidecarDelayed);
-    assert_eq!(waits.again, Some(Duration::from_secs(1000 + 30)));
+    assert_eq!(waits.again, Some(moment(1000 + 30)));
     // No clock at all.
     let mut blind = new_life();
     let waits = blind.assert_silent(&pod, Reason::SidecarDelayed);
-    assert_eq!(waits.again, Some(Duration::from_secs(30)));
+    assert_eq!(waits.again, Some(moment(30)));
 }
 
 #[test]

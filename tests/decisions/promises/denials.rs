@@ -7,7 +7,7 @@ use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::memory::denials::QUICK_DENIED_RETRIES;
 
 use super::{FINISH, NEVER_FINISH, QUIET_SECONDS, finishes, ready, swapped_names, under};
-use crate::expect::{EXIT, Life};
+use crate::expect::{EXIT, Life, moment};
 
 // ---- bug 11: a denied swap
 
@@ -45,7 +45,7 @@ fn bug11_where_nothing_else_is_allowed_it_is_told_and_tried_again_later() {
     let decision = life.sees(&ready("Never"));
     assert_eq!(
         (decision.reason, decision.again),
-        (Reason::WriteDenied, Some(Duration::from_secs(60))),
+        (Reason::WriteDenied, Some(moment(60))),
         "{decision:?}"
     );
     assert_eq!(decision.reports.len(), 1);

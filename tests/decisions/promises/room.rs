@@ -11,7 +11,7 @@ use swaplet_core::terminate::methods::AllowedMethods;
 
 use super::{FINISH, NEVER_FINISH, QUIET_SECONDS, finishes, swapped_names, under};
 use crate::builder::{ContainerBuilder, PodBuilder};
-use crate::expect::{EXIT, Life};
+use crate::expect::{EXIT, Life, moment};
 use crate::headroom::{done, ledger};
 
 /// How long a pod waits for others of its Job that do not get on, with the default grace period.
@@ -42,7 +42,7 @@ fn behind_one_that_does_not_end(allowed: AllowedMethods) -> Life {
 fn bug7_a_pod_whose_line_stands_takes_the_next_method() {
     let mut life = behind_one_that_does_not_end(FINISH);
     let waits = life.assert_silent(&done("b"), Reason::HeadroomWait);
-    assert_eq!(waits.again, Some(Duration::from_secs(LINE_STANDS)));
+    assert_eq!(waits.again, Some(moment(LINE_STANDS)));
     life.later(LINE_STANDS - 1)
         .assert_silent(&done("b"), Reason::HeadroomWait);
     let decision = life.later(1).sees(&done("b"));
@@ -57,9 +57,9 @@ fn bug7_a_pod_whose_line_stands_takes_the_next_method() {
 fn bug7_a_line_that_gets_on_is_waited_for() {
     let mut life = behind_one_that_does_not_end(FINISH);
     life.assert_silent(&done("b"), Reason::HeadroomWait);
-    life.later(LINE_STANDS).line_moved = Some(Duration::from_secs(LINE_STANDS - 10));
+    life.later(LINE_STANDS).line_moved = Some(moment(LINE_STANDS - 10));
     let waits = life.assert_silent(&done("b"), Reason::HeadroomWait);
-    assert_eq!(waits.again, Some(Duration::from_secs(2 * LINE_STANDS - 10)));
+    assert_eq!(waits.again, Some(moment(2 * LINE_STANDS - 10)));
 }
 
 /// The pod stays in line: room that comes is still taken.

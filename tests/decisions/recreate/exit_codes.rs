@@ -1,7 +1,5 @@
 //! How a sidecar is known to end, and when its exit code would do harm.
 
-use std::time::Duration;
-
 use serde_json::json;
 use swaplet_core::objects::job::JobWire;
 use swaplet_core::report::reason::Reason;
@@ -9,7 +7,7 @@ use swaplet_core::terminate::memory::past_exits::PastExits;
 
 use super::{asked_for, asks, asks_as, done, life, refuses, request, running, state};
 use crate::builder::{PodBuilder, main_container, pod, sidecar};
-use crate::expect::{EXIT, Life, rules};
+use crate::expect::{EXIT, Life, moment, rules};
 
 #[test]
 fn an_exit_code_that_would_do_harm_is_known_from_the_container_itself() {
@@ -118,16 +116,12 @@ fn another(policy: &str) -> PodBuilder {
 #[test]
 fn one_pod_at_a_time_finds_out_how_a_sidecar_ends() {
     let mut exits = PastExits::new();
-    exits.try_starts(
-        &another("Never").read(),
-        &["log".into()],
-        Duration::from_secs(100),
-    );
+    exits.try_starts(&another("Never").read(), &["log".into()], moment(100));
     let mut life = life();
     life.openkruise.past_exits = exits.clone();
     let pod = done("Never", running());
     let waits = life.assert_silent(&pod, Reason::ExitCodeProbed);
-    assert_eq!(waits.again, Some(Duration::from_secs(40)));
+    assert_eq!(waits.again, Some(moment(40)));
     // The one that finds out does not wait for itself, and another sidecar has nothing to do with
     // it.
     asks_as(&mut exits_of(&exits), &another("Never"), "uid-2");
@@ -143,16 +137,12 @@ fn one_pod_at_a_time_finds_out_how_a_sidecar_ends() {
         &[Reason::ExitImageMissing, Reason::RecreateUnanswered],
     );
     assert!(told.contains("another pod"), "{told}");
-    assert_eq!(life.sees(&pod).again, Some(Duration::from_secs(100)));
+    assert_eq!(life.sees(&pod).again, Some(moment(100)));
 
     // It has found out, or never will.
     exits.try_ends("uid-2");
     asks(&mut exits_of(&exits), &pod);
-    exits.try_starts(
-        &another("Never").read(),
-        &["log".into()],
-        Duration::from_secs(100),
-    );
+    exits.try_starts(&another("Never").read(), &["log".into()], moment(100));
     assert!(exits.learn(
         &another("Never").but("log", |log| log.ended(0)).read(),
         None,

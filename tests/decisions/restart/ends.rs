@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use swaplet_core::cluster::node_class::NodeClass;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::ContainerState;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::restart::reconcile::Action;
 use swaplet_core::restart::request::StatePhase;
 
 use super::world::{World, gated_pod, pod, read_request, request};
+use crate::expect::moment;
 
 const ABANDONED: &str = "another controller has begun it without a record, and no kruise-daemon is on the node to continue it";
 
@@ -126,8 +128,8 @@ fn b3_its_deadline_ends_it_where_no_daemon_is() {
         request["spec"]["activeDeadlineSeconds"] = json!(30);
     });
     let mut world = World::new(&begun, &pod("Always"));
-    world.memory.without_daemon = Some(Duration::ZERO);
-    assert_eq!(world.settle().again, Some(Duration::from_secs(30)));
+    world.memory.without_daemon = Some(Moment::START);
+    assert_eq!(world.settle().again, Some(moment(30)));
     let mut left = world.clone();
     left.memory.without_daemon = None;
     assert_eq!(
@@ -165,7 +167,7 @@ fn b4_a_request_with_the_label_of_virtual_nodes_is_carried_out_where_the_row_of_
         request["status"] = json!({"phase": "Recreating"})
     });
     let mut vendors = World::new(&begun, &pod("Always"));
-    (vendors.left_to_vendor, vendors.memory.without_daemon) = (Some(false), Some(Duration::ZERO));
+    (vendors.left_to_vendor, vendors.memory.without_daemon) = (Some(false), Some(Moment::START));
     assert_eq!(vendors.later(10_000).settle().reason, Reason::RequestLeft);
 }
 
@@ -211,30 +213,19 @@ fn b7_the_time_since_when_the_pod_is_not_ready_is_the_first_one_that_was_seen() 
         )
     };
     let mut moved = drained();
-    assert_eq!(moved.settle().again, Some(Duration::from_secs(60)));
+    assert_eq!(moved.settle().again, Some(moment(60)));
     for other in ["2025-01-01T00:00:00Z", "2027-01-01T00:00:00Z", "yesterday"] {
         moved.request.unready_acquired = Some(other.into());
         let waits = moved.settle();
-        assert_eq!(
-            (waits.again, moved.swaps),
-            (Some(Duration::from_secs(60)), 0),
-            "{other}"
-        );
+        assert_eq!((waits.again, moved.swaps), (Some(moment(60)), 0), "{other}");
     }
     moved.later(60).settle();
     assert_eq!(moved.swaps, 1);
 
     let mut ahead = drained();
     ahead.request.unready_acquired = Some("2027-01-01T00:00:00Z".into());
-    assert_eq!(
-        ahead.settle().again,
-        Some(Duration::from_secs(60)),
-        "it would never end"
-    );
-    assert_eq!(
-        ahead.later(20).settle().again,
-        Some(Duration::from_secs(60))
-    );
+    assert_eq!(ahead.settle().again, Some(moment(60)), "it would never end");
+    assert_eq!(ahead.later(20).settle().again, Some(moment(60)));
     ahead.later(40).settle();
     assert_eq!(ahead.swaps, 1);
 }
@@ -261,7 +252,7 @@ fn d12_the_minimum_counts_from_the_start_of_the_container_and_it_is_ready_then()
     let mut world = min_started(60, None);
     world.later(10).restarts("app", false).settle();
     becomes_ready(world.later(45), true);
-    assert_eq!(world.settle().again, Some(Duration::from_secs(70)));
+    assert_eq!(world.settle().again, Some(moment(70)));
     assert_eq!(
         becomes_ready(&mut world, false).settle().reason,
         Reason::RestartPending
@@ -294,11 +285,7 @@ fn d12_clock_a_start_that_cannot_be_true_counts_from_when_it_can_have_been() {
                 started_at: started.parse().ok(),
             };
         });
-        assert_eq!(
-            world.settle().again,
-            Some(Duration::from_secs(earliest)),
-            "{started}"
-        );
+        assert_eq!(world.settle().again, Some(moment(earliest)), "{started}");
         assert_eq!(
             world.later(earliest - 11).settle().reason,
             Reason::RestartPending

@@ -1,8 +1,6 @@
 //! What a node, a user and a failing write make of a restart: every request ends, and nothing is
 //! said that was not seen.
 
-use std::time::Duration;
-
 use serde_json::json;
 use swaplet_core::objects::pod::{ContainerState, Phase, Terminated};
 use swaplet_core::report::reason::Reason;
@@ -10,6 +8,7 @@ use swaplet_core::restart::reconcile::Action;
 use swaplet_core::restart::request::StatePhase;
 
 use super::world::{World, images, pod, request};
+use crate::expect::moment;
 
 fn waiting(reason: &str, message: &str) -> ContainerState {
     ContainerState::Waiting {
@@ -80,7 +79,7 @@ fn r13_a_container_that_was_stopped_and_does_not_come_back_is_failed_truthfully(
         Reason::RestartPending,
         "the next one may be coming"
     );
-    world.later(decision.again.unwrap().as_secs());
+    world.later(decision.again.unwrap().since_start().as_secs());
     let (phase, message) = world.assert_over("app");
     assert!(
         phase == StatePhase::Failed && message.contains("exit code 143"),
@@ -92,7 +91,7 @@ fn r13_a_container_that_was_stopped_and_does_not_come_back_is_failed_truthfully(
 fn a_node_that_does_nothing_is_waited_for_so_long() {
     let mut world = changed("Always");
     let decision = world.settle();
-    assert_eq!(decision.again, Some(Duration::from_secs(330)));
+    assert_eq!(decision.again, Some(moment(330)));
     world.later(330);
     let (phase, message) = world.assert_over("app");
     assert!(
@@ -371,11 +370,11 @@ fn nothing_is_decided_while_a_write_is_under_way_or_before_its_time() {
     world.memory.in_flight = true;
     assert_eq!(world.decide().reason, Reason::WriteInFlight);
     world.memory.in_flight = false;
-    world.memory.not_before = Some(Duration::from_secs(5));
+    world.memory.not_before = Some(moment(5));
     let decision = world.decide();
     assert_eq!(
         (decision.reason, decision.action, decision.again),
-        (Reason::WriteBackoff, None, Some(Duration::from_secs(5)))
+        (Reason::WriteBackoff, None, Some(moment(5)))
     );
     world.later(5);
     assert!(world.decide().action.is_some());

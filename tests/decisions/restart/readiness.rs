@@ -6,6 +6,7 @@ use swaplet_core::restart::reconcile::Action;
 use swaplet_core::restart::request::{StatePhase, UNREADY_ACQUIRED};
 
 use super::world::{World, gated_pod, images, pod, request};
+use crate::expect::moment;
 
 const OURS: &str = r#"{"userAgent":"ContainerRecreateRequest","key":"ns/r"}"#;
 const OTHER: &str = r#"{"userAgent":"Lifecycle","key":"another"}"#;
@@ -74,10 +75,7 @@ fn crr_e3c_the_pod_is_not_ready_for_so_long_before_and_ready_after() {
     );
     assert_eq!(
         (wait.reason, wait.again),
-        (
-            Reason::RestartPending,
-            Some(std::time::Duration::from_secs(5))
-        )
+        (Reason::RestartPending, Some(moment(5)))
     );
     assert_eq!(world.later(4).decide().action, None, "it runs to its end");
 
@@ -167,8 +165,8 @@ fn a_new_life_after_each_write_leaves_the_pod_ready() {
         assert!(writes.len() < 30, "no end");
     }
     assert_eq!(
-        (world.swaps, world.state("app").0, world.now.as_secs()),
-        (1, StatePhase::Succeeded, 5)
+        (world.swaps, world.state("app").0, world.now),
+        (1, StatePhase::Succeeded, moment(5))
     );
     assert_eq!(
         writes.iter().filter(|write| **write == "unready").count(),
@@ -229,10 +227,7 @@ fn the_deadline_ends_the_wait_and_the_pod_is_ready_again() {
     let mut object = request(&["app"], &json!({"unreadyGracePeriodSeconds": 60}));
     object["spec"]["activeDeadlineSeconds"] = json!(10);
     let mut world = World::new(&object, &gated_pod(""));
-    assert_eq!(
-        world.settle().again,
-        Some(std::time::Duration::from_secs(10))
-    );
+    assert_eq!(world.settle().again, Some(moment(10)));
     world.later(10);
     assert_eq!(world.assert_over("app").0, StatePhase::Failed);
     assert_eq!(
@@ -262,11 +257,7 @@ fn what_openkruise_has_begun_is_gone_on_with() {
     world.pod = Some(super::world::read_pod(&gated_pod(&format!("[{OURS}]"))));
     world.request.unready_acquired = Some("2026-01-01T00:00:02Z".into());
     let decision = world.later(3).settle();
-    assert_eq!(
-        decision.again,
-        Some(std::time::Duration::from_secs(7)),
-        "its time counts"
-    );
+    assert_eq!(decision.again, Some(moment(7)), "its time counts");
     world.later(4).settle();
     world.restarts("app", true);
     world.assert_over("app");

@@ -7,6 +7,7 @@ use swaplet_core::restart::reconcile::Action;
 use swaplet_core::restart::request::StatePhase;
 
 use super::world::{World, images, pod, request};
+use crate::expect::moment;
 
 fn both(strategy: Value) -> World {
     World::new(&request(&["app", "log"], &strategy), &pod("Always"))
@@ -210,7 +211,7 @@ fn crr_e3b_at_the_deadline_every_state_becomes_final() {
     world.settle();
     world.restarts("app", true);
     let decision = world.settle();
-    assert_eq!(decision.again, Some(std::time::Duration::from_secs(3)));
+    assert_eq!(decision.again, Some(moment(3)));
     world.later(3);
     let deadline = "recreating has exceeded the activeDeadlineSeconds".to_owned();
     assert_eq!(
@@ -233,10 +234,7 @@ fn the_time_to_live_begins_at_the_completion() {
     let last = world.settle();
     assert_eq!(
         (last.reason, last.again),
-        (
-            Reason::RequestOver,
-            Some(std::time::Duration::from_secs(160))
-        )
+        (Reason::RequestOver, Some(moment(160)))
     );
     world.later(59).settle();
     assert!(!world.request.deleting);

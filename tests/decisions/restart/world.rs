@@ -9,6 +9,7 @@ use swaplet::image::build::derived_paths;
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::headroom::Headroom;
 use swaplet_core::cluster::node_class::NodeClass;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::node::KubeletVersion;
 use swaplet_core::objects::pod::readiness::KRUISE_POD_READY;
 use swaplet_core::objects::recreate_request::RequestPhase;
@@ -117,7 +118,7 @@ pub struct World {
     pub most: u32,
     pub is_first: bool,
     pub left_to_vendor: Option<bool>,
-    pub now: Duration,
+    pub now: Moment,
     /// What was told, in its order.
     pub told: Vec<Report>,
     /// So many images were changed.
@@ -151,7 +152,7 @@ impl World {
             most: u32::MAX,
             is_first: true,
             left_to_vendor: Some(true),
-            now: Duration::ZERO,
+            now: Moment::START,
             told: Vec::new(),
             swaps: 0,
         }
@@ -171,11 +172,7 @@ impl World {
                 Headroom::TooEarly
             }
         };
-        let today = CREATED
-            .parse::<Timestamp>()
-            .unwrap()
-            .checked_add(self.now)
-            .unwrap();
+        let today = self.today();
         let around = Around {
             exit_images: &exit_images,
             park: self.park.as_ref(),
@@ -223,17 +220,15 @@ impl World {
 
     /// What the API server does with a write.
     pub fn write(&mut self, action: &Action) {
-        apply(
-            &mut self.request,
-            self.pod.as_mut(),
-            action,
-            CREATED
-                .parse::<Timestamp>()
-                .unwrap()
-                .checked_add(self.now)
-                .unwrap(),
-        );
+        let today = self.today();
+        apply(&mut self.request, self.pod.as_mut(), action, today);
         self.swaps += usize::from(matches!(action, Action::Swap(..)));
+    }
+
+    /// The time of day.
+    fn today(&self) -> Timestamp {
+        let created: Timestamp = CREATED.parse().unwrap();
+        created.checked_add(self.now.since_start()).unwrap()
     }
 
     /// Another life goes on.
@@ -267,11 +262,7 @@ impl World {
     /// The node shows another container, ready or not.
     pub fn restarts(&mut self, name: &str, ready: bool) -> &mut Self {
         // The node is done a second later.
-        let started_at = CREATED
-            .parse::<Timestamp>()
-            .unwrap()
-            .checked_add(self.now + Duration::from_secs(1))
-            .unwrap();
+        let started_at = self.today().checked_add(Duration::from_secs(1)).unwrap();
         self.node_says(name, |pod, index| {
             let status = pod.pod.containers[index].status.as_mut().unwrap();
             status.restart_count += 1;

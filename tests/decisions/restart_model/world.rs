@@ -6,13 +6,13 @@ mod pods;
 
 use std::hash::Hash;
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use swaplet::image::ImageReference;
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::headroom::Headroom;
 use swaplet_core::cluster::node_class::NodeClass;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::restart::pod::RestartPod;
 use swaplet_core::restart::reconcile::{Action, Around, Memory, ParkImage, Sight, decide, orphan};
 use swaplet_core::restart::request::{Mark, Parking, RestartRequest, StatePhase};
@@ -22,12 +22,12 @@ use super::facts::{Message, PodFacts, RequestFacts, WriteFacts};
 use super::forger::forged_journal;
 use super::state::{ABSENT, Id, ImageId, NOTHING};
 use super::store::{Known, Store, key};
-use crate::expect::EXIT;
+use crate::expect::{EXIT, moment};
 use crate::restart::leash::admits_in;
 use crate::restart::world::{PARK, apply, images, is_honest};
 
 /// Longer than everything that a decision waits for.
-const LONG: Duration = Duration::from_secs(100_000);
+const LONG: Moment = moment(100_000);
 
 /// The image of the container before it is restarted.
 pub const ORIGINAL: ImageId = 0;
@@ -219,7 +219,7 @@ impl Stores {
         let object = self.requests.get(request);
         let seen = Arc::clone(&self.pods.get(pod).0);
         let mut remembered = Memory::default();
-        remembered.observe(object, &seen, Duration::ZERO);
+        remembered.observe(object, &seen, Moment::START);
         let room = |_| Headroom::Free;
         let mut around = Around {
             exit_images: &self.exit_images,
@@ -229,7 +229,7 @@ impl Stores {
             room: &room,
             is_first: true,
             left_to_vendor: Some(true),
-            now: Duration::ZERO,
+            now: Moment::START,
             today: Timestamp::UNIX_EPOCH,
         };
         let mut decided = decide(object, Sight::There(&seen), &remembered, &around);

@@ -1,9 +1,9 @@
 //! What is recorded of the configuration of a container, and what is a change of it.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use serde_json::{Value, json};
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::restart::on_config::annotation::{RESTART_ON, Reference};
 use swaplet_core::restart::on_config::content::Content;
 use swaplet_core::restart::on_config::pod::{ConfiguredPod, ConfiguredPodWire};
@@ -14,6 +14,7 @@ use swaplet_core::restart::on_config::{
 use super::{
     MOUNT_DELAY, asked, contents, env_from, is, is_silent, pod, pod_with, seen, source, stand_at,
 };
+use crate::expect::moment;
 
 #[test]
 fn a_pod_that_is_new_is_recorded_and_not_restarted() {
@@ -48,7 +49,7 @@ fn a_change_counts_once_it_has_stayed_for_a_while() {
         100 + quiet - 1,
     );
     assert!(early.stale.is_empty());
-    assert_eq!(early.due, Some(Duration::from_secs(100 + quiet)));
+    assert_eq!(early.due, Some(moment(100 + quiet)));
     let standing = stand_at(
         &pod("p"),
         &contents(is("1")),
@@ -73,7 +74,7 @@ fn files_of_a_volume_take_their_time() {
     let at = |now| stand_at(&mounted, &contents(is("1")), &[], &seen(is("2"), 100), now);
     assert_eq!(
         (at(219).stale, at(219).due),
-        (Contents::new(), Some(Duration::from_secs(220)))
+        (Contents::new(), Some(moment(220)))
     );
     assert_eq!(at(220).stale, contents(is("2")));
 }
@@ -98,8 +99,8 @@ fn metadata_of_the_pod_is_compared_with_what_a_container_has_taken_of_it() {
         let around = Around {
             find: &|_| unreachable!("no object is named"),
             mount_delay: MOUNT_DELAY,
-            edited_at: Duration::from_secs(100),
-            now: Duration::from_secs(now),
+            edited_at: moment(100),
+            now: moment(now),
         };
         stand(pod, recorded, &[], &around)
     };
@@ -112,7 +113,7 @@ fn metadata_of_the_pod_is_compared_with_what_a_container_has_taken_of_it() {
     let early = at(&blue, &first.record, 100 + quiet - 1);
     assert_eq!(
         (early.stale, early.due),
-        (Contents::new(), Some(Duration::from_secs(100 + quiet)))
+        (Contents::new(), Some(moment(100 + quiet)))
     );
     let standing = at(&blue, &first.record, 100 + quiet);
     assert_eq!(
@@ -129,8 +130,8 @@ fn metadata_of_the_pod_is_compared_with_what_a_container_has_taken_of_it() {
     let around = Around {
         find: &|_| Sight::Unseen,
         mount_delay: MOUNT_DELAY,
-        edited_at: Duration::from_secs(100),
-        now: Duration::from_secs(1000),
+        edited_at: moment(100),
+        now: moment(1000),
     };
     assert!(is_silent(&stand(&blue, &first.record, &[&done], &around)));
     let ended = colored("blue", &json!({"terminated": {"exitCode": 0}}));
@@ -163,8 +164,8 @@ fn one_restart_for_all_objects_of_a_container() {
             &Around {
                 find: &find,
                 mount_delay: MOUNT_DELAY,
-                edited_at: Duration::ZERO,
-                now: Duration::from_secs(now),
+                edited_at: Moment::START,
+                now: moment(now),
             },
         )
     };

@@ -1,9 +1,9 @@
 //! Whose turn it is: which restart is asked for, what is told, and which requests are deleted.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use serde_json::json;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::restart::on_config::annotation::Reference;
 use swaplet_core::restart::on_config::pod::ConfiguredPod;
@@ -12,6 +12,7 @@ use swaplet_core::restart::on_config::{Around, Asked, Progress, Sight, Standing,
 use swaplet_core::restart::rollout::Budget;
 
 use super::{MOUNT_DELAY, asked, contents, env_from, is, pod, pod_with, seen, source, stand_at};
+use crate::expect::moment;
 
 #[test]
 fn an_object_that_may_not_be_seen_holds_up_no_other() {
@@ -31,8 +32,8 @@ fn an_object_that_may_not_be_seen_holds_up_no_other() {
     let around = Around {
         find: &find,
         mount_delay: MOUNT_DELAY,
-        edited_at: Duration::ZERO,
-        now: Duration::from_secs(1000),
+        edited_at: Moment::START,
+        now: moment(1000),
     };
     let standing = stand(&pod, &contents(is("1")), &[], &around);
     assert_eq!(

@@ -1,13 +1,11 @@
 //! Derived images: when one is wanted, waited for and swapped to, and what is told if not.
 
-use std::time::Duration;
-
 use swaplet_core::cluster::exit_images::derived::Trouble;
 use swaplet_core::report::reason::Reason;
 
 use super::{DERIVED, OWN, calls, deriving, own_path, ready};
 use crate::builder::{ContainerBuilder, sidecar, sidecar_with_image};
-use crate::expect::{EXIT, Life};
+use crate::expect::{EXIT, Life, moment};
 
 // Derived images.
 
@@ -18,7 +16,7 @@ fn an_image_that_is_being_derived_is_waited_for_in_silence() {
     let decision = life.assert_silent(&pod, Reason::ExitImageAwaited);
     assert_eq!(
         (decision.wants, decision.again),
-        (vec![own_path()], Some(Duration::from_secs(300)))
+        (vec![own_path()], Some(moment(300)))
     );
     assert!(life.rules.ask_derived("batch", &own_path(), life.now));
     life.assert_silent(&pod, Reason::ExitImageAwaited);
@@ -125,12 +123,12 @@ fn a_push_that_fails_is_told_and_tried_again() {
     let decision = life.assert_silent(&pod, Reason::NeedsImage);
     assert_eq!(
         (decision.again, decision.wants),
-        (Some(Duration::from_secs(10)), vec![own_path()])
+        (Some(moment(10)), vec![own_path()])
     );
     assert!(
         life.later(10)
             .rules
-            .ask_derived("batch", &own_path(), Duration::from_secs(10))
+            .ask_derived("batch", &own_path(), moment(10))
     );
     life.rules
         .derived_came(&own_path(), Ok(DERIVED.into()), life.now);

@@ -1,28 +1,26 @@
 //! Nodes that are not Ready, that go, and that keep no images.
 
-use std::time::Duration;
-
 use swaplet_core::cluster::node_class::Recognised;
 use swaplet_core::cluster::node_table::NodeTable;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::warm::pod::Shape;
 use swaplet_core::warm::warming::nodes::shapes;
 use swaplet_core::warm::warming::shape::{ShapeChoice, Shapes};
 use swaplet_core::warm::warming::{Action, Elsewhere, Limits, Warming};
 
+use crate::expect::moment;
 use crate::node_classes::node as node_object;
 use crate::warm::{A, B, Node, nothing, pod, seconds};
 
 #[test]
 fn w11_a_node_that_is_not_ready_is_waited_for_and_then_given_up() {
     let mut node = Node::new(&[A]);
-    node.warming.observe_node("n", false, Duration::ZERO);
+    node.warming.observe_node("n", false, Moment::START);
     node.after(50).assert_silent();
     node.warming.observe_node("n", true, node.now);
     node.creates(A, "u");
     node.warming.observe_node("n", false, node.now);
-    node.after(99)
-        .warming
-        .observe_node("n", false, seconds(149));
+    node.after(99).warming.observe_node("n", false, moment(149));
     node.assert_silent();
     node.after(1).deletes("u").assert_silent();
     assert_eq!(node.failure(), "the node is not Ready");
@@ -32,7 +30,7 @@ fn w11_a_node_that_is_not_ready_is_waited_for_and_then_given_up() {
 #[test]
 fn a_node_that_was_given_up_takes_a_slot_again_when_an_edit_adds_an_image() {
     let mut node = Node::new(&[A]);
-    node.warming.observe_node("n", false, Duration::ZERO);
+    node.warming.observe_node("n", false, Moment::START);
     node.after(100).assert_silent();
     assert_eq!(node.failure(), "the node is not Ready");
     node.warming.observe_node("n", true, node.now);
@@ -69,11 +67,11 @@ fn w11_a_node_that_goes_fails_with_that_reason_and_its_slot_is_free() {
         ask_again: None,
     };
     let mut warming = Warming::new(vec![A.into()], limits);
-    warming.add("a", Shapes::in_place(), true, Duration::ZERO);
-    warming.add("b", Shapes::in_place(), true, Duration::ZERO);
+    warming.add("a", Shapes::in_place(), true, Moment::START);
+    warming.add("b", Shapes::in_place(), true, Moment::START);
     let creates = |warming: &mut Warming| {
         let created = warming
-            .step(Duration::ZERO, |_| Elsewhere::default())
+            .step(Moment::START, |_| Elsewhere::default())
             .into_iter()
             .filter(|(_, action)| matches!(action, Action::Create { .. }));
         created.map(|(node, _)| node).collect::<Vec<_>>()
@@ -87,10 +85,10 @@ fn w11_a_node_that_goes_fails_with_that_reason_and_its_slot_is_free() {
     };
     let mut pod = pod("u", A, None, &nothing());
     pod.node = "a".into();
-    warming.written("a", &create, Ok(Some(Box::new(pod))), Duration::ZERO);
+    warming.written("a", &create, Ok(Some(Box::new(pod))), Moment::START);
     assert!(creates(&mut warming).is_empty());
     warming.node_is_gone("a");
-    let actions = warming.step(Duration::ZERO, |_| Elsewhere::default());
+    let actions = warming.step(Moment::START, |_| Elsewhere::default());
     assert!(
         matches!(&actions[..], [(_, Action::Delete { .. }), (node, Action::Create { .. })] if &**node == "b"),
         "{actions:?}"

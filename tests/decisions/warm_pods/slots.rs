@@ -1,7 +1,6 @@
 //! How long a node takes one of the slots that `parallelism` allows.
 
-use std::time::Duration;
-
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::warming::shape::Shapes;
 use swaplet_core::warm::warming::{Action, Elsewhere, Limits, Warming};
@@ -17,11 +16,11 @@ fn a_slot_is_taken_until_the_pod_is_gone() {
         ask_again: None,
     };
     let mut warming = Warming::new(vec![A.into()], limits);
-    warming.add("n", Shapes::in_place(), true, Duration::ZERO);
-    warming.add("z", Shapes::in_place(), true, Duration::ZERO);
+    warming.add("n", Shapes::in_place(), true, Moment::START);
+    warming.add("z", Shapes::in_place(), true, Moment::START);
     let mut node = Node {
         warming,
-        now: Duration::ZERO,
+        now: Moment::START,
     };
     node.creates(A, "u").after(100);
     assert!(
@@ -56,11 +55,11 @@ fn a_creation_that_nobody_has_answered_takes_a_slot_until_that_is_known() {
         ask_again: None,
     };
     let mut warming = Warming::new(vec![A.into()], limits);
-    warming.add("n", Shapes::in_place(), true, Duration::ZERO);
-    warming.add("z", Shapes::in_place(), true, Duration::ZERO);
+    warming.add("n", Shapes::in_place(), true, Moment::START);
+    warming.add("z", Shapes::in_place(), true, Moment::START);
     let mut node = Node {
         warming,
-        now: Duration::ZERO,
+        now: Moment::START,
     };
     let create = node.step().unwrap();
     node.answers(
@@ -88,16 +87,16 @@ fn a_node_that_only_waits_for_another_try_gives_its_slot_to_those_who_want_it() 
         ask_again: None,
     };
     let mut warming = Warming::new(vec![A.into()], limits);
-    warming.add("n", Shapes::in_place(), true, Duration::ZERO);
+    warming.add("n", Shapes::in_place(), true, Moment::START);
     let mut node = Node {
         warming,
-        now: Duration::ZERO,
+        now: Moment::START,
     };
     node.creates(A, "u")
         .sees(pod("u", A, None, &refused("", "", A)))
         .assert_silent();
     node.warming
-        .add("z", Shapes::in_place(), true, Duration::ZERO);
+        .add("z", Shapes::in_place(), true, Moment::START);
     node.deletes("u");
     let actions = node.warming.step(node.now, |_| Elsewhere::default());
     assert!(

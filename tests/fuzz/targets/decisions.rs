@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::headroom::{Headroom, Ledger, Swapped};
 use swaplet_core::cluster::node_class::NodeClass;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::objects::sidecar_policy::{PolicyKind, SidecarPolicy};
@@ -41,7 +42,7 @@ pub(super) fn count(object: &Guarded) {
     for counts in [None, Some(none)] {
         let mut memory = protect::decide::Memory::default();
         for seconds in [0, 1, u64::from(u32::MAX)] {
-            let now = Duration::from_secs(seconds);
+            let now = Moment::after_start(Duration::from_secs(seconds));
             drop(protect::decide::decide(object, counts, &mut memory, now));
         }
     }
@@ -64,7 +65,7 @@ pub(super) fn decide(pod: &Pod) {
     let mut memory = Memory::default();
     let mut image_troubles = ImageTroubles::default();
     for seconds in [0, 1, 600, u64::from(u32::MAX)] {
-        let now = Duration::from_secs(seconds);
+        let now = Moment::after_start(Duration::from_secs(seconds));
         memory.observe(pod, &rules, now);
         image_troubles.observe(pod, &memory, now);
         headroom.observe(pod, Swapped::of(pod, &memory, &rules, &allowed), 0);
@@ -110,7 +111,7 @@ pub(super) fn restarts(request: Option<&str>, pod: Option<&str>) {
     let rules = exit_images();
     let mut memory = reconcile::Memory::default();
     for seconds in [0, 600, u64::from(u32::MAX)] {
-        let now = Duration::from_secs(seconds);
+        let now = Moment::after_start(Duration::from_secs(seconds));
         let around = reconcile::Around {
             exit_images: &rules,
             park: None,

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use swaplet_controller::cluster::rules::Rules;
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::objects::job::Job;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::objects::values::env::WITH_IMAGE;
@@ -17,7 +18,7 @@ use crate::node::{running, status, terminated};
 use crate::objects::{main_container, pod_of, sidecar};
 
 const LISTED: &str = "registry.example/other/exit:v2";
-const NOW: Duration = Duration::from_secs(1);
+const NOW: Moment = Moment::after_start(Duration::from_secs(1));
 
 /// A pod of the Job whose main container is done.
 fn seen(name: &str, image: &str, state: Value, restarts: u32) -> Pod {

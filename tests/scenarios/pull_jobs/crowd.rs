@@ -13,6 +13,7 @@ use swaplet_controller::frame::watch::Event;
 use swaplet_controller::warm::jobs::{Happened, PullAnswer, PullJobs, PullWrite, WarmSettings};
 use swaplet_controller::warm::write::{pod, swap_patch};
 use swaplet_core::cluster::node_table::NodeTable;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::warm::pod::{WarmerPod, WarmerPodWire};
 use swaplet_core::warm::pull_job::object::PullJob;
 use swaplet_core::warm::warming::shape::ShapeChoice;
@@ -30,8 +31,8 @@ struct Mock {
     job: Value,
     pods: BTreeMap<String, Value>,
     /// What happens to which pod, and when.
-    due: VecDeque<(Duration, String)>,
-    now: Duration,
+    due: VecDeque<(Moment, String)>,
+    now: Moment,
     /// Containers that were started, so that each has another id.
     started: usize,
     pod_writes: usize,
@@ -64,7 +65,7 @@ impl Mock {
             job: json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "ImageListPullJob", "metadata": metadata, "spec": spec, "status": {}}),
             pods: BTreeMap::new(),
             due: VecDeque::new(),
-            now: Duration::ZERO,
+            now: Moment::START,
             started: 0,
             pod_writes: 0,
             reports: 0,
@@ -78,8 +79,8 @@ impl Mock {
 
     fn time(&self) -> Now {
         Now {
-            since_start: self.now,
-            today: jiff::Timestamp::UNIX_EPOCH + self.now,
+            moment: self.now,
+            today: jiff::Timestamp::UNIX_EPOCH + self.now.since_start(),
         }
     }
 
@@ -220,11 +221,11 @@ fn thirty_images_on_two_hundred_nodes_five_at_a_time() {
     let mut mock = Mock::new(nodes, count, parallelism, "Always");
     mock.is_listed();
     // Each of the slots has its share of the pulls, and there is a minute for all else.
-    let longest =
-        PULL * u32::try_from(nodes * count / parallelism).unwrap() + Duration::from_secs(60);
+    let pulls = u32::try_from(nodes * count / parallelism).unwrap();
+    let end = Moment::START + PULL * pulls + Duration::from_secs(60);
     while mock.job["status"]["completionTime"].is_null() {
         mock.second();
-        assert!(mock.now <= longest, "{}", mock.job["status"]["message"]);
+        assert!(mock.now <= end, "{}", mock.job["status"]["message"]);
     }
     let status = &mock.job["status"];
     assert_eq!([&status["completed"], &status["succeeded"]], [count, count]);
@@ -237,7 +238,7 @@ fn thirty_images_on_two_hundred_nodes_five_at_a_time() {
     let (writes, reports) = (mock.pod_writes, mock.reports);
     println!(
         "{nodes} nodes, {count} images, parallelism {parallelism}: {writes} writes of pods, {reports} of the status, in {:?}",
-        mock.now
+        mock.now.since_start()
     );
     assert_eq!(
         (mock.most_pods, mock.pods.len()),

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::Pod;
 
 /// How long a pod waits for probes by pods of other namespaces, from when its main containers were
@@ -18,12 +19,12 @@ pub(super) struct Probes(HashMap<Box<str>, Vec<Probe>>);
 struct Probe {
     namespace: Box<str>,
     pod: Box<str>,
-    until: Duration,
+    until: Moment,
 }
 
 impl Probes {
     /// Records the swap of a pod as a probe of its node.
-    pub(super) fn start(&mut self, pod: &Pod, until: Duration, now: Duration) {
+    pub(super) fn start(&mut self, pod: &Pod, until: Moment, now: Moment) {
         let probes = self.0.entry(pod.node.clone()).or_default();
         probes.retain(|probe| probe.until > now && probe.namespace != pod.namespace);
         probes.push(Probe {
@@ -54,13 +55,8 @@ impl Probes {
 
     /// Returns until when a pod waits for probes of its node by other pods; `None` if it waits for
     /// none. `done_at` is when its main containers were observed to be done.
-    pub(super) fn until(
-        &self,
-        pod: &Pod,
-        done_at: Option<Duration>,
-        now: Duration,
-    ) -> Option<Duration> {
-        let latest = done_at.unwrap_or(now).saturating_add(FOR_OTHERS);
+    pub(super) fn until(&self, pod: &Pod, done_at: Option<Moment>, now: Moment) -> Option<Moment> {
+        let latest = done_at.unwrap_or(now) + FOR_OTHERS;
         let others = self
             .0
             .get(&pod.node)?
@@ -95,8 +91,8 @@ mod tests {
             .unwrap()
     }
 
-    const fn at(seconds: u64) -> Duration {
-        Duration::from_secs(seconds)
+    const fn at(seconds: u64) -> Moment {
+        Moment::after_start(Duration::from_secs(seconds))
     }
 
     #[test]
@@ -107,7 +103,7 @@ mod tests {
         for nth in 0..3 {
             let start = at(630 * nth);
             let probe = pod("greedy", &format!("p{nth}"));
-            probes.start(&probe, start + at(630), start);
+            probes.start(&probe, start + FOR_OTHERS, start);
             assert_eq!(probes.until(&probe, Some(at(0)), start), None);
         }
         let now = at(1270);

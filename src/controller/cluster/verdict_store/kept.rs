@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use swaplet_core::cluster::node_verdicts::{NodeVerdict, Proved, VERDICT_LASTS};
+use swaplet_core::objects::moment::Moment;
 
 /// A stored verdict: one value of the ConfigMap, under the name of the node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,11 +35,11 @@ pub struct Kept {
 pub type AllKept = BTreeMap<String, Kept>;
 
 impl Kept {
-    /// Converts a verdict. `now` and `today` are the same moment, as time since the start of the
-    /// process and by the wall clock.
+    /// Converts a verdict. `now` and `today` are the same moment, by the process's own clock and
+    /// by the wall clock.
     #[must_use]
-    pub fn of(verdict: &NodeVerdict, now: Duration, today: Timestamp) -> Self {
-        let until = shift(today, verdict.until, now);
+    pub fn of(verdict: &NodeVerdict, now: Moment, today: Timestamp) -> Self {
+        let until = shift(today, verdict.until.since_start(), now.since_start());
         Self {
             uid: verdict.uid.clone(),
             proved: verdict.proved.as_str().into(),
@@ -53,7 +54,7 @@ impl Kept {
     /// Returns the verdict in the time of this process; `None` if it expired long ago or makes no
     /// sense. It never counts longer than a verdict can, whatever clocks or users have made of it.
     #[must_use]
-    pub fn restore(&self, now: Duration, today: Timestamp) -> Option<NodeVerdict> {
+    pub fn restore(&self, now: Moment, today: Timestamp) -> Option<NodeVerdict> {
         let seconds = |from: Timestamp, to: Timestamp| {
             Duration::from_secs(
                 u64::try_from(from.duration_until(to).as_secs()).unwrap_or_default(),

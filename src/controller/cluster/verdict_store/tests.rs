@@ -9,7 +9,11 @@ use super::*;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-fn verdict(until: Duration) -> NodeVerdict {
+const fn after(hours: u64) -> Moment {
+    Moment::after_start(Duration::from_secs(3600 * hours))
+}
+
+fn verdict(until: Moment) -> NodeVerdict {
     NodeVerdict {
         uid: "u".into(),
         proved: Proved::Rejects,
@@ -27,7 +31,7 @@ fn day(hour: i64) -> Timestamp {
 
 #[test]
 fn a_verdict_goes_on_in_the_next_life_as_if_nothing_had_happened() {
-    let kept = Kept::of(&verdict(9 * HOUR), 2 * HOUR, day(0));
+    let kept = Kept::of(&verdict(after(9)), after(2), day(0));
     assert_eq!((kept.proved_at, kept.until), (day(-3), day(7)));
     let text = serde_json::to_string(&kept).unwrap();
     assert!(
@@ -36,26 +40,26 @@ fn a_verdict_goes_on_in_the_next_life_as_if_nothing_had_happened() {
         "{text}"
     );
     let read: Kept = serde_json::from_str(&text).unwrap();
-    assert_eq!(read.restore(HOUR, day(4)), Some(verdict(4 * HOUR)));
-    let expired = read.restore(HOUR, day(8)).unwrap();
+    assert_eq!(read.restore(after(1), day(4)), Some(verdict(after(4))));
+    let expired = read.restore(after(1), day(8)).unwrap();
     assert_eq!(
         (expired.until, expired.times),
-        (HOUR, 2),
+        (after(1), 2),
         "it counts no more, and the next one counts double"
     );
-    assert_eq!(read.restore(HOUR, day(31)), None);
+    assert_eq!(read.restore(after(1), day(31)), None);
 }
 
 #[test]
 fn no_clock_makes_a_verdict_last_for_ever() {
-    let mut kept = Kept::of(&verdict(9 * HOUR), Duration::ZERO, day(0));
+    let mut kept = Kept::of(&verdict(after(9)), Moment::START, day(0));
     kept.until = day(1_000_000);
     assert_eq!(
-        kept.restore(HOUR, day(0)).unwrap().until,
-        HOUR + VERDICT_LASTS
+        kept.restore(after(1), day(0)).unwrap().until,
+        after(1) + VERDICT_LASTS
     );
     kept.proved = "Nonsense".into();
-    assert_eq!(kept.restore(HOUR, day(0)), None);
+    assert_eq!(kept.restore(after(1), day(0)), None);
 }
 
 #[test]
@@ -76,9 +80,9 @@ fn t1_what_is_known_of_pods_under_never_is_kept_beside_the_rest() {
     );
     let mut verdicts = NodeVerdicts::default();
     for proved in [Proved::Updates, Proved::FailsUnderNever] {
-        assert!(verdicts.learn(node, &unknown, proved, "batch/p", HOUR));
+        assert!(verdicts.learn(node, &unknown, proved, "batch/p", after(1)));
     }
-    let kept = all_kept(&verdicts, HOUR, day(0));
+    let kept = all_kept(&verdicts, after(1), day(0));
     assert_eq!(
         kept.keys()
             .map(|key| (&**key, node_of(key)))
@@ -88,12 +92,16 @@ fn t1_what_is_known_of_pods_under_never_is_kept_beside_the_rest() {
 
     let mut next = NodeVerdicts::default();
     for (key, kept) in &kept {
-        next.restore(node_of(key), kept.restore(HOUR, day(30)).unwrap(), HOUR);
+        next.restore(
+            node_of(key),
+            kept.restore(after(1), day(30)).unwrap(),
+            after(1),
+        );
     }
     assert_eq!(
         (
-            next.class(node, &unknown, HOUR),
-            next.under_never(node, &unknown, false, HOUR)
+            next.class(node, &unknown, after(1)),
+            next.under_never(node, &unknown, false, after(1))
         ),
         (NodeClass::Unknown, UnderNever::No)
     );
@@ -102,12 +110,12 @@ fn t1_what_is_known_of_pods_under_never_is_kept_beside_the_rest() {
         uid: "o",
     };
     assert_eq!(
-        next.under_never(other, &unknown, false, HOUR),
+        next.under_never(other, &unknown, false, after(1)),
         UnderNever::No,
         "of the same provider"
     );
     assert_eq!(
-        next.under_never(other, &unknown, false, HOUR + FAILURE_LASTS),
+        next.under_never(other, &unknown, false, after(1) + FAILURE_LASTS),
         UnderNever::Try
     );
     // By hand, or by an administrator of another mind: it lasts as long as it can, and no name of a
@@ -118,8 +126,8 @@ fn t1_what_is_known_of_pods_under_never_is_kept_beside_the_rest() {
         ..kept["under-never_vk"].clone()
     };
     assert_eq!(
-        forged.restore(HOUR, day(0)).unwrap().until,
-        HOUR + FAILURE_LASTS
+        forged.restore(after(1), day(0)).unwrap().until,
+        after(1) + FAILURE_LASTS
     );
     assert_eq!(
         key(&"n".repeat(253), Proved::Updates).map(|key| key.len()),
@@ -130,7 +138,7 @@ fn t1_what_is_known_of_pods_under_never_is_kept_beside_the_rest() {
 
 #[test]
 fn an_entry_that_cannot_be_read_costs_no_other() {
-    let good = serde_json::to_string(&Kept::of(&verdict(HOUR), Duration::ZERO, day(0))).unwrap();
+    let good = serde_json::to_string(&Kept::of(&verdict(after(1)), Moment::START, day(0))).unwrap();
     let data = [("good", &*good), ("bad", "{"), ("worse", "")]
         .map(|(node, text)| (node.to_owned(), text.to_owned()));
     let map = ConfigMap {
@@ -145,7 +153,7 @@ fn an_entry_that_cannot_be_read_costs_no_other() {
 fn the_newer_of_two_counts_and_the_newest_of_many_are_kept() {
     let at = |hour| Kept {
         proved_at: day(hour),
-        ..Kept::of(&verdict(HOUR), Duration::ZERO, day(0))
+        ..Kept::of(&verdict(after(1)), Moment::START, day(0))
     };
     let mut ours = AllKept::from([("a".to_owned(), at(1)), ("b".to_owned(), at(1))]);
     merge(

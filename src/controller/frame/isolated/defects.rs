@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::values::backoff::Backoff;
 use swaplet_core::report::reason::Reason;
 
@@ -26,7 +27,7 @@ pub(crate) struct Defects<K> {
 struct Met {
     times: u32,
     /// The time of the next try.
-    again: Duration,
+    again: Moment,
 }
 
 impl<K> Default for Defects<K> {
@@ -40,12 +41,12 @@ impl<K> Default for Defects<K> {
 
 impl<K: Ord> Defects<K> {
     /// Returns true if nothing is to be done for the object now.
-    pub fn is_left_alone(&self, key: &K, now: Duration) -> bool {
+    pub fn is_left_alone(&self, key: &K, now: Moment) -> bool {
         self.left_alone_until(key, now).is_some()
     }
 
     /// Returns until when nothing is to be done for the object; `None` if it may be tried now.
-    pub fn left_alone_until(&self, key: &K, now: Duration) -> Option<Duration> {
+    pub fn left_alone_until(&self, key: &K, now: Moment) -> Option<Moment> {
         self.met
             .get(key)
             .map(|met| met.again)
@@ -53,7 +54,7 @@ impl<K: Ord> Defects<K> {
     }
 
     /// Records a panic, and returns when the object is to be tried again.
-    pub fn meet(&mut self, key: K, now: Duration) -> Duration {
+    pub fn meet(&mut self, key: K, now: Moment) -> Moment {
         self.met.retain(|_, met| now < met.again + PAUSE.longest);
         let met = self.met.entry(key).or_default();
         met.again = now + PAUSE.after(met.times);
@@ -101,13 +102,13 @@ mod tests {
     #[test]
     fn the_pause_doubles_up_to_a_limit_and_only_for_the_object_that_met_the_defect() {
         let mut defects = Defects::default();
-        let mut now = Duration::ZERO;
+        let mut now = Moment::START;
         let mut pauses = Vec::new();
         for _ in 0..6 {
             let again = defects.meet("bad", now);
             assert!(defects.is_left_alone(&"bad", now) && !defects.is_left_alone(&"good", now));
             assert_eq!(defects.left_alone_until(&"bad", now), Some(again));
-            pauses.push((again - now).as_secs());
+            pauses.push(again.since(now).as_secs());
             now = again;
             assert!(!defects.is_left_alone(&"bad", now));
         }
@@ -115,7 +116,7 @@ mod tests {
         assert_eq!((defects.take_count(), defects.take_count()), (6, 0));
         now += PAUSE.longest;
         assert_eq!(
-            defects.meet("bad", now) - now,
+            defects.meet("bad", now).since(now),
             PAUSE.first,
             "it has gone well for so long that it counts as mended"
         );

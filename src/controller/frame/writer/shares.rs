@@ -4,6 +4,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use swaplet_core::objects::moment::Moment;
+
 /// A namespace counts as failing for this long after its last failure: longer than the longest
 /// pause between two tries of a pod.
 const REMEMBERED: Duration = Duration::from_secs(300);
@@ -24,7 +26,7 @@ struct Share {
 
 #[derive(Debug)]
 struct Failing {
-    until: Duration,
+    until: Moment,
     /// [`Shares::answered`] at the last failure.
     answered: u64,
     /// The writes that it may have in flight: one more with each that was answered since.
@@ -32,11 +34,11 @@ struct Failing {
 }
 
 impl Share {
-    fn failing(&self, now: Duration) -> Option<&Failing> {
+    fn failing(&self, now: Moment) -> Option<&Failing> {
         self.failing.as_ref().filter(|failing| now < failing.until)
     }
 
-    fn is_suspect(&self, now: Duration) -> bool {
+    fn is_suspect(&self, now: Moment) -> bool {
         self.failing(now).is_some_and(|failing| failing.may == 1)
     }
 }
@@ -48,7 +50,7 @@ impl Shares {
     pub(crate) fn next<T>(
         &self,
         size: usize,
-        now: Duration,
+        now: Moment,
         mut next: impl FnMut(&dyn Fn(&str) -> bool) -> Option<T>,
     ) -> Option<T> {
         let suspects_may = self.suspects(now) < (size / 4).max(1);
@@ -59,19 +61,19 @@ impl Shares {
 
     /// Returns the number of writes in flight of namespaces whose last write failed. Together they
     /// have a quarter of all.
-    pub(crate) fn suspects(&self, now: Duration) -> usize {
+    pub(crate) fn suspects(&self, now: Moment) -> usize {
         let suspects = self.namespaces.values().filter(|it| it.is_suspect(now));
         suspects.map(|share| share.in_flight).sum()
     }
 
     /// Returns true if the last write of a namespace failed, and not long ago.
-    pub(crate) fn is_suspect(&self, namespace: &str, now: Duration) -> bool {
+    pub(crate) fn is_suspect(&self, namespace: &str, now: Moment) -> bool {
         self.namespaces
             .get(namespace)
             .is_some_and(|share| share.is_suspect(now))
     }
 
-    fn may_begin(&self, namespace: &str, most: usize, suspects_may: bool, now: Duration) -> bool {
+    fn may_begin(&self, namespace: &str, most: usize, suspects_may: bool, now: Moment) -> bool {
         let Some(share) = self.namespaces.get(namespace) else {
             return true;
         };
@@ -102,7 +104,7 @@ impl Shares {
 
     /// Records a write that failed. Returns false if that says nothing of other namespaces: others
     /// were answered since this one has failed before.
-    pub(crate) fn failed(&mut self, namespace: &str, now: Duration) -> bool {
+    pub(crate) fn failed(&mut self, namespace: &str, now: Moment) -> bool {
         self.namespaces
             .retain(|_, share| share.in_flight > 0 || share.failing(now).is_some());
         let answered = self.answered;
@@ -125,7 +127,7 @@ impl Shares {
 mod tests {
     use super::*;
 
-    const NOW: Duration = Duration::from_secs(1);
+    const NOW: Moment = Moment::after_start(Duration::from_secs(1));
 
     /// Begins writes of these namespaces, of 16, in turns until none may; how many of each.
     fn begin(shares: &mut Shares, namespaces: &[&str]) -> Vec<usize> {

@@ -5,7 +5,7 @@
 //! flight; one that is busy only answers each later. So more are tried now and then, and kept if
 //! the rate rises.
 
-use std::time::Duration;
+use swaplet_core::objects::moment::Moment;
 
 /// The size at the beginning, unless fewer are allowed.
 const FIRST: usize = 16;
@@ -34,7 +34,7 @@ pub(crate) struct Window {
 
 #[derive(Debug)]
 struct Round {
-    begun: Duration,
+    begun: Moment,
     answers: usize,
 }
 
@@ -74,7 +74,7 @@ impl Window {
     }
 
     /// Records that a write was answered at this time.
-    pub(crate) fn answered(&mut self, now: Duration) {
+    pub(crate) fn answered(&mut self, now: Moment) {
         self.sent_before = self.sent_before.saturating_sub(1);
         if !self.is_full {
             return;
@@ -84,7 +84,7 @@ impl Window {
             answers: 0,
         });
         round.answers += 1;
-        let took = now.saturating_sub(round.begun);
+        let took = now.since(round.begun);
         if round.answers < ROUND.max(2 * self.size) || took.is_zero() {
             return;
         }
@@ -132,6 +132,8 @@ impl Window {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     /// Answers so many writes of a server that needs `latency` for one, and has `seats` for those
@@ -140,7 +142,7 @@ mod tests {
         for _ in 0..writes {
             window.started(window.size());
             *now += latency / window.size().min(seats) as f64;
-            window.answered(Duration::from_secs_f64(*now));
+            window.answered(Moment::after_start(Duration::from_secs_f64(*now)));
         }
     }
 
@@ -197,7 +199,7 @@ mod tests {
         for _ in 0..10_000 {
             now += 0.001;
             window.started(1);
-            window.answered(Duration::from_secs_f64(now));
+            window.answered(Moment::after_start(Duration::from_secs_f64(now)));
         }
         assert_eq!(window.size(), 16);
     }

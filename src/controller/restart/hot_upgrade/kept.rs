@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::values::label_selector;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::hot_upgrade::pair::Change;
@@ -61,7 +62,7 @@ type Uid = Box<str>;
 pub(super) struct Kept {
     pub(super) set: SidecarSet,
     /// The time of the next reconcile.
-    pub(super) due: Option<Duration>,
+    pub(super) due: Option<Moment>,
     /// The lists of its pods, by what is watched.
     mirrors: BTreeMap<Selected, Mirror<Uid>>,
     /// The selections whose namespaces are hidden, which count as empty.
@@ -70,7 +71,7 @@ pub(super) struct Kept {
     is_full: bool,
     /// `status` as the API server has it, or as it was written last.
     status: Value,
-    status_due: Duration,
+    status_due: Moment,
     is_status_under_way: bool,
 }
 
@@ -88,7 +89,7 @@ impl Room<'_> {
         &mut self,
         writes: &mut Vec<T>,
         namespace: impl Fn(&T) -> &'n str,
-        now: Duration,
+        now: Moment,
     ) -> Option<T> {
         self.left = self.left.checked_sub(1)?;
         let next = self.shares.next(AT_ONCE, now, |may_begin| {
@@ -122,7 +123,7 @@ pub(super) fn taken<'a>(sets: impl Iterator<Item = &'a Kept>) -> Taken {
 }
 
 impl Kept {
-    pub(super) fn new(set: SidecarSet, places: &[Box<str>], now: Duration) -> Self {
+    pub(super) fn new(set: SidecarSet, places: &[Box<str>], now: Moment) -> Self {
         let status = set.status.clone();
         let selected = select(&set, places).into_iter();
         Self {
@@ -139,7 +140,7 @@ impl Kept {
     }
 
     /// Handles a change of the set.
-    pub(super) fn apply(&mut self, set: SidecarSet, places: &[Box<str>], now: Duration) {
+    pub(super) fn apply(&mut self, set: SidecarSet, places: &[Box<str>], now: Moment) {
         let selected = select(&set, places);
         if !self.mirrors.keys().eq(&selected) {
             // Its watches start again, and so does everything that is known of pods.
@@ -155,7 +156,7 @@ impl Kept {
     }
 
     /// Schedules a reconcile at this time, unless an earlier one is due.
-    pub(super) fn wake(&mut self, at: Duration) {
+    pub(super) fn wake(&mut self, at: Moment) {
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 
@@ -220,7 +221,7 @@ impl Kept {
         images: &UpgradeImages,
         taken: &Taken,
         room: &mut Room<'_>,
-        now: Duration,
+        now: Moment,
     ) -> Result<Step, String> {
         let mut step = Step {
             writes: Vec::new(),
@@ -263,12 +264,7 @@ impl Kept {
         Ok(step)
     }
 
-    fn plan(
-        &mut self,
-        images: &UpgradeImages,
-        taken: &Taken,
-        now: Duration,
-    ) -> Result<Plan, String> {
+    fn plan(&mut self, images: &UpgradeImages, taken: &Taken, now: Moment) -> Result<Plan, String> {
         let set = &self.set;
         let pods = &mut self.pods;
         isolated(&set.name, || {
@@ -288,7 +284,7 @@ impl Kept {
     }
 
     /// Schedules a reconcile for the end of the next hold.
-    fn wake_for_holds(&mut self, now: Duration) {
+    fn wake_for_holds(&mut self, now: Moment) {
         let holds = self.pods.values().filter_map(|kept| kept.hold.as_ref());
         let next = holds.map(|hold| hold.until).filter(|at| *at > now).min();
         if let Some(at) = next {
@@ -296,7 +292,7 @@ impl Kept {
         }
     }
 
-    fn next_status(&mut self, counts: &Counts, now: Duration) -> Option<HotWrite> {
+    fn next_status(&mut self, counts: &Counts, now: Moment) -> Option<HotWrite> {
         let status = self.status_of(counts);
         if status == self.status || self.is_status_under_way {
             return None;
@@ -346,7 +342,7 @@ impl Kept {
         &mut self,
         write: &HotWrite,
         outcome: &Result<(), WriteError>,
-        now: Duration,
+        now: Moment,
     ) -> Option<Notice> {
         let HotWrite::Pod { target, change, .. } = write else {
             self.is_status_under_way = false;

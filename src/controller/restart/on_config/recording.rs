@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::report::decision::Report;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::report::write_error::WriteError;
@@ -15,7 +16,7 @@ use crate::restart::on_config::state::{Group, MOST_OBJECTS};
 
 impl Run {
     /// Returns the enqueued groups whose records are up to date.
-    pub(super) fn recorded(&mut self, now: Duration) -> Vec<Group> {
+    pub(super) fn recorded(&mut self, now: Moment) -> Vec<Group> {
         let mut recorded = Vec::new();
         for group in self.state.fresh(now) {
             if let Some(again) = self.defects.left_alone_until(&group, now) {
@@ -31,7 +32,7 @@ impl Run {
     }
 
     /// Handles a panic: the pods of this owner are left alone for a while, and all others continue.
-    pub(super) fn undecided(&mut self, group: &Group, defect: &str, now: Duration) {
+    pub(super) fn undecided(&mut self, group: &Group, defect: &str, now: Moment) {
         let again = self.defects.meet(group.clone(), now);
         self.state.reconciled(group, Some(again));
         self.metrics.decisions_failed(1);
@@ -47,7 +48,7 @@ impl Run {
         }
     }
 
-    fn record(&mut self, group: &Group, now: Duration) {
+    fn record(&mut self, group: &Group, now: Moment) {
         for (pod, object) in self.state.unwatched(group) {
             let note = format!(
                 "pods name more than {MOST_OBJECTS} objects, the limit of watches, and this namespace uses more than its share: \
@@ -93,7 +94,7 @@ impl Run {
                 .max(retry_after.unwrap_or_default()),
             WriteError::Conflict | WriteError::Gone => RETRY.first,
         };
-        self.not_before = self.clock.now().saturating_add(wait);
+        self.not_before = self.clock.now() + wait;
         let namespace = &self.settings.state_namespace;
         match error {
             WriteError::Denied(words) => {

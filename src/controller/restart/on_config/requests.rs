@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kube::Api;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::report::decision::Report;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::report::write_error::WriteError;
@@ -61,7 +62,7 @@ pub(super) async fn make(
     clock: Clock,
     actions: Vec<(ConfiguredPod, Action)>,
 ) -> Made {
-    let last_begins = clock.now().saturating_add(LAST_BEGINS);
+    let last_begins = clock.now() + LAST_BEGINS;
     let mut made = Made {
         writes: Vec::new(),
         is_cut: false,
@@ -130,7 +131,7 @@ impl Made {
 impl Run {
     /// Applies the outcomes of the writes of a round; returns when to try again what was not
     /// applied.
-    pub(super) fn made(&mut self, made: Made) -> Option<Duration> {
+    pub(super) fn made(&mut self, made: Made) -> Option<Moment> {
         let mut again = made.is_cut.then(|| self.clock.now());
         for (pod, write) in made.writes {
             let retry = match write {
@@ -154,7 +155,7 @@ impl Run {
         target: Contents,
         done: Report,
         outcome: Result<Found, WriteError>,
-    ) -> Option<Duration> {
+    ) -> Option<Moment> {
         let namespace = &pod.namespace;
         let known = match outcome {
             Ok(Found::New(request)) => {
@@ -204,7 +205,7 @@ impl Run {
         pod: &ConfiguredPod,
         name: &str,
         outcome: Result<(), WriteError>,
-    ) -> Option<Duration> {
+    ) -> Option<Moment> {
         match outcome {
             Ok(()) | Err(WriteError::Gone | WriteError::Conflict) => {
                 self.state.forget(&pod.namespace, &pod.uid, name);
@@ -215,7 +216,7 @@ impl Run {
         }
     }
 
-    fn denied(&mut self, pod: &ConfiguredPod, words: &str) -> Duration {
+    fn denied(&mut self, pod: &ConfiguredPod, words: &str) -> Moment {
         let note = format!(
             "the API server forbids to restart containers for changed configuration: {words}"
         );

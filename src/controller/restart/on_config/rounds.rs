@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::mem::take;
 use std::time::Duration;
 
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::report::decision::Report;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::restart::on_config::pod::ConfiguredPod;
@@ -52,7 +53,7 @@ pub(super) struct Rounds {
     shares: Shares,
     calls: JoinSet<Called>,
     /// The rounds whose budgets have been read, and when.
-    read: Vec<(Group, Duration, Budgets)>,
+    read: Vec<(Group, Moment, Budgets)>,
 }
 
 /// A part of a round that has been carried out.
@@ -67,7 +68,7 @@ enum Carried {
     Made {
         made: Made,
         /// When the owner is due again, whatever became of the writes.
-        again: Option<Duration>,
+        again: Option<Moment>,
         /// True if the budgets were not read in time.
         was_late: bool,
     },
@@ -86,7 +87,7 @@ impl Rounds {
     }
 
     /// Returns the owner whose turn it is; `None` if there is no room.
-    fn turn(&mut self, now: Duration) -> Option<Group> {
+    fn turn(&mut self, now: Moment) -> Option<Group> {
         if self.calls.len() >= AT_ONCE {
             return None;
         }
@@ -109,7 +110,7 @@ impl Rounds {
     }
 
     /// Records the end of a round. One in which nothing was called does not count.
-    fn end(&mut self, namespace: &str, has_failed: bool, now: Duration) {
+    fn end(&mut self, namespace: &str, has_failed: bool, now: Moment) {
         if !self.begun.remove(namespace) {
             return;
         }
@@ -127,7 +128,7 @@ impl Run {
         let now = self.clock.now();
         for (group, at, budgets) in take(&mut self.rounds.read) {
             // The records could not be stored for a while.
-            let is_old = now > at.saturating_add(READ_BUDGETS);
+            let is_old = now > at + READ_BUDGETS;
             self.round(&group, Some(budgets).filter(|_| !is_old), now);
         }
         while let Some(group) = self.rounds.turn(now) {
@@ -166,19 +167,19 @@ impl Run {
         Ok(())
     }
 
-    fn round(&mut self, group: &Group, budgets: Option<Budgets>, now: Duration) {
+    fn round(&mut self, group: &Group, budgets: Option<Budgets>, now: Moment) {
         if let Err(defect) = isolated(&group.1, || self.step(group, budgets, now)) {
             self.broken(group, &defect, now);
         }
     }
 
-    fn broken(&mut self, group: &Group, defect: &str, now: Duration) {
+    fn broken(&mut self, group: &Group, defect: &str, now: Moment) {
         self.rounds.end(&group.0, false, now);
         self.undecided(group, defect, now);
     }
 
     /// Ends a round; the owner is due again at this time, or with the next event.
-    fn end_round(&mut self, group: &Group, again: Option<Duration>, has_failed: bool) {
+    fn end_round(&mut self, group: &Group, again: Option<Moment>, has_failed: bool) {
         self.rounds.end(&group.0, has_failed, self.clock.now());
         if let Some(at) = again {
             self.state.again(group, at);
@@ -186,7 +187,7 @@ impl Run {
     }
 
     /// Decides about the pods of an owner, and begins the writes.
-    fn step(&mut self, group: &Group, budgets: Option<Budgets>, now: Duration) {
+    fn step(&mut self, group: &Group, budgets: Option<Budgets>, now: Moment) {
         let left = budgets.as_ref().map(|budgets| &budgets.left);
         let was_late = matches!(left, Some(Err(BudgetsUnknown::Late(_))));
         let Some((round, trouble)) = self.decide(group, budgets, now) else {
@@ -237,7 +238,7 @@ impl Run {
         &mut self,
         group: &Group,
         budgets: Option<Budgets>,
-        now: Duration,
+        now: Moment,
     ) -> Option<(Round, Option<(usize, Report)>)> {
         let mut members = self
             .state

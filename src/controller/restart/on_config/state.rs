@@ -10,6 +10,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::restart::on_config::annotation::Reference;
 use swaplet_core::restart::on_config::content::Content;
 use swaplet_core::restart::on_config::pod::{ConfiguredPod, ConfiguredPodWire};
@@ -45,7 +46,7 @@ type RequestKey = (Box<str>, Uid, Box<str>);
 pub struct State {
     pods: Pods,
     /// When the metadata of a pod last changed, if containers are restarted for it.
-    edited_at: BTreeMap<Uid, Duration>,
+    edited_at: BTreeMap<Uid, Moment>,
     /// The requests, by namespace, the uid of the pod and their name. The uid is what the request
     /// says: a request counts only for pods of its own namespace.
     requests: BTreeMap<RequestKey, Request>,
@@ -55,13 +56,13 @@ pub struct State {
     /// The groups to reconcile now.
     fresh: BTreeSet<Group>,
     /// The groups to reconcile later without an event.
-    due: BTreeMap<Group, Duration>,
+    due: BTreeMap<Group, Moment>,
     mirror: Mirror<Uid>,
     request_list: u64,
     /// True while the pods of some namespace cannot be read.
     some_are_hidden: bool,
     /// When the records of deleted pods are dropped.
-    tidy_at: Option<Duration>,
+    tidy_at: Option<Moment>,
     requests_are_seen: bool,
     named_have_changed: bool,
 }
@@ -92,12 +93,12 @@ impl State {
 
     /// Returns true if the records of deleted pods must be dropped now; never while the pods of
     /// some namespace cannot be read.
-    pub fn may_prune(&mut self, now: Duration) -> bool {
+    pub fn may_prune(&mut self, now: Moment) -> bool {
         !self.some_are_hidden && self.tidy_at.take_if(|at| *at <= now).is_some()
     }
 
     /// Handles an event of the watch of pods.
-    pub fn observe_pod(&mut self, event: Event<ConfiguredPodWire>, now: Duration) {
+    pub fn observe_pod(&mut self, event: Event<ConfiguredPodWire>, now: Moment) {
         match event {
             Event::ListStart => self.some_are_hidden = false,
             Event::Hidden(_) => self.some_are_hidden = true,
@@ -121,7 +122,7 @@ impl State {
         }
     }
 
-    fn apply(&mut self, pod: ConfiguredPod, now: Duration) {
+    fn apply(&mut self, pod: ConfiguredPod, now: Moment) {
         self.fresh.insert(group(&pod));
         let before = self.pods.get(&pod.uid);
         self.named_have_changed |= before.is_none_or(|before| before.wish != pod.wish);
@@ -133,7 +134,7 @@ impl State {
         self.pods.insert(pod);
     }
 
-    fn remove(&mut self, uid: &Uid, now: Duration) {
+    fn remove(&mut self, uid: &Uid, now: Moment) {
         self.edited_at.remove(uid);
         if let Some(pod) = self.pods.remove(uid) {
             self.tidy_at.get_or_insert(now + TIDY);
@@ -248,7 +249,7 @@ impl State {
     }
 
     /// Handles an event of the watch of an object.
-    pub fn observe_object(&mut self, object: &Object, event: Event<Content>, now: Duration) {
+    pub fn observe_object(&mut self, object: &Object, event: Event<Content>, now: Moment) {
         let Some(known) = self.objects.get_mut(object) else {
             return;
         };
@@ -340,13 +341,13 @@ impl State {
     }
 
     /// Schedules a reconcile of the group of this pod.
-    pub fn requeue(&mut self, pod: &Uid, now: Duration) {
+    pub fn requeue(&mut self, pod: &Uid, now: Moment) {
         self.due
             .extend(self.pods.get(pod).map(|pod| (group(pod), now)));
     }
 
     /// Returns the groups to reconcile now.
-    pub fn fresh(&mut self, now: Duration) -> Vec<Group> {
+    pub fn fresh(&mut self, now: Moment) -> Vec<Group> {
         let due: Vec<_> = self
             .due
             .iter()
@@ -359,21 +360,21 @@ impl State {
     }
 
     /// Records that a group was reconciled; it is due again at `again`.
-    pub fn reconciled(&mut self, group: &Group, again: Option<Duration>) {
+    pub fn reconciled(&mut self, group: &Group, again: Option<Moment>) {
         self.fresh.remove(group);
         self.due.remove(group);
         self.due.extend(again.map(|at| (group.clone(), at)));
     }
 
     /// Schedules another reconcile of a group, at this time at the latest.
-    pub fn again(&mut self, group: &Group, at: Duration) {
+    pub fn again(&mut self, group: &Group, at: Moment) {
         let due = self.due.entry(group.clone()).or_insert(at);
         *due = at.min(*due);
     }
 
     /// Returns the next time at which there is work without an event; `None` until all is listed.
     #[must_use]
-    pub fn next_due(&self) -> Option<Duration> {
+    pub fn next_due(&self) -> Option<Moment> {
         if !self.is_ready() {
             return None;
         }

@@ -1,10 +1,9 @@
 //! Decides about one request, from the state of its pod and its node.
 
-use std::time::Duration;
-
 use swaplet_core::cluster::headroom::Headroom;
 use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::cluster::node_verdicts::Proved;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::PROVIDER_FAILED;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::restart::pod::RestartPod;
@@ -19,7 +18,7 @@ use crate::terminate::index::{Effect, Index};
 
 impl Restarts {
     pub(super) fn judge(&mut self, key: &Key, index: &mut Index, now: Now) -> Option<Decision> {
-        let Now { since_start, today } = now;
+        let Now { moment, today } = now;
         let request = &self.requests.get(key)?.request;
         let is_first = self.by_pod.is_first(request);
         let pod = self.pods.get(&pod_key(request));
@@ -29,10 +28,10 @@ impl Restarts {
             Sight::Unseen | Sight::Refused(_) | Sight::Absent => None,
         };
         self.learned
-            .extend(there.and_then(|pod| learn(request, pod, index, since_start)));
-        let node = there.zip(pod).and_then(|(there, entry)| {
-            index.node_for_restart(&there.pod, entry.since, since_start)
-        });
+            .extend(there.and_then(|pod| learn(request, pod, index, moment)));
+        let node = there
+            .zip(pod)
+            .and_then(|(there, entry)| index.node_for_restart(&there.pod, entry.since, moment));
         let left_to_vendor = match self.by_pod.nodes_tell {
             true => left_to_vendor(sight, node, index),
             false => Some(true),
@@ -40,7 +39,7 @@ impl Restarts {
         let looked_for = pod.filter(|entry| matches!(entry.sight, Seen::NotYet | Seen::Refused(_)));
         let entry = self.requests.get_mut(key)?;
         entry.memory.unseen_since = looked_for.map(|entry| entry.since);
-        entry.observe(sight, index, since_start);
+        entry.observe(sight, index, moment);
         if let Some(there) = there {
             index.restarts_go_on(&there.pod, still_coming(&entry.request, there));
         }
@@ -57,14 +56,14 @@ impl Restarts {
             room: &room,
             is_first,
             left_to_vendor,
-            now: since_start,
+            now: moment,
             today,
         };
         let decision = decide(&entry.request, sight, &entry.memory, &around);
-        entry.memory.note(&decision, since_start);
+        entry.memory.note(&decision, moment);
         let node_is_awaited =
             there.is_some() && node.is_none() && decision.reason == Reason::RequestWaits;
-        self.requeue_at(key, again(&decision, node_is_awaited, since_start));
+        self.requeue_at(key, again(&decision, node_is_awaited, moment));
         Some(decision)
     }
 }
@@ -80,7 +79,7 @@ fn left_to_vendor(sight: Sight<'_>, node: Option<NodeClass>, index: &Index) -> O
 }
 
 /// Returns when to decide again. A time that has passed would be due again at once, forever.
-fn again(decision: &Decision, node_is_awaited: bool, now: Duration) -> Option<Duration> {
+fn again(decision: &Decision, node_is_awaited: bool, now: Moment) -> Option<Moment> {
     let soon = now + NODE_AGAIN;
     let at = decision
         .again
@@ -92,7 +91,7 @@ fn again(decision: &Decision, node_is_awaited: bool, now: Duration) -> Option<Du
 
 impl Entry {
     /// Updates the memory of the request.
-    fn observe(&mut self, sight: Sight<'_>, index: &Index, now: Duration) {
+    fn observe(&mut self, sight: Sight<'_>, index: &Index, now: Moment) {
         if self.request.is_taken() {
             let is_gone = index.has_daemon_for_restart(&self.request.node) == Some(false);
             self.memory.without_daemon = is_gone.then(|| self.memory.without_daemon.unwrap_or(now));
@@ -118,7 +117,7 @@ fn learn(
     request: &RestartRequest,
     pod: &RestartPod,
     index: &mut Index,
-    now: Duration,
+    now: Moment,
 ) -> Option<Effect> {
     let changed = |name: &str| {
         let intent = request.mark(name).and_then(|mark| mark.intent.as_ref());

@@ -1,7 +1,6 @@
 //! Handles the watch events of requests and their pods.
 
-use std::time::Duration;
-
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::restart::pod::RestartPodWire;
 use swaplet_core::restart::reconcile::Memory;
 use swaplet_core::restart::request::{RestartRequest, RestartRequestWire};
@@ -17,7 +16,7 @@ use crate::frame::watch::mirror::Change;
 
 impl Restarts {
     /// Handles an event of the watch of requests.
-    pub fn handle(&mut self, event: Event<RestartRequestWire>, now: Duration) {
+    pub fn handle(&mut self, event: Event<RestartRequestWire>, now: Moment) {
         let read = |request: RestartRequestWire| {
             let Some(request) = read("request", || request.read()) else {
                 tracing::warn!(
@@ -37,7 +36,7 @@ impl Restarts {
         }
     }
 
-    fn apply(&mut self, request: RestartRequest, now: Duration) {
+    fn apply(&mut self, request: RestartRequest, now: Moment) {
         let key = (request.namespace.clone(), request.name.clone());
         let before = self
             .requests
@@ -78,7 +77,7 @@ impl Restarts {
     }
 
     /// Handles a change of the requests for a pod.
-    pub(crate) fn pod_has_changed(&mut self, pod: &Key, now: Duration) {
+    pub(crate) fn pod_has_changed(&mut self, pod: &Key, now: Moment) {
         if self.by_pod.needs(pod) {
             self.pods.want(pod, now)
         } else {
@@ -89,7 +88,7 @@ impl Restarts {
     }
 
     /// Handles an event of the watch of parked pods.
-    pub fn observe_parked(&mut self, event: Event<RestartPodWire>, now: Duration) {
+    pub fn observe_parked(&mut self, event: Event<RestartPodWire>, now: Moment) {
         self.orphans.observe(event, now);
     }
 
@@ -138,7 +137,7 @@ impl Restarts {
     }
 
     /// Drops a request that is gone, or for which nothing is left to do.
-    pub(crate) fn forget(&mut self, key: &Key, now: Duration) {
+    pub(crate) fn forget(&mut self, key: &Key, now: Moment) {
         let Some(mut entry) = self.requests.remove(key) else {
             return;
         };

@@ -3,8 +3,8 @@
 mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::report::decision::{Report, Swap};
 use swaplet_core::report::reason::Reason;
@@ -38,7 +38,7 @@ pub(crate) struct Orphans {
     /// The pods to reconcile now.
     fresh: FairQueue<Key>,
     /// The pods to reconcile later without an event.
-    due: BTreeSet<(Duration, Key)>,
+    due: BTreeSet<(Moment, Key)>,
     /// The number of pods left in this turn of the loop.
     turns: usize,
     mirror: Mirror<Key>,
@@ -51,20 +51,20 @@ pub(crate) struct Orphans {
 struct Seen {
     pod: RestartPod,
     /// No write is made before this time.
-    not_before: Duration,
+    not_before: Moment,
     in_flight: bool,
     /// When the pod was first found to need a write or a report.
-    since: Option<Duration>,
+    since: Option<Moment>,
     /// When there is room for a report that had none.
-    report_at: Option<Duration>,
-    due: Option<Duration>,
+    report_at: Option<Moment>,
+    due: Option<Moment>,
     /// The reports about containers that stay parked, as far as they were made.
     reported: Vec<String>,
     retry: Retry,
 }
 
 impl Orphans {
-    pub fn observe(&mut self, event: Event<RestartPodWire>, now: Duration) {
+    pub fn observe(&mut self, event: Event<RestartPodWire>, now: Moment) {
         let read = |pod: RestartPodWire| {
             let pod = read("pod", || pod.read())?;
             Some((key(&pod), pod))
@@ -78,7 +78,7 @@ impl Orphans {
         }
     }
 
-    fn apply(&mut self, pod: RestartPod, now: Duration) {
+    fn apply(&mut self, pod: RestartPod, now: Moment) {
         let key = key(&pod);
         match self
             .pods
@@ -128,12 +128,12 @@ impl Orphans {
     }
 
     /// Returns the next time at which there is work without an event.
-    pub fn next_due(&self) -> Option<Duration> {
+    pub fn next_due(&self) -> Option<Moment> {
         self.due.first().map(|(at, _)| *at)
     }
 
     /// Begins a turn of the loop: enqueues the pods that are due.
-    pub fn begin_turn(&mut self, now: Duration) {
+    pub fn begin_turn(&mut self, now: Moment) {
         self.turns = AT_A_TIME;
         while let Some(key) = pop_due(&mut self.due, now) {
             if let Some(seen) = self.pods.get_mut(&key) {
@@ -174,7 +174,7 @@ impl Orphans {
     ) -> Option<RestartWrite> {
         let seen = self.pods.get_mut(key)?;
         let (news, told) = (&mut self.news, &mut self.told);
-        let left_alone = self.defects.left_alone_until(key, now.since_start);
+        let left_alone = self.defects.left_alone_until(key, now.moment);
         // The pod names the request for which it is parked.
         let requests = seen
             .pod
@@ -193,7 +193,7 @@ impl Orphans {
             Some(Err(defect)) => {
                 log("pod", &key.0, &key.1, &defect);
                 seen.since = None;
-                (None, Some(self.defects.meet(key.clone(), now.since_start)))
+                (None, Some(self.defects.meet(key.clone(), now.moment)))
             }
         };
         reschedule(&mut self.due, key, &mut seen.due, again);
@@ -226,7 +226,7 @@ impl Orphans {
         &mut self,
         write: RestartWrite,
         outcome: Result<Stored, WriteError>,
-        now: Duration,
+        now: Moment,
     ) -> Vec<Notice> {
         let key = (
             write.request.namespace.clone(),
@@ -264,7 +264,7 @@ impl Orphans {
 impl Seen {
     /// Returns the next time at which there is work without an event; `None` if a write is in
     /// flight.
-    fn again(&self) -> Option<Duration> {
+    fn again(&self) -> Option<Moment> {
         let observed = self.since.map(|since| since + ORPHAN_AFTER);
         let at = observed.map(|at| at.max(self.not_before));
         at.or(self.report_at).filter(|_| !self.in_flight)
@@ -278,7 +278,7 @@ impl Seen {
         news: &mut Vec<Effect>,
         told: &mut Told,
     ) -> Option<RestartWrite> {
-        let Now { since_start, today } = now;
+        let Now { moment, today } = now;
         self.report_at = None;
         let found = orphan(&self.pod, requests, |image| {
             park.is_some_and(|park| park.is(image))
@@ -293,11 +293,11 @@ impl Seen {
             self.since = None;
             return None;
         };
-        let since = *self.since.get_or_insert(since_start);
-        if self.in_flight || since_start < (since + ORPHAN_AFTER).max(self.not_before) {
+        let since = *self.since.get_or_insert(moment);
+        if self.in_flight || moment < (since + ORPHAN_AFTER).max(self.not_before) {
             return None;
         }
-        let report_at = self.report(&stays, told, since_start, news);
+        let report_at = self.report(&stays, told, moment, news);
         let Some(change) = change else {
             // A change that is found later is observed for as long as any other.
             (self.since, self.report_at) = (None, report_at);
@@ -325,9 +325,9 @@ impl Seen {
         &mut self,
         stays: &[String],
         told: &mut Told,
-        now: Duration,
+        now: Moment,
         news: &mut Vec<Effect>,
-    ) -> Option<Duration> {
+    ) -> Option<Moment> {
         self.reported.retain(|words| stays.contains(words));
         for words in stays {
             if self.reported.contains(words) {

@@ -1,8 +1,8 @@
 //! The watched pods: a bounded number at once, the others in turns by namespace.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::restart::pod::RestartPod;
 use swaplet_core::restart::reconcile::Sight;
 
@@ -18,7 +18,7 @@ pub(crate) struct PodEntry {
     pub sight: Seen,
     /// True if the list in progress has named it.
     pub listed: bool,
-    pub since: Duration,
+    pub since: Moment,
 }
 
 impl PodEntry {
@@ -97,7 +97,7 @@ impl Pods {
     }
 
     /// Requests a watch of a pod, which starts as soon as there is a place.
-    pub fn want(&mut self, pod: &Key, now: Duration) {
+    pub fn want(&mut self, pod: &Key, now: Moment) {
         if self.followed.contains_key(pod) || !self.waiting.insert(pod.clone()) {
             return;
         }
@@ -106,7 +106,7 @@ impl Pods {
     }
 
     /// Ends the watch of a pod that is no longer needed.
-    pub fn release(&mut self, pod: &Key, now: Duration) {
+    pub fn release(&mut self, pod: &Key, now: Moment) {
         if self.waiting.remove(pod) {
             self.shorten_line();
         }
@@ -134,7 +134,7 @@ impl Pods {
 
     /// Gives the place of a pod that is watched in vain to one that waits; it is requested again
     /// when its requests change.
-    pub fn yield_slot(&mut self, pod: &Key, now: Duration) {
+    pub fn yield_slot(&mut self, pod: &Key, now: Moment) {
         if !self.waiting.is_empty() {
             self.release(pod, now);
         }
@@ -143,7 +143,7 @@ impl Pods {
     /// Fills free places. A namespace takes one only while more are free than it has. So one alone
     /// has half of them, and with several namespaces each has as many as stay free: however long
     /// the pods of some take, there is a place for the next.
-    fn fill(&mut self, now: Duration) {
+    fn fill(&mut self, now: Moment) {
         loop {
             let free = AT_ONCE - self.followed.len();
             let taken = &self.taken;
@@ -187,9 +187,9 @@ mod tests {
     #[test]
     fn a9_one_namespace_leaves_places_and_many_share_them() {
         let mut pods = Pods::default();
-        (0..1000).for_each(|number| pods.want(&pod("greedy", number), Duration::ZERO));
+        (0..1000).for_each(|number| pods.want(&pod("greedy", number), Moment::START));
         assert_eq!(followed(&pods, "greedy"), AT_ONCE / 2);
-        pods.want(&pod("modest", 0), Duration::ZERO);
+        pods.want(&pod("modest", 0), Moment::START);
         assert_eq!(
             followed(&pods, "modest"),
             1,
@@ -199,7 +199,7 @@ mod tests {
         // to whoever has fewest.
         for other in 1..9 {
             (0..1000).for_each(|number| {
-                pods.want(&pod(&format!("greedy-{other}"), number), Duration::ZERO)
+                pods.want(&pod(&format!("greedy-{other}"), number), Moment::START)
             });
         }
         for _ in 0..AT_ONCE {
@@ -215,24 +215,24 @@ mod tests {
                 .find(|pod| pod.0 == most)
                 .cloned()
                 .unwrap();
-            pods.release(&one, Duration::ZERO);
+            pods.release(&one, Moment::START);
         }
         let shares: Vec<_> = pods.taken.values().copied().collect();
         assert!(
             shares.iter().all(|share| *share <= AT_ONCE / 10 + 1) && pods.followed.len() < AT_ONCE,
             "{shares:?}"
         );
-        pods.want(&pod("late", 0), Duration::ZERO);
+        pods.want(&pod("late", 0), Moment::START);
         assert_eq!(followed(&pods, "late"), 1);
     }
 
     #[test]
     fn the_queue_does_not_grow_by_pods_that_no_longer_wait() {
         let mut pods = Pods::default();
-        (0..AT_ONCE).for_each(|number| pods.want(&pod("a", number), Duration::ZERO));
+        (0..AT_ONCE).for_each(|number| pods.want(&pod("a", number), Moment::START));
         for number in AT_ONCE..5000 {
-            pods.want(&pod("a", number), Duration::ZERO);
-            pods.release(&pod("a", number), Duration::ZERO);
+            pods.want(&pod("a", number), Moment::START);
+            pods.release(&pod("a", number), Moment::START);
         }
         assert_eq!(pods.waiting.len(), AT_ONCE / 2);
         assert!(pods.line.len() <= 2 * AT_ONCE + 1, "{}", pods.line.len());
@@ -241,12 +241,12 @@ mod tests {
     #[test]
     fn who_is_needed_no_more_leaves_the_line_and_news_are_told_once() {
         let mut pods = Pods::default();
-        (0..200).for_each(|number| pods.want(&pod("a", number), Duration::ZERO));
+        (0..200).for_each(|number| pods.want(&pod("a", number), Moment::START));
         assert_eq!(pods.news().map(Iterator::count), Some(AT_ONCE / 2));
         assert!(pods.news().is_none());
-        (130..200).for_each(|number| pods.release(&pod("a", number), Duration::ZERO));
+        (130..200).for_each(|number| pods.release(&pod("a", number), Moment::START));
         assert!(pods.news().is_none());
-        (0..10).for_each(|number| pods.release(&pod("a", number), Duration::ZERO));
+        (0..10).for_each(|number| pods.release(&pod("a", number), Moment::START));
         assert_eq!(
             pods.news().map(Iterator::count),
             Some(120),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::values::backoff::Backoff;
 use swaplet_core::report::decision::Report;
 use swaplet_core::report::reason::Reason;
@@ -31,8 +32,8 @@ impl Retry {
         &mut self,
         write: &RestartWrite,
         error: &WriteError,
-        now: Duration,
-    ) -> (Duration, Vec<Notice>) {
+        now: Moment,
+    ) -> (Moment, Vec<Notice>) {
         let wait = RETRY.after(self.failures);
         self.failures += 1;
         let (wait, denial) = match error {
@@ -59,6 +60,6 @@ impl Retry {
                 note: note(words),
             })
         });
-        (now.saturating_add(wait), news.into_iter().collect())
+        (now + wait, news.into_iter().collect())
     }
 }

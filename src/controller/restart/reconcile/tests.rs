@@ -15,7 +15,7 @@ use crate::cluster::rules::Rules;
 use crate::frame::watch::Event;
 
 const NOW: Now = Now {
-    since_start: Duration::from_secs(1),
+    moment: Moment::after_start(Duration::from_secs(1)),
     today: jiff::Timestamp::UNIX_EPOCH,
 };
 
@@ -40,7 +40,7 @@ fn request(namespace: &str, number: usize, pod: &str) -> Value {
 fn hears(restarts: &mut Restarts, request: Value) {
     restarts.handle(
         Event::Applied(serde_json::from_value(request).unwrap()),
-        NOW.since_start,
+        NOW.moment,
     );
 }
 
@@ -60,7 +60,7 @@ fn shows(restarts: &mut Restarts, pod: Value) {
 
 /// The writes of one turn of the loop.
 fn turn(restarts: &mut Restarts, index: &mut Index, now: Now) -> Vec<RestartWrite> {
-    restarts.begin_turn(now.since_start);
+    restarts.begin_turn(now.moment);
     std::iter::from_fn(|| restarts.next_write(index, now, &|_| true)).collect()
 }
 
@@ -77,8 +77,8 @@ fn bug2_a_turn_of_the_loop_decides_about_so_many_requests_however_many_there_are
     assert!(turn(&mut restarts, &mut index, NOW).is_empty());
     assert_eq!(restarts.fresh.len(), 5000 - AT_A_TIME);
     assert_eq!(
-        restarts.next_due(NOW.since_start),
-        Some(NOW.since_start),
+        restarts.next_due(NOW.moment),
+        Some(NOW.moment),
         "the rest has the next turns"
     );
     hears(&mut restarts, request("modest", 0, "x=1"));
@@ -96,7 +96,7 @@ fn bug2_a_turn_of_the_loop_decides_about_so_many_requests_however_many_there_are
         .unwrap();
     assert!(turns <= 5000 / AT_A_TIME + 1, "{turns}");
     assert!(
-        restarts.next_due(NOW.since_start) > Some(NOW.since_start),
+        restarts.next_due(NOW.moment) > Some(NOW.moment),
         "nobody is asked for again and again"
     );
 }
@@ -138,7 +138,7 @@ fn the_queue_does_not_grow_by_requests_that_are_gone() {
         let request = request("team", number, "p");
         hears(&mut restarts, request.clone());
         let gone = Event::Deleted(serde_json::from_value(request).unwrap());
-        restarts.handle(gone, NOW.since_start);
+        restarts.handle(gone, NOW.moment);
     }
     assert!(restarts.fresh.len() <= MOST_GONE);
 }
@@ -161,7 +161,7 @@ fn a_request_that_names_another_pod_than_before_leaves_the_first_one() {
         Some(vec![("team".into(), "b".into())])
     );
     let over = Event::Deleted(serde_json::from_value(request("team", 0, "b")).unwrap());
-    restarts.handle(over, NOW.since_start);
+    restarts.handle(over, NOW.moment);
     assert_eq!(restarts.pods().map(Iterator::count), Some(0));
 }
 
@@ -180,30 +180,27 @@ fn bug5_a_deadline_ends_a_request_whose_pod_is_not_in_sight_and_the_loop_does_no
     hears(&mut restarts, deadline("waits", None));
     let begun = r#"{"app": {"containerID": "c", "restartCount": 0, "intent": {"from": "a:1", "to": "b:1"}}}"#;
     hears(&mut restarts, deadline("begun", Some(begun)));
-    let at = |since_start| Now {
-        since_start,
+    let at = |moment: Moment| Now {
+        moment,
         today: "2026-01-01T00:00:00Z"
             .parse::<jiff::Timestamp>()
             .unwrap()
-            .checked_add(since_start)
+            .checked_add(moment.since_start())
             .unwrap(),
     };
-    let (mut ended, mut now) = (Vec::new(), at(NOW.since_start));
+    let (mut ended, mut now) = (Vec::new(), at(NOW.moment));
     for _ in 0..100 {
         for write in turn(&mut restarts, &mut index, now) {
             ended.push((
                 write.request.namespace.to_string(),
-                now.since_start.as_secs(),
+                now.moment.since_start().as_secs(),
             ));
-            restarts.forget(
-                &(write.request.namespace, write.request.name),
-                now.since_start,
-            );
+            restarts.forget(&(write.request.namespace, write.request.name), now.moment);
         }
-        let Some(due) = restarts.next_due(now.since_start) else {
+        let Some(due) = restarts.next_due(now.moment) else {
             break;
         };
-        assert!(due > now.since_start, "at once, for ever: {due:?}");
+        assert!(due > now.moment, "at once, for ever: {due:?}");
         now = at(due);
     }
     assert_eq!(ended, [("waits".to_owned(), 5), ("begun".to_owned(), 605)]);

@@ -1,7 +1,6 @@
 //! Handles finished writes, and what is reported of them.
 
-use std::time::Duration;
-
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::report::decision::Report;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::request::RestartRequest;
@@ -20,7 +19,7 @@ impl Restarts {
         &mut self,
         write: RestartWrite,
         outcome: Result<Stored, WriteError>,
-        now: Duration,
+        now: Moment,
     ) -> Vec<Notice> {
         if write.is_for_orphan {
             return self.orphans.written(write, outcome, now);
@@ -64,7 +63,7 @@ impl Restarts {
 
     /// Stores what we know to be written, because the event of our own write may come later. If the
     /// watch has shown a later version than the answer, that one counts.
-    fn store(&mut self, write: &RestartWrite, stored: Stored, now: Duration) {
+    fn store(&mut self, write: &RestartWrite, stored: Stored, now: Moment) {
         match stored {
             Stored::Request(request) => {
                 let key = (request.namespace.clone(), request.name.clone());

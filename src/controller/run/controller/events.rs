@@ -1,8 +1,7 @@
 //! Events of pods, Jobs and OpenKruise, applied to the index.
 
-use std::time::Duration;
-
 use swaplet_core::objects::job::JobWire;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::wire::PodWire;
 
 use super::Controller;
@@ -76,7 +75,7 @@ impl Controller {
         self.effects(effects);
     }
 
-    fn apply(&mut self, pod: PodWire, now: Duration) {
+    fn apply(&mut self, pod: PodWire, now: Moment) {
         let index = &mut self.index;
         let Some(pod) = read("pod", || {
             index.read_pod(pod).or_else(|| {

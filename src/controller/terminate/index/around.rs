@@ -1,10 +1,9 @@
 //! Builds the circumstances of a decision, and explains decisions step by step.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
 use swaplet_core::cluster::headroom::Ledger;
 use swaplet_core::image::reference::ImageReference;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::{Pod, roles};
 use swaplet_core::terminate::circumstances::Circumstances;
 use swaplet_core::terminate::explain::{Explanation, explain};
@@ -27,12 +26,12 @@ pub(crate) struct Around<'a> {
     pub(crate) lines: &'a Lines,
     pub(crate) started_at: Option<Timestamp>,
     /// The time until which nothing is ended of a pod that was read without policies.
-    pub(crate) policies_unseen_until: Option<Duration>,
+    pub(crate) policies_unseen_until: Option<Moment>,
 }
 
 impl<'a> Around<'a> {
     /// Returns the circumstances for a decision about this pod.
-    pub(crate) fn of(&self, pod: &Pod, memory: &Memory, now: Duration) -> Circumstances<'a> {
+    pub(crate) fn of(&self, pod: &Pod, memory: &Memory, now: Moment) -> Circumstances<'a> {
         let (node, facts) = self.nodes.about(pod, memory.mains_done_at, now);
         Circumstances {
             exit_images: &self.rules.exit_images,
@@ -54,7 +53,7 @@ impl Index {
     /// Explains the decision that the index takes about a pod now, step by step; also for a pod
     /// that it does not keep. Earlier reports are repeated.
     #[must_use]
-    pub fn explain(&self, pod: &Pod, now: Duration) -> Explanation {
+    pub fn explain(&self, pod: &Pod, now: Moment) -> Explanation {
         let entry = self.entries.get(&pod.uid);
         let memory = entry.map(|entry| entry.memory.clone());
         self.explain_by(&self.rules, pod, memory.unwrap_or_default(), now)
@@ -67,8 +66,8 @@ impl Index {
         &self,
         image: &ImageReference,
         pod: &Pod,
-        since: Duration,
-        now: Duration,
+        since: Moment,
+        now: Moment,
     ) -> Explanation {
         let rules = Rules {
             exit_images: self.rules.exit_images.clone().and_of(image),
@@ -79,13 +78,7 @@ impl Index {
         self.explain_by(&rules, pod, memory, now)
     }
 
-    fn explain_by(
-        &self,
-        rules: &Rules,
-        pod: &Pod,
-        mut memory: Memory,
-        now: Duration,
-    ) -> Explanation {
+    fn explain_by(&self, rules: &Rules, pod: &Pod, mut memory: Memory, now: Moment) -> Explanation {
         let entry = self.entries.get(&pod.uid);
         let mut pod = pod.clone();
         pod.platform_ends_eci_sidecars = self.nodes.ends_eci_sidecars(&pod);

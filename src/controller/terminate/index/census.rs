@@ -1,8 +1,8 @@
 //! The number of pods kept for each reason, and those that wait for their end.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::report::reason::Reason;
 
 /// The counted state of one pod: its latest decision, and when its main containers were observed
@@ -10,14 +10,14 @@ use swaplet_core::report::reason::Reason;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
     pub(crate) reason: Option<Reason>,
-    pub(crate) waits_since: Option<Duration>,
+    pub(crate) waits_since: Option<Moment>,
 }
 
 /// The totals of all pods. A reason that had pods before stays, with 0.
 #[derive(Debug, Default)]
 pub(crate) struct Census {
     reasons: BTreeMap<Reason, usize>,
-    waiting: BTreeSet<(Duration, Box<str>)>,
+    waiting: BTreeSet<(Moment, Box<str>)>,
 }
 
 impl Census {
@@ -27,7 +27,7 @@ impl Census {
     }
 
     /// Returns the start of the longest wait; `None` if no pod waits.
-    pub(crate) fn waits_since(&self) -> Option<Duration> {
+    pub(crate) fn waits_since(&self) -> Option<Moment> {
         self.waiting.first().map(|(since, _)| *since)
     }
 
@@ -56,12 +56,14 @@ impl Census {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
     fn each_pod_counts_once_and_the_longest_wait_is_known() {
         let mut census = Census::default();
-        let seconds = Duration::from_secs;
+        let seconds = |seconds| Moment::after_start(Duration::from_secs(seconds));
         let is = |reason, since| Counted {
             reason: Some(reason),
             waits_since: since,

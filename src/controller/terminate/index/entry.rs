@@ -11,6 +11,7 @@ use std::time::Duration;
 use swaplet_core::cluster::headroom::{Ledger, Swapped};
 use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::cluster::node_verdicts::Proved;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::values::backoff::Backoff;
 use swaplet_core::report::decision::{Action, Decision, Method, Swap};
@@ -49,8 +50,8 @@ pub(crate) struct Entry {
     pub(crate) fresh: bool,
     /// The time until which an applied, or possibly applied, swap counts although the watch has not
     /// shown it.
-    pub(crate) unseen: Option<Duration>,
-    pub(crate) due: Option<Duration>,
+    pub(crate) unseen: Option<Moment>,
+    pub(crate) due: Option<Moment>,
     /// True if it wants an exit image that does not exist yet.
     pub(crate) wants: bool,
     pub(crate) list: u64,
@@ -112,7 +113,7 @@ impl Entry {
         &mut self,
         decision: &Decision,
         headroom: &mut Ledger,
-        now: Duration,
+        now: Moment,
     ) -> Vec<Effect> {
         let mut effects = Vec::new();
         if self.last != Some(decision.reason) && !(self.last.is_none() && is_over(decision.reason))
@@ -149,16 +150,16 @@ impl Entry {
         memory.take_new_ends(pod).into_iter().map(log).collect()
     }
 
-    const fn timed(&self, since: Duration, method: Method, now: Duration) -> Timed {
+    const fn timed(&self, since: Moment, method: Method, now: Moment) -> Timed {
         Timed {
-            after: now.saturating_sub(since),
+            after: now.since(since),
             method,
             class: self.class,
         }
     }
 
     /// Records the outcome of a write.
-    pub(crate) fn settle(&mut self, write: Write, outcome: &Outcome, now: Duration) -> Vec<Effect> {
+    pub(crate) fn settle(&mut self, write: Write, outcome: &Outcome, now: Moment) -> Vec<Effect> {
         if let Action::Recreate(_) = write.action {
             return self.settle_request(write, outcome, now);
         }
@@ -187,7 +188,7 @@ impl Entry {
     }
 
     /// Returns what the pod proves about its node, if that is new and the node is known.
-    pub(crate) fn proves(&mut self, nodes: &Nodes, now: Duration) -> Option<Proved> {
+    pub(crate) fn proves(&mut self, nodes: &Nodes, now: Moment) -> Option<Proved> {
         let proved = proof::proved(&self.pod, &self.memory, now)
             .filter(|_| !self.was_ended && nodes.knows_node_of(&self.pod))?;
         (self.proved.replace(proved) != Some(proved)).then_some(proved)
@@ -197,7 +198,7 @@ impl Entry {
         &mut self,
         write: Write,
         stored: &[Box<str>],
-        now: Duration,
+        now: Moment,
     ) -> Vec<Effect> {
         self.memory.failures = 0;
         self.memory.not_before = None;
@@ -229,7 +230,7 @@ impl Entry {
             .collect()
     }
 
-    fn swapped(&mut self, swaps: &[Swap], stored: &[Box<str>], now: Duration) {
+    fn swapped(&mut self, swaps: &[Swap], stored: &[Box<str>], now: Moment) {
         for (swap, image) in swaps.iter().zip(stored) {
             if let Some(container) = self.pod.containers.get_mut(swap.index) {
                 self.memory.swapped(container, &swap.from, image, now);
@@ -243,13 +244,13 @@ impl Entry {
 
     pub(crate) fn back_off(
         &mut self,
-        now: Duration,
+        now: Moment,
         retry: Backoff,
         at_least: Option<Duration>,
     ) -> Vec<Effect> {
         let wait = retry.after(self.memory.failures);
         self.memory.failures = self.memory.failures.saturating_add(1);
-        self.memory.not_before = Some(now.saturating_add(wait.max(at_least.unwrap_or_default())));
+        self.memory.not_before = Some(now + wait.max(at_least.unwrap_or_default()));
         Vec::new()
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use swaplet_core::cluster::headroom::{Headroom, Need};
 use swaplet_core::cluster::node_verdicts::Proved;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::report::decision::{Decision, Report};
 use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::memory::proof::image_failed;
@@ -29,7 +30,7 @@ const RESTARTS_AWAITED: Duration = Duration::from_secs(300);
 impl Index {
     /// Decides about a pod and applies everything but the write. If that panics, nothing is
     /// written, and the pod is reconciled when it changes, and with all others.
-    pub(crate) fn decide(&mut self, uid: &str, now: Duration) -> (Option<Decision>, Vec<Effect>) {
+    pub(crate) fn decide(&mut self, uid: &str, now: Moment) -> (Option<Decision>, Vec<Effect>) {
         match isolated(uid, || self.judge(uid, now)) {
             Ok(Some((decision, effects))) => (Some(decision), effects),
             Ok(None) => (None, Vec::new()),
@@ -37,7 +38,7 @@ impl Index {
         }
     }
 
-    fn undecided(&mut self, uid: &str, defect: &str, now: Duration) -> Vec<Effect> {
+    fn undecided(&mut self, uid: &str, defect: &str, now: Moment) -> Vec<Effect> {
         let Some(entry) = self.entries.get_mut(uid) else {
             return Vec::new();
         };
@@ -59,7 +60,7 @@ impl Index {
     }
 
     /// Returns `None` if the pod is not kept.
-    fn judge(&mut self, uid: &str, now: Duration) -> Option<(Decision, Vec<Effect>)> {
+    fn judge(&mut self, uid: &str, now: Moment) -> Option<(Decision, Vec<Effect>)> {
         let (shown, learned) = self.observe(uid, now)?;
         let decision = self.judge_observed(uid, shown, now)?;
         let mut effects = self.effects(uid, &decision, now)?;
@@ -73,7 +74,7 @@ impl Index {
 
     /// Updates all state from the pod. Returns whether this is the first reconcile of a state that
     /// the watch has shown, and what the pod proved about its node.
-    fn observe(&mut self, uid: &str, now: Duration) -> Option<(bool, Option<Learned>)> {
+    fn observe(&mut self, uid: &str, now: Moment) -> Option<(bool, Option<Learned>)> {
         let entry = self.entries.get_mut(uid)?;
         entry.pod.platform_ends_eci_sidecars = self.nodes.ends_eci_sidecars(&entry.pod);
         entry
@@ -107,7 +108,7 @@ impl Index {
     }
 
     /// Decides from what was observed, and reserves headroom in the pod's Job for the decision.
-    fn judge_observed(&mut self, uid: &str, shown: bool, now: Duration) -> Option<Decision> {
+    fn judge_observed(&mut self, uid: &str, shown: bool, now: Moment) -> Option<Decision> {
         let entry = self.entries.get_mut(uid)?;
         let around = Around {
             rules: &self.rules,
@@ -130,7 +131,7 @@ impl Index {
         let coming = self.restarting.get(uid).map_or(0, Begun::coming);
         let all = decision.swaps_wanted.saturating_add(coming);
         let done_at = entry.memory.mains_done_at.unwrap_or(now);
-        let awaits = coming > 0 && now < done_at.saturating_add(RESTARTS_AWAITED);
+        let awaits = coming > 0 && now < done_at + RESTARTS_AWAITED;
         if awaits && decision.swaps_wanted > 0 {
             let answer = self.headroom.answer_restarts(&entry.pod, all);
             if !matches!(answer, Headroom::Free | Headroom::Fits) {
@@ -151,7 +152,7 @@ impl Index {
     }
 
     /// Returns the effects of a decision other than its write.
-    fn effects(&mut self, uid: &str, decision: &Decision, now: Duration) -> Option<Vec<Effect>> {
+    fn effects(&mut self, uid: &str, decision: &Decision, now: Moment) -> Option<Vec<Effect>> {
         let entry = self.entries.get_mut(uid)?;
         let mut effects = if self.reads_logs && !entry.was_ended {
             entry.logs()
@@ -178,7 +179,7 @@ impl Index {
         Some(effects)
     }
 
-    fn look_again(&mut self, uid: &str, decision: &Decision, now: Duration) {
+    fn look_again(&mut self, uid: &str, decision: &Decision, now: Moment) {
         let Some(entry) = self.entries.get_mut(uid) else {
             return;
         };
@@ -241,7 +242,7 @@ mod tests {
         })
     }
 
-    fn writes(index: &mut Index, now: Duration) -> Vec<(Box<str>, bool)> {
+    fn writes(index: &mut Index, now: Moment) -> Vec<(Box<str>, bool)> {
         let next = || {
             index
                 .next_write(now)
@@ -271,7 +272,7 @@ mod tests {
             assert!(&*pod.name != "bad", "index out of bounds");
             terminate::decide(pod, memory, around)
         };
-        let now = Duration::from_secs(1);
+        let now = Moment::after_start(Duration::from_secs(1));
         index.apply(pod("before"), now);
         let effects = index.apply(pod("bad"), now);
         assert_eq!(reported(&effects), [("bad", Reason::DecisionFailed)]);
@@ -300,12 +301,12 @@ mod tests {
     fn a_pod_is_decided_about_again_within_a_minute_although_nothing_wakes_it() {
         let mut index = index();
         index.decide_pod = |_, _, _| Decision::quiet(Reason::MainsRunning);
-        let now = Duration::from_secs(1);
+        let now = Moment::after_start(Duration::from_secs(1));
         index.apply(pod("forgotten"), now);
         index.decide_pod = terminate::decide;
         assert_eq!(writes(&mut index, now), []);
         let due = index.next_due().unwrap();
-        assert!(due <= LOOK_AGAIN, "{due:?}");
+        assert!(due <= Moment::START + LOOK_AGAIN, "{due:?}");
         index.wake(due);
         assert_eq!(writes(&mut index, due), [("forgotten".into(), true)]);
         index.remove(&pod("forgotten"), due);

@@ -1,15 +1,14 @@
 //! The shared state of the pods of one Job: the order in which they wait.
 
-use std::time::Duration;
-
 use swaplet_core::cluster::headroom::Ledger;
+use swaplet_core::objects::moment::Moment;
 
 use super::{Effect, Index};
 
 impl Index {
     /// Sets the last progress of each Job to now: a snapshot has not watched the pods, so the real
     /// time is unknown.
-    pub fn lines_move(&mut self, now: Duration) {
+    pub fn lines_move(&mut self, now: Moment) {
         self.entries
             .values()
             .for_each(|entry| self.lines.moves(&entry.pod, now));
@@ -27,14 +26,14 @@ impl Index {
     }
 
     /// Updates the ledger of Jobs, and reconciles the pods concerned.
-    pub fn jobs(&mut self, change: impl FnOnce(&mut Ledger), now: Duration) -> Vec<Effect> {
+    pub fn jobs(&mut self, change: impl FnOnce(&mut Ledger), now: Moment) -> Vec<Effect> {
         change(&mut self.headroom);
         self.reconcile_woken(now)
     }
 
     /// Reconciles the pods whose place in their Job has changed. A reconcile moves no place, so
     /// this terminates.
-    pub(crate) fn reconcile_woken(&mut self, now: Duration) -> Vec<Effect> {
+    pub(crate) fn reconcile_woken(&mut self, now: Moment) -> Vec<Effect> {
         let mut effects = Vec::new();
         loop {
             let woken = self.headroom.take_wakes();

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::pod::rule::SidecarRule;
 use swaplet_core::objects::pod::wire::PodWire;
@@ -125,8 +125,8 @@ impl Entry {
     pub(crate) fn policies_unseen_until(
         &self,
         policies: &PolicyStore,
-        now: Duration,
-    ) -> Option<Duration> {
+        now: Moment,
+    ) -> Option<Moment> {
         policies.unseen_until(now).filter(|_| self.without_policies)
     }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use swaplet_core::cluster::headroom::Ledger;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::Pod;
 
 /// After this time a write without an answer has been applied, or never will be: the API server
@@ -13,16 +14,16 @@ pub(crate) const LATE_EFFECT: Duration = Duration::from_secs(120);
 
 /// The times of the last swaps in the pods of each Job, by its uid.
 #[derive(Debug, Default)]
-pub(crate) struct Lines(HashMap<Box<str>, Duration>);
+pub(crate) struct Lines(HashMap<Box<str>, Moment>);
 
 impl Lines {
     /// Returns the time of the last swap in the Job of a pod, for the pods queued behind it.
-    pub(crate) fn moved(&self, pod: &Pod) -> Option<Duration> {
+    pub(crate) fn moved(&self, pod: &Pod) -> Option<Moment> {
         self.0.get(&pod.job.as_ref()?.uid).copied()
     }
 
     /// Records a swap.
-    pub(crate) fn moves(&mut self, pod: &Pod, now: Duration) {
+    pub(crate) fn moves(&mut self, pod: &Pod, now: Moment) {
         if let Some(job) = pod.job.as_ref().filter(|_| Ledger::counts(pod)) {
             self.0.insert(job.uid.clone(), now);
         }
@@ -45,7 +46,7 @@ pub(crate) struct Begun {
     /// The number of restarts that the watch shows, including those before.
     pub shown: i64,
     /// The time until which the restarts may come, once nothing waits for them any more.
-    pub until: Option<Duration>,
+    pub until: Option<Moment>,
     /// The number of the last list that named the pod.
     pub list: u64,
 }

@@ -1,12 +1,11 @@
 //! The part of the index that restarts of single containers need: the surroundings of their pods,
 //! and the headroom of the Jobs.
 
-use std::time::Duration;
-
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::headroom::{Headroom, Ledger, Need};
 use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::cluster::node_verdicts::Proved;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::node::KubeletVersion;
 use swaplet_core::objects::pod::Pod;
 
@@ -30,7 +29,7 @@ impl Index {
     /// Returns the class of a pod's node; `None` if it is not known yet. `since` is when the pod
     /// was first requested.
     #[must_use]
-    pub fn node_for_restart(&self, pod: &Pod, since: Duration, now: Duration) -> Option<NodeClass> {
+    pub fn node_for_restart(&self, pod: &Pod, since: Moment, now: Moment) -> Option<NodeClass> {
         let (class, facts) = self.nodes.about(pod, Some(since), now);
         let known = facts.unseen_until.is_none() && self.openkruise.around(pod).seen;
         // A daemon that is not Ready may become so and handle the request.
@@ -73,7 +72,7 @@ impl Index {
     }
 
     /// Records what a restart has proved about the node of a pod; returns an effect if it is new.
-    pub fn learn_by_restart(&mut self, pod: &Pod, proved: Proved, now: Duration) -> Option<Effect> {
+    pub fn learn_by_restart(&mut self, pod: &Pod, proved: Proved, now: Moment) -> Option<Effect> {
         let learned = self.nodes.learn(pod, proved, now)?;
         Some(self.learned(learned, &pod.uid))
     }
@@ -121,7 +120,7 @@ impl Index {
 
     /// Records that this many containers of the pod are about to be restarted for no request,
     /// unless restarts of the pod are counted already: those of its last request include these.
-    pub fn restarts_for_nobody(&mut self, pod: &Pod, restarts: u32, now: Duration) {
+    pub fn restarts_for_nobody(&mut self, pod: &Pod, restarts: u32, now: Moment) {
         if restarts > 0 && !self.restarting.contains_key(&pod.uid) {
             self.restarts_begin(pod, restarts);
             self.restarts_cut_short(&pod.namespace, &pod.uid, now);
@@ -131,7 +130,7 @@ impl Index {
     /// Records that nothing waits any more for the restarts in the pod with this uid, if it is in
     /// this namespace: requests may say any uid. The restarts may still happen, so they count until
     /// they are shown or cannot come any more.
-    pub fn restarts_cut_short(&mut self, namespace: &str, uid: &str, now: Duration) {
+    pub fn restarts_cut_short(&mut self, namespace: &str, uid: &str, now: Moment) {
         let begun = self.restarting.get_mut(uid);
         if let Some(begun) = begun.filter(|begun| &*begun.pod.namespace == namespace) {
             begun.until.get_or_insert(now + begun.late_effect());
@@ -140,7 +139,7 @@ impl Index {
     }
 
     /// Handles a state of a pod whose containers are being restarted.
-    pub(crate) fn restarts_shown(&mut self, pod: &Pod, now: Duration) {
+    pub(crate) fn restarts_shown(&mut self, pod: &Pod, now: Moment) {
         if pod.phase.is_terminal() {
             self.restarting.remove(&pod.uid);
         } else if let Some(begun) = self.restarting.get_mut(&pod.uid) {
@@ -156,7 +155,7 @@ impl Index {
     }
 
     /// Returns the next time at which a restart that nothing waits for can no longer come.
-    pub(crate) fn next_given_back(&self) -> Option<Duration> {
+    pub(crate) fn next_given_back(&self) -> Option<Moment> {
         self.restarting
             .values()
             .filter_map(|begun| begun.until)
@@ -164,7 +163,7 @@ impl Index {
     }
 
     /// Releases the headroom of restarts that nothing waits for.
-    pub(crate) fn give_back(&mut self, now: Duration) {
+    pub(crate) fn give_back(&mut self, now: Moment) {
         let over = self.restarting.extract_if(|_, begun| {
             begun
                 .until

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use swaplet_core::cluster::headroom::Need;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::report::decision::{Action, Decision, Method};
 use swaplet_core::report::write_error::WriteError;
@@ -21,7 +22,7 @@ const PROBE_MARGIN: Duration = Duration::from_secs(30);
 const PROBE_PATIENCE: Duration = Duration::from_secs(600);
 
 impl Index {
-    pub(crate) fn begin(&mut self, uid: &str, decision: Decision, now: Duration) -> Option<Write> {
+    pub(crate) fn begin(&mut self, uid: &str, decision: Decision, now: Moment) -> Option<Write> {
         let action = decision.action?;
         let entry = self.entries.get_mut(uid)?;
         if let Action::Swap(swaps) = &action {
@@ -56,7 +57,7 @@ impl Index {
     }
 
     /// Applies the outcome of a swap to other pods, before it is settled for its own.
-    fn swap_settled(&mut self, write: &Write, outcome: &Outcome, now: Duration) {
+    fn swap_settled(&mut self, write: &Write, outcome: &Outcome, now: Moment) {
         let (Some(entry), Action::Swap(swaps)) =
             (self.entries.get(&write.target.uid), &write.action)
         else {
@@ -86,7 +87,7 @@ impl Index {
     }
 
     /// Handles the outcome of a write.
-    pub fn written(&mut self, write: Write, outcome: &Outcome, now: Duration) -> Vec<Effect> {
+    pub fn written(&mut self, write: Write, outcome: &Outcome, now: Moment) -> Vec<Effect> {
         let uid = write.target.uid.clone();
         self.swap_settled(&write, outcome, now);
         let Some(entry) = self.entries.get_mut(&uid) else {
@@ -126,8 +127,6 @@ impl Index {
 }
 
 /// Returns until when a swap written at `written` is the probe of its node, or of its provider.
-pub(crate) fn probe_until(pod: &Pod, written: Duration) -> Duration {
-    written
-        .saturating_add(patience(pod).min(PROBE_PATIENCE))
-        .saturating_add(PROBE_MARGIN)
+pub(crate) fn probe_until(pod: &Pod, written: Moment) -> Moment {
+    written + patience(pod).min(PROBE_PATIENCE) + PROBE_MARGIN
 }

@@ -1,13 +1,13 @@
 //! The status of policies, and its write.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::Resource as _;
 use kube::api::Patch;
 use kube::core::Request;
 use serde_json::{Value, json};
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::sidecar_policy::{PolicyKind, SidecarPolicy};
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::policies::set::PolicyKey;
@@ -42,7 +42,7 @@ impl PolicyStore {
     /// Returns the statuses to write now; `counts` is called only if a write is due.
     pub fn statuses(
         &mut self,
-        now: Duration,
+        now: Moment,
         today: Timestamp,
         counts: impl FnOnce() -> BTreeMap<PolicyKey, Counts>,
     ) -> Vec<StatusWrite> {

@@ -32,7 +32,7 @@ impl Trial<'_> {
                 },
                 Err(trouble) => trouble,
             };
-            if clock.now() >= self.probe.timeout {
+            if clock.now().since_start() >= self.probe.timeout {
                 return Err(self.not_started(&format!(
                     "{lacks} (after {} s; --timeout allows more)",
                     self.probe.timeout.as_secs()

@@ -65,13 +65,13 @@ impl Trial<'_> {
             let answer = heard
                 .answer
                 .clone()
-                .or_else(|| (clock.now() >= self.probe.timeout).then(over));
+                .or_else(|| (clock.now().since_start() >= self.probe.timeout).then(over));
             if let Some((answer, note)) = answer {
                 let evidence = differences(&ready, &pod);
                 return Ok(Tried {
                     way: self.way,
                     answer,
-                    took: Some(clock.now()),
+                    took: Some(clock.now().since_start()),
                     evidence,
                     note,
                     proved: heard.proved,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::values::backoff::Backoff;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
@@ -52,22 +53,22 @@ pub(crate) struct Caches {
 #[derive(Default)]
 struct Attempt {
     /// The earliest time of the next attempt; `None` while one is in flight.
-    again: Option<Duration>,
+    again: Option<Moment>,
     /// How often it was created.
     made: u32,
     /// When it was last created.
-    made_at: Option<Duration>,
+    made_at: Option<Moment>,
     /// Why the last attempt failed.
     trouble: Option<String>,
 }
 
 impl Attempt {
     /// Returns true if an attempt is in flight, or the watch may not show the created cache yet.
-    fn is_under_way(&self, now: Duration) -> bool {
+    fn is_under_way(&self, now: Moment) -> bool {
         self.again.is_none() || self.made_at.is_some_and(|made| now < made + UNSEEN)
     }
 
-    fn is_due(&self, now: Duration) -> bool {
+    fn is_due(&self, now: Moment) -> bool {
         self.again.is_some_and(|again| now >= again) && !self.is_under_way(now)
     }
 }
@@ -124,7 +125,7 @@ impl Caches {
 
     /// Returns the state of a cache. While caches cannot be watched, the last observed state holds,
     /// because a cache stays as it was created.
-    pub fn state(&self, wanted: &NewImageCache, now: Duration) -> CacheState {
+    pub fn state(&self, wanted: &NewImageCache, now: Moment) -> CacheState {
         let found = self.known.get(&wanted.name);
         match self.obstacle(&wanted.name, now).filter(|_| found.is_none()) {
             Some(obstacle) => CacheState::Waits(obstacle),
@@ -134,7 +135,7 @@ impl Caches {
 
     /// Returns why a missing cache of this name is not being created; `None` if nothing prevents
     /// it.
-    fn obstacle(&self, name: &str, now: Duration) -> Option<String> {
+    fn obstacle(&self, name: &str, now: Moment) -> Option<String> {
         let attempt = self.attempts.get(name);
         if self.served.is_none() {
             return Some("it is not known yet whether there are ImageCaches".to_owned());
@@ -152,7 +153,7 @@ impl Caches {
 
     /// Returns true if the cache is to be created now, and counts it as in flight then. False until
     /// all caches have been listed.
-    pub fn is_to_be_made(&mut self, wanted: &NewImageCache, now: Duration) -> bool {
+    pub fn is_to_be_made(&mut self, wanted: &NewImageCache, now: Moment) -> bool {
         let attempt = self.attempts.get(&wanted.name);
         let is_due = attempt.is_none_or(|attempt| attempt.is_due(now));
         if !self.mirror.is_complete()
@@ -166,7 +167,7 @@ impl Caches {
         true
     }
 
-    fn too_many(&self, now: Duration) -> Option<String> {
+    fn too_many(&self, now: Moment) -> Option<String> {
         let unseen = self
             .attempts
             .iter()
@@ -182,7 +183,7 @@ impl Caches {
         &mut self,
         cache: &NewImageCache,
         answer: &Result<(), WriteError>,
-        now: Duration,
+        now: Moment,
     ) {
         // Attempts that nothing has repeated for a long time are dropped.
         self.attempts.retain(|_, attempt| {

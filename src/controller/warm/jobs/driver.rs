@@ -169,12 +169,12 @@ impl Driver {
         let now = self.now();
         let has_jobs = self.jobs.is_asked_for();
         if self.image_waits.follow(has_jobs) {
-            self.jobs.watches_image_waits(has_jobs, now.since_start);
+            self.jobs.watches_image_waits(has_jobs, now.moment);
         }
         for write in self.jobs.step(now) {
             self.writes.push(write);
         }
-        self.writes.begin(now.since_start);
+        self.writes.begin(now.moment);
         self.jobs
             .notices()
             .into_iter()
@@ -192,7 +192,7 @@ impl Driver {
             .set(i64::try_from(self.jobs.open()).unwrap_or(i64::MAX));
         let due = self
             .clock
-            .instant(self.jobs.next_due(now).unwrap_or(now.since_start + IDLE));
+            .instant(self.jobs.next_due(now).unwrap_or(now.moment + IDLE));
         loop {
             tokio::select! {
                 happened = self.next() => {
@@ -216,14 +216,14 @@ impl Driver {
     }
 
     fn now(&self) -> Now {
-        let since_start = self.clock.now();
+        let moment = self.clock.now();
         let by_our_clock = || {
             self.started_at
-                .checked_add(since_start)
+                .checked_add(moment.since_start())
                 .unwrap_or(jiff::Timestamp::MAX)
         };
         Now {
-            since_start,
+            moment,
             today: self.server_clock.now().unwrap_or_else(by_our_clock),
         }
     }
@@ -236,7 +236,7 @@ impl Driver {
         note_rights(&self.health, &happened);
         let now = self.now();
         if let Happened::Written(written) = &happened {
-            self.writes.note(written, now.since_start);
+            self.writes.note(written, now.moment);
         }
         let is_news = self.jobs.take(happened, now);
         self.jobs

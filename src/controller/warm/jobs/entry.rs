@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::warm::pod::WarmerPod;
 use swaplet_core::warm::pull_job::object::{Completion, PodWishes, PullJob, PullSpec};
@@ -50,7 +51,7 @@ pub(crate) struct Entry {
     /// The status that this process last wrote.
     reported: Option<Status>,
     is_writing: bool,
-    not_before: Duration,
+    not_before: Moment,
     failures: u32,
     /// Set when the wishes of the job or the set of nodes may have changed.
     is_stale: bool,
@@ -61,7 +62,7 @@ pub(crate) struct Entry {
     /// The number of Events about this generation of the job.
     events: usize,
     /// When failed nodes are tried again.
-    again: Option<Duration>,
+    again: Option<Moment>,
     pins: Pins,
 }
 
@@ -77,7 +78,7 @@ impl Entry {
             completed: None,
             reported: None,
             is_writing: false,
-            not_before: Duration::ZERO,
+            not_before: Moment::START,
             failures: 0,
             is_stale: true,
             stale_nodes: BTreeSet::new(),
@@ -161,13 +162,13 @@ impl Entry {
         }
     }
 
-    pub fn observe_pod(&mut self, pod: &WarmerPod, now: Duration) {
+    pub fn observe_pod(&mut self, pod: &WarmerPod, now: Moment) {
         if let Some(run) = self.run.as_mut().filter(|run| run.made(pod)) {
             run.warming.observe_pod(pod.clone(), now);
         }
     }
 
-    pub fn pod_is_gone(&mut self, uid: &str, now: Duration) {
+    pub fn pod_is_gone(&mut self, uid: &str, now: Moment) {
         if let Some(run) = &mut self.run {
             run.warming.pod_is_gone(uid, now);
         }
@@ -183,7 +184,7 @@ impl Entry {
     }
 
     /// Tries failed images again on a node that has become Ready, for a job of type `Never`.
-    pub fn node_is_ready_again(&mut self, node: &str, now: Duration) {
+    pub fn node_is_ready_again(&mut self, node: &str, now: Moment) {
         if let Some(run) = self
             .run
             .as_mut()
@@ -200,7 +201,7 @@ impl Entry {
             .is_some_and(|run| run.made(pod) && run.warming.needs(pod))
     }
 
-    pub fn held(&self, now: Duration) -> impl Iterator<Item = (&str, bool)> {
+    pub fn held(&self, now: Moment) -> impl Iterator<Item = (&str, bool)> {
         self.run.iter().flat_map(move |run| run.warming.held(now))
     }
 
@@ -209,7 +210,7 @@ impl Entry {
         self.may_begin() && self.run.as_ref().is_some_and(|run| run.warming.may_begin())
     }
 
-    pub fn waits_for(&self, node: &str, now: Duration) -> bool {
+    pub fn waits_for(&self, node: &str, now: Moment) -> bool {
         self.run
             .as_ref()
             .is_some_and(|run| run.warming.waits_for(node, now))
@@ -247,7 +248,7 @@ impl Entry {
         let Some(run) = &mut self.run else {
             return Vec::new();
         };
-        let actions = run.warming.step(now.since_start, |node| {
+        let actions = run.warming.step(now.moment, |node| {
             break_if_asked(node);
             Elsewhere {
                 others_pull: waits && others_pull(node),
@@ -272,7 +273,7 @@ impl Entry {
         node: &str,
         action: &Action,
         answer: Answer,
-        now: Duration,
+        now: Moment,
     ) {
         if let Some(run) = self
             .run
@@ -374,7 +375,7 @@ impl Entry {
     }
 
     /// Returns when the job is next due if nothing happens; `None` if it needs no further step.
-    pub fn next_due(&self, now: Now) -> Option<Duration> {
+    pub fn next_due(&self, now: Now) -> Option<Moment> {
         let left = if !self.is_completed() {
             FIRST_RETRY
         } else if self.is_writing {
@@ -383,7 +384,7 @@ impl Entry {
         } else {
             time_to_live(&self.job, now.today)?
         };
-        Some((now.since_start + left).max(self.not_before))
+        Some((now.moment + left).max(self.not_before))
     }
 }
 

@@ -2,8 +2,8 @@
 //! pods are left alone for a while; then it starts again, as after a restart of the process.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::report::reason::Reason;
 
 use super::entry::Entry;
@@ -26,11 +26,7 @@ impl Jobs {
     }
 
     /// Runs `work` on each job that is not left alone.
-    pub fn each<T>(
-        &mut self,
-        now: Duration,
-        mut work: impl FnMut(&Key, &mut Entry) -> T,
-    ) -> Vec<T> {
+    pub fn each<T>(&mut self, now: Moment, mut work: impl FnMut(&Key, &mut Entry) -> T) -> Vec<T> {
         let jobs = self.all.iter_mut();
         jobs.filter_map(|(key, entry)| {
             isolate(&mut self.defects, key, entry, now, |entry| work(key, entry))
@@ -39,14 +35,14 @@ impl Jobs {
     }
 
     /// Runs `work` on one job, if it exists and is not left alone.
-    pub fn with(&mut self, key: &Key, now: Duration, work: impl FnOnce(&mut Entry)) {
+    pub fn with(&mut self, key: &Key, now: Moment, work: impl FnOnce(&mut Entry)) {
         if let Some(entry) = self.all.get_mut(key) {
             isolate(&mut self.defects, key, entry, now, work);
         }
     }
 
     /// Returns true if a job has panicked, and is left alone for now.
-    pub fn leaves_alone(&self, key: &Key, now: Duration) -> bool {
+    pub fn leaves_alone(&self, key: &Key, now: Moment) -> bool {
         self.defects.is_left_alone(key, now)
     }
 
@@ -69,7 +65,7 @@ fn isolate<T>(
     defects: &mut Defects<Key>,
     key: &Key,
     entry: &mut Entry,
-    now: Duration,
+    now: Moment,
     work: impl FnOnce(&mut Entry) -> T,
 ) -> Option<T> {
     if defects.is_left_alone(key, now) {

@@ -1,10 +1,10 @@
 //! The nodes of the cluster, reduced to what jobs select them by.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use swaplet_core::cluster::node_class::Recognised;
 use swaplet_core::cluster::node_table::NodeTable;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::node::{Node, NodeWire};
 use swaplet_core::warm::pull_job::{CONTROL_PLANE, TargetNode};
 use swaplet_core::warm::startup_taint::StartupTaints;
@@ -61,7 +61,7 @@ impl Nodes {
     }
 
     /// Records an event. Returns what jobs have to know about it.
-    pub fn observe(&mut self, event: Event<NodeWire>, now: Duration) -> Changes {
+    pub fn observe(&mut self, event: Event<NodeWire>, now: Moment) -> Changes {
         let waited = self.has_tainted();
         let mut changes = self.take(event, now);
         changes.is_news |= !changes.nodes.is_empty() || waited || self.has_tainted();
@@ -81,7 +81,7 @@ impl Nodes {
             .is_some_and(|taints| taints.has(node))
     }
 
-    fn take(&mut self, event: Event<NodeWire>, now: Duration) -> Changes {
+    fn take(&mut self, event: Event<NodeWire>, now: Moment) -> Changes {
         let read = |node: NodeWire| {
             let node = read("node", || node.read())?;
             Some((node.name.clone(), node))
@@ -108,7 +108,7 @@ impl Nodes {
             .for_each(|taints| taints.leave(name));
     }
 
-    fn apply(&mut self, node: Node, now: Duration) -> Changes {
+    fn apply(&mut self, node: Node, now: Moment) -> Changes {
         self.startup_taints
             .iter_mut()
             .for_each(|taints| taints.observe(&node, now));

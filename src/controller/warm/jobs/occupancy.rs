@@ -2,8 +2,8 @@
 //! it. Jobs take turns, namespace by namespace.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::warm::pod::WarmerPod;
 use swaplet_core::warm::warming::{Action, Elsewhere};
 
@@ -31,7 +31,7 @@ impl Occupancy {
     pub fn of<'a>(
         jobs: &BTreeMap<Key, Entry>,
         orphans: impl Iterator<Item = &'a WarmerPod>,
-        now: Duration,
+        now: Moment,
     ) -> Self {
         let (mut taken, mut slow) = (Taken::new(), Taken::new());
         // A terminating pod may stay for ever, and its kubelet no longer pulls.

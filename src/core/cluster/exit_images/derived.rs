@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use crate::image::reference::ImageReference;
+use crate::objects::moment::Moment;
 use crate::objects::values::backoff::Backoff;
 use crate::report::decision::Paths;
 
@@ -32,20 +33,20 @@ pub struct DerivedImages {
     repository: ImageReference,
     images: BTreeMap<Paths, Image>,
     /// The times of the requests that count against the quota, by namespace.
-    asked: HashMap<Box<str>, Vec<Duration>>,
+    asked: HashMap<Box<str>, Vec<Moment>>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Image {
     /// The time of the first request.
-    asked_at: Duration,
+    asked_at: Moment,
     reference: Option<Box<str>>,
     under_way: bool,
     /// The error of the last try, if it failed.
     trouble: Option<String>,
     failures: u32,
     /// The earliest time of the next try.
-    not_before: Duration,
+    not_before: Moment,
 }
 
 /// The state of a derived image.
@@ -56,7 +57,7 @@ pub enum Derived<'a> {
     /// The image is pending: it has neither been pushed nor failed yet.
     Awaited,
     /// The push failed with this error; it is retried at this time, or in flight if `None`.
-    Failed(&'a str, Option<Duration>),
+    Failed(&'a str, Option<Moment>),
     /// The namespace has used up its quota of a day.
     TooMany,
 }
@@ -122,7 +123,7 @@ impl DerivedImages {
     /// Requests the image with these paths for a pod of a namespace. Returns true if it is to be
     /// pushed now.
     #[must_use]
-    pub fn ask(&mut self, namespace: &str, paths: &[String], now: Duration) -> bool {
+    pub fn ask(&mut self, namespace: &str, paths: &[String], now: Moment) -> bool {
         if self.find(namespace, paths) == Derived::TooMany {
             return false;
         }
@@ -141,9 +142,9 @@ impl DerivedImages {
 
     /// Frees the quota of namespaces for images that they requested more than a day ago, and the
     /// memory of the oldest images, if all together take too much.
-    pub fn give_back(&mut self, now: Duration) {
+    pub fn give_back(&mut self, now: Moment) {
         self.asked.retain(|_, asked| {
-            asked.retain(|at| now < at.saturating_add(ASKED_FOR));
+            asked.retain(|at| now < *at + ASKED_FOR);
             !asked.is_empty()
         });
         self.forget_beyond(MOST_KEPT);
@@ -170,7 +171,7 @@ impl DerivedImages {
     }
 
     /// Records the result of a push: the reference to write, or the error.
-    pub fn came(&mut self, paths: &[String], result: Result<Box<str>, Trouble>, now: Duration) {
+    pub fn came(&mut self, paths: &[String], result: Result<Box<str>, Trouble>, now: Moment) {
         let image = self.images.entry(paths.to_vec()).or_default();
         image.under_way = false;
         match result {
@@ -184,8 +185,8 @@ impl DerivedImages {
             Err(Trouble { words, retry_after }) => {
                 let wait = RETRY.after(image.failures);
                 image.failures = image.failures.saturating_add(1);
-                image.not_before = now
-                    .saturating_add(wait.max(retry_after.unwrap_or_default().min(LONGEST_ASKED)));
+                image.not_before =
+                    now + wait.max(retry_after.unwrap_or_default().min(LONGEST_ASKED));
                 image.trouble = Some(words);
             }
         }
@@ -203,7 +204,7 @@ fn bytes_of(paths: &[String]) -> usize {
 mod tests {
     use super::*;
 
-    const NOW: Duration = Duration::from_secs(100);
+    const NOW: Moment = Moment::after_start(Duration::from_secs(100));
 
     fn images() -> DerivedImages {
         DerivedImages::new(ImageReference::parse("r.example/derived").unwrap())

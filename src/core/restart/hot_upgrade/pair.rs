@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::pod::{UpgradeContainer, UpgradePod, VERSION, VERSION_ALT, WORKING};
 use super::record::{Entry, RECORD};
 use super::sidecar_set::{HotContainer, SidecarSet, UpgradeImages};
+use crate::objects::moment::Moment;
 use crate::report::decision::Report;
 use crate::report::reason::Reason;
 
@@ -47,17 +48,17 @@ pub enum Stage<'a> {
 pub struct PairMemory {
     /// The upgrade that the times are about.
     entry: Entry,
-    began: Option<Duration>,
-    ready: Option<Duration>,
-    trouble: Option<Duration>,
+    began: Option<Moment>,
+    ready: Option<Moment>,
+    trouble: Option<Moment>,
     /// When an upgrade was first observed, for this generation of the set: whatever the pod says
     /// since.
-    first: Option<(i64, Duration)>,
+    first: Option<(i64, Moment)>,
 }
 
 impl PairMemory {
     /// Returns the time until which an upgrade that is observed now counts in all namespaces.
-    pub(super) fn counts_until(&mut self, generation: i64, now: Duration) -> Duration {
+    pub(super) fn counts_until(&mut self, generation: i64, now: Moment) -> Moment {
         let first = self.first.filter(|(of, _)| *of == generation);
         let (_, since) = *self.first.insert(first.unwrap_or((generation, now)));
         since + COUNTS
@@ -78,7 +79,7 @@ impl PairMemory {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Do nothing before this time.
-    Wait(Duration),
+    Wait(Moment),
     /// Make this change of the pod.
     Write(Change),
 }
@@ -209,7 +210,7 @@ impl<'a> Pair<'a> {
         (new, old, entry): (&UpgradeContainer, &UpgradeContainer, &Entry),
         images: &UpgradeImages,
         memory: &mut PairMemory,
-        now: Duration,
+        now: Moment,
     ) -> Step {
         if memory.entry != *entry {
             *memory = PairMemory {

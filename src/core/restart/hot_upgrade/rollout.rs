@@ -1,11 +1,11 @@
 //! The rollout of a set over its pods: the writes to each pod, and the status of the set.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use super::pair::{Change, Pair, PairMemory, Stage, Step};
 use super::pod::UpgradePod;
 use super::sidecar_set::{HotContainer, SidecarSet, UpgradeImages};
+use crate::objects::moment::Moment;
 use crate::report::decision::Report;
 use crate::report::reason::Reason;
 
@@ -38,7 +38,7 @@ pub struct Plan {
     /// The problems, each with the position of the pod.
     pub reports: Vec<(usize, Report)>,
     /// When to reconcile again if nothing changes.
-    pub due: Option<Duration>,
+    pub due: Option<Moment>,
     /// The counts for the status.
     pub counts: Counts,
 }
@@ -107,7 +107,7 @@ pub fn plan<'a>(
     set: &'a SidecarSet,
     images: &UpgradeImages,
     members: &mut [Member<'a>],
-    now: Duration,
+    now: Moment,
 ) -> Plan {
     let mut plan = Plan::default();
     let mut waiting = Waiting::default();
@@ -149,7 +149,7 @@ impl Plan {
         images: &UpgradeImages,
         nth: usize,
         member: &mut Member<'a>,
-        now: Duration,
+        now: Moment,
     ) -> Option<Standing<'a>> {
         let pod = member.pod;
         let is_ours = |sidecar: &&HotContainer| !member.taken.contains(&sidecar.name);

@@ -8,6 +8,7 @@ use super::parking::image::ParkImage;
 use crate::cluster::exit_images::ExitImages;
 use crate::cluster::headroom::Headroom;
 use crate::cluster::node_class::NodeClass;
+use crate::objects::moment::Moment;
 use crate::objects::node::KubeletVersion;
 use crate::restart::pod::RestartPod;
 use crate::restart::request::RestartRequest;
@@ -44,8 +45,8 @@ pub struct Around<'a> {
     /// True if requests with OpenKruise's label for virtual nodes are left to the vendor of the
     /// pod's node; `None` while that depends on a node that is not known yet.
     pub left_to_vendor: Option<bool>,
-    /// The time since the start of the process.
-    pub now: Duration,
+    /// The time of the decision.
+    pub now: Moment,
     /// The time of day, by the API server's clock.
     pub today: jiff::Timestamp,
 }
@@ -66,7 +67,7 @@ impl Around<'_> {
     }
 }
 
-pub(super) fn deadline(request: &RestartRequest, around: &Around<'_>) -> Option<Duration> {
+pub(super) fn deadline(request: &RestartRequest, around: &Around<'_>) -> Option<Moment> {
     Some(in_time(
         request.created_at?,
         request.active_deadline_seconds?,
@@ -78,14 +79,11 @@ pub(super) fn is_late(request: &RestartRequest, around: &Around<'_>) -> bool {
     deadline(request, around).is_some_and(|at| at <= around.now)
 }
 
-/// Returns the time `seconds` after `then`, as time since the start of the process. Both times of
-/// day are by the API server's clock.
-pub(super) fn in_time(then: jiff::Timestamp, seconds: u32, around: &Around<'_>) -> Duration {
+/// Returns the point in time `seconds` after `then`. Both times of day are by the API server's
+/// clock.
+pub(super) fn in_time(then: jiff::Timestamp, seconds: u32, around: &Around<'_>) -> Moment {
     let age = age(then, around);
-    around
-        .now
-        .saturating_add(Duration::from_secs(seconds.into()))
-        .saturating_sub(age)
+    around.now + Duration::from_secs(seconds.into()) - age
 }
 
 /// Returns how long ago `then` was; zero if it is in the future.

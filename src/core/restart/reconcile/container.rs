@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::circumstances::Case;
 use crate::image::alias::is_same_image;
+use crate::objects::moment::Moment;
 use crate::objects::pod::evidence::is_pull_error;
 use crate::objects::pod::{
     Container, ContainerState, ContainerStatus, PROVIDER_FAILED, RestartPolicy,
@@ -45,7 +46,7 @@ pub(crate) enum Step {
     /// Nothing: it waits for a condition that may never come true.
     WaitsFor(Wait),
     /// Nothing until this time, if any: the node is working on it.
-    Works(Option<Duration>),
+    Works(Option<Moment>),
 }
 
 /// A condition that a container waits for before it is changed.
@@ -247,12 +248,12 @@ impl Target<'_> {
     }
 
     /// Returns the time until which to wait for the node to show another container.
-    pub(crate) fn shows_until(&self) -> Duration {
+    pub(crate) fn shows_until(&self) -> Moment {
         self.case
             .memory
             .changed_at(&self.container.name)
             .unwrap_or(self.case.around.now)
-            .saturating_add(self.shows_within())
+            + self.shows_within()
     }
 
     fn shows_within(&self) -> Duration {

@@ -2,11 +2,10 @@
 
 mod change;
 
-use std::time::Duration;
-
 use serde_json::Value;
 
 pub use self::change::{Change, Note};
+use crate::objects::moment::Moment;
 use crate::objects::pod::readiness::GateCondition;
 use crate::objects::recreate_request::RequestPhase;
 use crate::report::decision::{Report, Swap};
@@ -98,8 +97,8 @@ pub struct Decision {
     pub action: Option<Action>,
     /// The reports about the pod once the action is applied.
     pub done: Vec<Report>,
-    /// When to reconcile again if nothing changes, as time since the start of the process.
-    pub again: Option<Duration>,
+    /// When to reconcile again if nothing changes.
+    pub again: Option<Moment>,
     /// The containers that wait for what may never come ([`super::Memory::note`]); `None` if no
     /// container was evaluated.
     pub waiting: Option<Vec<Box<str>>>,
@@ -116,7 +115,7 @@ impl Decision {
         }
     }
 
-    pub(super) fn later(reason: Reason, again: Duration) -> Self {
+    pub(super) fn later(reason: Reason, again: Moment) -> Self {
         Self {
             again: Some(again),
             ..Self::quiet(reason)

@@ -11,6 +11,7 @@ use super::container::{Step, Target};
 use super::decision::Decision;
 use super::memory::Memory;
 use super::{parking, readiness};
+use crate::objects::moment::Moment;
 use crate::report::reason::Reason;
 use crate::restart::request::RestartRequest;
 
@@ -51,7 +52,7 @@ pub(crate) fn after_deletion(
 }
 
 /// Returns until when a change recorded for the current spec may appear; `None` if none may.
-fn arrives(case: Case<'_>) -> Option<Duration> {
+fn arrives(case: Case<'_>) -> Option<Moment> {
     let journal = case.request.journal.as_ref()?;
     let times = journal.0.iter().filter_map(|(name, mark)| {
         let (_, container, _) = case.pod.find(name)?;
@@ -62,7 +63,7 @@ fn arrives(case: Case<'_>) -> Option<Duration> {
             && intent.generation == case.pod.generation;
         case.memory.changed_at(name).filter(|_| may_come)
     });
-    times.map(|at| at.saturating_add(ARRIVES)).max()
+    times.map(|at| at + ARRIVES).max()
 }
 
 /// Works until each alias is observed started or is taken back, within the wait for the node.
@@ -72,7 +73,7 @@ fn put_back(case: Case<'_>) -> Option<Decision> {
         .journal
         .as_ref()
         .filter(|_| !pod.pod.phase.is_terminal())?;
-    let (mut marks, mut swaps, mut until) = (Vec::new(), Vec::new(), None::<Duration>);
+    let (mut marks, mut swaps, mut until) = (Vec::new(), Vec::new(), None::<Moment>);
     for name in journal.0.keys() {
         match under_way(case, name) {
             Some(Step::Begin(mark)) => marks.push((name.clone(), mark)),

@@ -4,26 +4,27 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::decision::Decision;
+use crate::objects::moment::Moment;
 use crate::objects::pod::ContainerState;
 use crate::restart::pod::RestartPod;
 use crate::restart::request::{Mark, RestartRequest};
 
-/// The memory of one request. All times are durations since the start of the process.
+/// The memory of one request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Memory {
     /// True while a write for this request is in flight.
     pub in_flight: bool,
     /// No write before this time, after one that failed.
-    pub not_before: Option<Duration>,
+    pub not_before: Option<Moment>,
     /// The time since when no daemon of OpenKruise is on the node of the request; `None` while one
     /// is, or that is unknown.
-    pub without_daemon: Option<Duration>,
+    pub without_daemon: Option<Moment>,
     /// The time since when the pod is watched for but not observed; `None` while it is observed,
     /// known to be gone, or not watched.
-    pub unseen_since: Option<Duration>,
+    pub unseen_since: Option<Moment>,
     /// The first recorded value of the time since when the pod is not ready, and when it was
     /// observed. A value that is written later does not count.
-    unready: Option<(Box<str>, Duration)>,
+    unready: Option<(Box<str>, Moment)>,
     /// The last consecutive writes to the pod that the API server has denied.
     denied: Option<Denied>,
     containers: BTreeMap<Box<str>, Watched>,
@@ -32,8 +33,8 @@ pub struct Memory {
 /// Consecutive writes to the pod that were denied.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Denied {
-    first: Duration,
-    last: Duration,
+    first: Moment,
+    last: Moment,
     /// The message of the last denial.
     words: Box<str>,
 }
@@ -46,21 +47,21 @@ const TRIED_WITHIN: Duration = Duration::from_secs(180);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Watched {
     /// The time since when the node is to replace this container, with this image in the spec.
-    changed: Option<((Mark, Box<str>), Duration)>,
+    changed: Option<((Mark, Box<str>), Moment)>,
     /// The time since when another container than this one is observed.
-    restarted: Option<(Mark, Duration)>,
+    restarted: Option<(Mark, Moment)>,
     /// The time since when this container is observed running.
-    running: Option<(Mark, Duration)>,
+    running: Option<(Mark, Moment)>,
     /// The time since when this container is observed running and ready.
-    ready: Option<(Mark, Duration)>,
+    ready: Option<(Mark, Moment)>,
     /// The time since when it waits for a condition that may never come true.
-    waits: Option<Duration>,
+    waits: Option<Moment>,
 }
 
 impl Memory {
     /// Updates the memory from the request and its pod as they are now. Call it before every
     /// decision.
-    pub fn observe(&mut self, request: &RestartRequest, pod: &RestartPod, now: Duration) {
+    pub fn observe(&mut self, request: &RestartRequest, pod: &RestartPod, now: Moment) {
         if let (None, Some(since)) = (&self.unready, &request.unready_acquired) {
             self.unready = Some((since.clone(), now));
         }
@@ -76,7 +77,7 @@ impl Memory {
     }
 
     /// Records which containers wait, according to a decision. Call it after every decision.
-    pub fn note(&mut self, decision: &Decision, now: Duration) {
+    pub fn note(&mut self, decision: &Decision, now: Moment) {
         let Some(waiting) = &decision.waiting else {
             return;
         };
@@ -87,11 +88,11 @@ impl Memory {
     }
 
     /// Records that the API server has denied a write to the pod, with this message.
-    pub fn note_denied(&mut self, words: &str, now: Duration) {
+    pub fn note_denied(&mut self, words: &str, now: Moment) {
         let first = self
             .denied
             .take()
-            .filter(|denied| now <= denied.last.saturating_add(TRIED_WITHIN))
+            .filter(|denied| now <= denied.last + TRIED_WITHIN)
             .map_or(now, |denied| denied.first);
         let (last, words) = (now, words.into());
         self.denied = Some(Denied { first, last, words });
@@ -105,43 +106,43 @@ impl Memory {
     /// Returns for how long every write to the pod has been denied, and the last message.
     pub(crate) fn denied(&self) -> Option<(Duration, &str)> {
         let denied = self.denied.as_ref()?;
-        Some((denied.last.saturating_sub(denied.first), &denied.words))
+        Some((denied.last.since(denied.first), &denied.words))
     }
 
     /// Returns since when a container waits for a condition that may never come true.
-    pub(crate) fn waits_since(&self, container: &str) -> Option<Duration> {
+    pub(crate) fn waits_since(&self, container: &str) -> Option<Moment> {
         self.containers.get(container)?.waits
     }
 
     /// Returns since when the node is to restart the container.
-    pub(crate) fn changed_at(&self, container: &str) -> Option<Duration> {
+    pub(crate) fn changed_at(&self, container: &str) -> Option<Moment> {
         Some(self.containers.get(container)?.changed.as_ref()?.1)
     }
 
     /// Returns since when another container is observed.
-    pub(crate) fn restarted_at(&self, container: &str) -> Option<Duration> {
+    pub(crate) fn restarted_at(&self, container: &str) -> Option<Moment> {
         Some(self.containers.get(container)?.restarted.as_ref()?.1)
     }
 
     /// Returns since when the pod is not ready for the request, as first recorded, and when that
     /// was observed.
-    pub(crate) fn unready(&self) -> Option<&(Box<str>, Duration)> {
+    pub(crate) fn unready(&self) -> Option<&(Box<str>, Moment)> {
         self.unready.as_ref()
     }
 
     /// Returns since when the present container is observed running.
-    pub(crate) fn running_at(&self, container: &str) -> Option<Duration> {
+    pub(crate) fn running_at(&self, container: &str) -> Option<Moment> {
         Some(self.containers.get(container)?.running.as_ref()?.1)
     }
 
     /// Returns since when the present container is observed running and ready.
-    pub(crate) fn ready_at(&self, container: &str) -> Option<Duration> {
+    pub(crate) fn ready_at(&self, container: &str) -> Option<Moment> {
         Some(self.containers.get(container)?.ready.as_ref()?.1)
     }
 }
 
 impl Watched {
-    fn observe(&mut self, mark: &Mark, pod: &RestartPod, name: &str, now: Duration) {
+    fn observe(&mut self, mark: &Mark, pod: &RestartPod, name: &str, now: Moment) {
         let Some((_, container, details)) = pod.find(name) else {
             return;
         };
@@ -164,7 +165,7 @@ impl Watched {
 }
 
 /// Keeps the time of a fact while the fact stays the same; sets it to `now` for another one.
-fn keep<T: PartialEq>(since: &mut Option<(T, Duration)>, what: Option<T>, now: Duration) {
+fn keep<T: PartialEq>(since: &mut Option<(T, Moment)>, what: Option<T>, now: Moment) {
     *since = match (since.take(), what) {
         (Some((before, at)), Some(what)) if before == what => Some((before, at)),
         (_, Some(what)) => Some((what, now)),
@@ -192,7 +193,7 @@ mod tests {
                 journal: Some(Journal([(name, Mark::default())].into())),
                 ..RestartRequest::default()
             };
-            memory.observe(&request, &pod, Duration::ZERO);
+            memory.observe(&request, &pod, Moment::START);
         }
         assert_eq!(memory.containers.len(), 1);
     }

@@ -69,7 +69,7 @@ fn begun_by_daemon(request: &RestartRequest, memory: &Memory, around: &Around<'_
     let Some(since) = memory.without_daemon else {
         return Decision::quiet(Reason::RequestLeft);
     };
-    let returns = since.saturating_add(DAEMON_RETURNS);
+    let returns = since + DAEMON_RETURNS;
     let until = deadline(request, around).map_or(returns, |deadline| deadline.min(returns));
     if until > around.now {
         Decision::later(Reason::RequestLeft, until)

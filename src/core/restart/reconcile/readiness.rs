@@ -30,8 +30,8 @@ pub(crate) fn before_restart(case: Case<'_>) -> Option<Decision> {
             ));
         };
         // The pod cannot have been unready since a time in the future.
-        let until = in_time(since, seconds, around)
-            .min(seen.saturating_add(Duration::from_secs(seconds.into())));
+        let until =
+            in_time(since, seconds, around).min(*seen + Duration::from_secs(seconds.into()));
         return (until > around.now).then(|| Decision::later(Reason::RestartPending, until));
     }
     let act = |action| Some(Decision::act(Reason::RestartPending, action));

@@ -1,12 +1,11 @@
 //! The containers of a request together: which may begin, what is written next, and when the
 //! request is completed.
 
-use std::time::Duration;
-
 use super::circumstances::Case;
 use super::container::{Step, Target};
 use super::decision::{Action, Decision, Status};
 use super::readiness;
+use crate::objects::moment::Moment;
 use crate::objects::recreate_request::RequestPhase;
 use crate::report::decision::{Report, Swap};
 use crate::report::reason::Reason;
@@ -19,7 +18,7 @@ struct Plan {
     states: Vec<RecreateState>,
     marks: Vec<(Box<str>, Mark)>,
     swaps: Vec<Swap>,
-    again: Option<Duration>,
+    again: Option<Moment>,
     /// The number of restarts that begin now, or are about to.
     begun: u32,
     /// Set once no further container may begin.

@@ -83,7 +83,7 @@ fn follows(pod: &Pod, decision: &Decision, around: &Circumstances<'_>) -> Option
         return Some(after(pod, action, around));
     }
     let looks_again = || {
-        let seconds = decision.again?.saturating_sub(around.now).as_secs();
+        let seconds = decision.again?.since(around.now).as_secs();
         Some(format!(
             "The pod is reconciled again when it changes, and in {seconds} s at the latest."
         ))

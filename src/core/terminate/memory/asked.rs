@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Memory;
+use crate::objects::moment::Moment;
 use crate::objects::recreate_request::RecreateRequest;
 
 /// How long the daemon may take to handle a request. Alone it takes a second; with its client's 5
@@ -14,7 +15,7 @@ pub(crate) const ANSWERS: Duration = Duration::from_secs(40);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
     /// When the first try returned.
-    pub at: Duration,
+    pub at: Moment,
     /// The error of the API server if the request was not created.
     pub error: Option<String>,
     /// True if the API server rejects the request, however often it is tried.
@@ -23,28 +24,28 @@ pub struct Asked {
 
 impl Asked {
     /// Returns true if the request may be tried once more.
-    pub(crate) fn is_worth_another_try(&self, now: Duration) -> bool {
+    pub(crate) fn is_worth_another_try(&self, now: Moment) -> bool {
         self.error.is_some() && !self.refused && now < self.at + ANSWERS
     }
 }
 
 impl Memory {
     /// Updates the memory from the request for the pod. Call it before every decision.
-    pub fn observe_request(&mut self, request: Option<&RecreateRequest>, now: Duration) {
+    pub fn observe_request(&mut self, request: Option<&RecreateRequest>, now: Moment) {
         if request.is_some() {
             self.request_seen_at.get_or_insert(now);
         }
     }
 
     /// Records the result of creating a request: `error` if it was not created.
-    pub fn asked_for(&mut self, error: Option<String>, refused: bool, now: Duration) {
+    pub fn asked_for(&mut self, error: Option<String>, refused: bool, now: Moment) {
         let at = self.asked.as_ref().map_or(now, |asked| asked.at);
         self.asked = Some(Asked { at, error, refused });
     }
 
     /// Returns when the request for the pod was first tried or observed.
     #[must_use]
-    pub fn asked_at(&self) -> Option<Duration> {
+    pub fn asked_at(&self) -> Option<Moment> {
         self.asked
             .as_ref()
             .map(|asked| asked.at)

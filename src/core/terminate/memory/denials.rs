@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use crate::objects::moment::Moment;
 use crate::objects::values::backoff::Backoff;
 use crate::report::decision::Method;
 
@@ -62,7 +63,7 @@ struct DeniedWay {
     method: Method,
     denials: Denials,
     words: Box<str>,
-    until: Duration,
+    until: Moment,
 }
 
 impl DeniedWays {
@@ -79,11 +80,11 @@ impl DeniedWays {
         &mut self,
         method: Method,
         words: Box<str>,
-        now: Duration,
+        now: Moment,
         longest: Duration,
-    ) -> Duration {
+    ) -> Moment {
         let mut denials = self.of(method);
-        let until = now.saturating_add(denials.one_more(longest));
+        let until = now + denials.one_more(longest);
         self.forget(method);
         self.0.push(DeniedWay {
             method,
@@ -101,7 +102,7 @@ impl DeniedWays {
 
     /// Returns until when this method is closed, and the error; denials that do not last close
     /// none.
-    pub(crate) fn closes(&self, method: Method, now: Duration) -> Option<(Duration, &str)> {
+    pub(crate) fn closes(&self, method: Method, now: Moment) -> Option<(Moment, &str)> {
         let way = self
             .way(method)
             .filter(|way| way.denials.are_lasting() && now < way.until)?;

@@ -3,6 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
+use crate::objects::moment::Moment;
 use crate::objects::pod::Pod;
 
 /// How long a kubelet's pod must not have changed: the pod worker handles nothing new before the
@@ -20,29 +21,28 @@ const VIRTUAL_PAUSE: Duration = Duration::from_secs(5);
 /// response: it is unknown which is newer.
 const UNSEEN: Duration = Duration::from_secs(2);
 
-/// The memory of this method, from when the main containers are done. All times are since the start
-/// of the process.
+/// The memory of this method, from when the main containers are done.
 #[derive(Clone, Debug)]
 pub struct FinishRecord {
     /// The start of the present unrest: reset by a change after a quiet time.
-    pub(crate) unrest_since: Duration,
+    pub(crate) unrest_since: Moment,
     version: Box<str>,
-    pub(crate) changed_at: Duration,
+    pub(crate) changed_at: Moment,
     /// A digest of the status fields that a kubelet changes.
     status: u64,
-    pub(crate) status_changed_at: Duration,
+    pub(crate) status_changed_at: Moment,
     /// The number of writes of the phase, and the time of the last.
     pub(crate) writes: u32,
-    pub(crate) written_at: Option<Duration>,
+    pub(crate) written_at: Option<Moment>,
     /// When a write began whose response has not come, or never will.
-    under_way: Option<Duration>,
+    under_way: Option<Moment>,
     /// True if the last write was applied and the watch has shown no terminal phase since it began.
     is_unseen: bool,
 }
 
 impl FinishRecord {
     /// Creates the record; a pod observed for the first time counts as changed just now.
-    pub(crate) fn new(pod: &Pod, now: Duration) -> Self {
+    pub(crate) fn new(pod: &Pod, now: Moment) -> Self {
         Self {
             unrest_since: now,
             version: pod.version.clone(),
@@ -56,7 +56,7 @@ impl FinishRecord {
         }
     }
 
-    pub(crate) fn observe(&mut self, pod: &Pod, now: Duration) {
+    pub(crate) fn observe(&mut self, pod: &Pod, now: Moment) {
         let status = digest(pod);
         if self.status != status {
             self.status = status;
@@ -86,13 +86,13 @@ impl FinishRecord {
     }
 
     /// Records that a write of the phase begins: a terminal phase observed from now on is ours.
-    pub const fn begun(&mut self, now: Duration) {
+    pub const fn begun(&mut self, now: Moment) {
         self.under_way = Some(now);
     }
 
     /// Records that the write that has begun was applied. Counts once per write, however often
     /// called.
-    pub fn written(&mut self, now: Duration) {
+    pub fn written(&mut self, now: Moment) {
         if self.under_way.take().is_some() {
             self.writes += 1;
             self.written_at = Some(now);
@@ -101,7 +101,7 @@ impl FinishRecord {
     }
 
     /// Like [`Self::written`], if the watch has shown another state since the write began.
-    pub fn written_unseen(&mut self, now: Duration) {
+    pub fn written_unseen(&mut self, now: Moment) {
         if self.under_way.is_some() {
             self.written(now);
             self.is_unseen = true;
@@ -115,7 +115,7 @@ impl FinishRecord {
 
     /// Returns when the phase was written last, if it was.
     #[must_use]
-    pub const fn written_at(&self) -> Option<Duration> {
+    pub const fn written_at(&self) -> Option<Moment> {
         self.written_at
     }
 
@@ -125,12 +125,12 @@ impl FinishRecord {
     }
 
     /// Returns true if the pod has kept changing for too long to wait for quiet.
-    pub(crate) fn is_restless(&self, now: Duration) -> bool {
+    pub(crate) fn is_restless(&self, now: Moment) -> bool {
         now < self.changed_at + QUIET && now >= self.unrest_since + PATIENCE
     }
 
     /// Returns when the phase may be written.
-    pub(crate) fn due(&self, kubelet: bool) -> Duration {
+    pub(crate) fn due(&self, kubelet: bool) -> Moment {
         match (kubelet, self.written_at) {
             (true, None) => {
                 let without_others = self.status_changed_at + QUIET_STATUS;
@@ -140,7 +140,7 @@ impl FinishRecord {
             // counts.
             (true, Some(at)) if self.is_unseen => at + UNSEEN,
             (true, Some(at)) => at,
-            (false, None) => Duration::ZERO,
+            (false, None) => Moment::START,
             (false, Some(at)) => at + VIRTUAL_PAUSE,
         }
     }

@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Memory, SwapRecord};
+use crate::objects::moment::Moment;
 use crate::objects::pod::evidence::{Footprint, Progress, exit_image_shown, progress};
 use crate::objects::pod::{Container, ContainerState, Pod, RestartPolicy};
 use crate::objects::values::backoff::Backoff;
@@ -74,14 +75,14 @@ enum PulledBy {
 /// The trouble with one image in one place.
 #[derive(Clone, Debug)]
 struct Trouble {
-    seen: Duration,
-    until: Duration,
+    seen: Moment,
+    until: Moment,
     /// The number of tries that failed, or of pods that were forbidden it.
     times: u32,
     /// The pod that showed it last.
     by: Box<str>,
     /// The pod that tries, and until when the others wait for it.
-    trial: Option<(Box<str>, Duration)>,
+    trial: Option<(Box<str>, Moment)>,
     /// True if a swap of this process has shown it.
     is_ours: bool,
     pulled_by: PulledBy,
@@ -94,7 +95,7 @@ pub struct ImageTroubles(BTreeMap<Key, Trouble>);
 impl ImageTroubles {
     /// Records what a pod shows about the exit images in it. The memory must have observed this
     /// state.
-    pub fn observe(&mut self, pod: &Pod, memory: &Memory, now: Duration) {
+    pub fn observe(&mut self, pod: &Pod, memory: &Memory, now: Moment) {
         for record in &memory.swaps {
             let container = pod.containers.iter().find(|container| {
                 container.name == record.container
@@ -119,7 +120,7 @@ impl ImageTroubles {
 
     /// Records that a pod under `Never` has failed by its swaps, although its main containers had
     /// succeeded: on a node that is known to replace containers, or by the exit image itself.
-    pub fn failed(&mut self, pod: &Pod, memory: &Memory, now: Duration) {
+    pub fn failed(&mut self, pod: &Pod, memory: &Memory, now: Moment) {
         for record in &memory.swaps {
             let is_cause = |container: &Container| {
                 container.name == record.container
@@ -135,7 +136,7 @@ impl ImageTroubles {
     /// Returns until when a pod under `Never` is not to try this image, because a pod of its
     /// namespace has failed by it.
     #[must_use]
-    pub fn failed_until(&self, pod: &Pod, image: &str, now: Duration) -> Option<Duration> {
+    pub fn failed_until(&self, pod: &Pod, image: &str, now: Moment) -> Option<Moment> {
         self.failures(pod, image, now)
             .filter_map(|(_, trouble)| trouble.holds(&pod.uid, now))
             .max()
@@ -144,7 +145,7 @@ impl ImageTroubles {
     /// Returns until when a pod under `Never` is not to try this image on its node, because it
     /// could not be pulled.
     #[must_use]
-    pub fn not_pulled_until(&self, pod: &Pod, image: &str, now: Duration) -> Option<Duration> {
+    pub fn not_pulled_until(&self, pod: &Pod, image: &str, now: Moment) -> Option<Moment> {
         self.not_pulled(pod, image, now)
             .into_iter()
             .filter_map(|(_, trouble)| trouble.holds(&pod.uid, now))
@@ -153,7 +154,7 @@ impl ImageTroubles {
 
     /// Records that a pod is given this image: if it is in trouble, the others wait for the result.
     /// A pod under `OnFailure` risks nothing, so nobody has to wait for it.
-    pub fn tried(&mut self, pod: &Pod, image: &str, now: Duration) {
+    pub fn tried(&mut self, pod: &Pod, image: &str, now: Moment) {
         if pod.restart_policy == RestartPolicy::OnFailure {
             return;
         }
@@ -167,20 +168,20 @@ impl ImageTroubles {
                     .as_ref()
                     .is_none_or(|(_, until)| *until <= now)
             {
-                trouble.trial = Some((pod.uid.clone(), now.saturating_add(TRIAL)));
+                trouble.trial = Some((pod.uid.clone(), now + TRIAL));
             }
         }
     }
 
     /// Records that the API server has forbidden, more than once, to give this pod the image.
-    pub fn denied(&mut self, pod: &Pod, image: &str, now: Duration) {
+    pub fn denied(&mut self, pod: &Pod, image: &str, now: Moment) {
         let key = Key::new(pod, Place::Denied, image);
         let before = self.0.get(&key).filter(|before| before.is_remembered(now));
         let times = before.map_or(1, |before| {
             before.times.saturating_add(u32::from(before.by != pod.uid))
         });
         let trouble = Trouble {
-            until: now.saturating_add(NOT_ASKED),
+            until: now + NOT_ASKED,
             times,
             ..Trouble::new(pod, now)
         };
@@ -195,7 +196,7 @@ impl ImageTroubles {
     /// Returns until when no other pod of this namespace requests the image, because it would be
     /// denied.
     #[must_use]
-    pub fn denied_until(&self, pod: &Pod, image: &str, now: Duration) -> Option<Duration> {
+    pub fn denied_until(&self, pod: &Pod, image: &str, now: Moment) -> Option<Moment> {
         if self.0.is_empty() {
             return None;
         }
@@ -209,7 +210,7 @@ impl ImageTroubles {
         &self,
         pod: &Pod,
         image: &str,
-        now: Duration,
+        now: Moment,
     ) -> impl Iterator<Item = (&Key, &Trouble)> {
         self.0.iter().filter(move |(key, trouble)| {
             key.place == Place::Pods
@@ -222,7 +223,7 @@ impl ImageTroubles {
     /// Returns the troubles of nodes with this image that count for a pod: those of its namespace
     /// on its node, and on all nodes if there are several; and those that several namespaces have
     /// had, likewise.
-    fn not_pulled(&self, pod: &Pod, image: &str, now: Duration) -> Vec<(&Key, &Trouble)> {
+    fn not_pulled(&self, pod: &Pod, image: &str, now: Moment) -> Vec<(&Key, &Trouble)> {
         let is_own = |key: &Key| key.namespace == pod.namespace;
         let is_here = |key: &Key| matches!(&key.place, Place::Node(node) if *node == pod.node);
         let is_common = |trouble: &Trouble| trouble.pulled_by == PulledBy::Nobody;
@@ -253,7 +254,7 @@ impl ImageTroubles {
     }
 
     /// Records a failure, and with it when the image is tried there again.
-    fn fails(&mut self, place: Place, pod: &Pod, image: &str, is_ours: bool, now: Duration) {
+    fn fails(&mut self, place: Place, pod: &Pod, image: &str, is_ours: bool, now: Moment) {
         let key = Key::new(pod, place, image);
         let before = self.0.get(&key).filter(|before| before.is_remembered(now));
         // One failed try counts once, however long its pod shows it.
@@ -265,7 +266,7 @@ impl ImageTroubles {
             .and_then(|before| before.trial.clone())
             .filter(|_| !failed);
         let trouble = Trouble {
-            until: now.saturating_add(wait),
+            until: now + wait,
             times,
             trial,
             is_ours: is_ours || before.is_some_and(|before| before.is_ours),
@@ -327,7 +328,7 @@ impl Key {
 }
 
 impl Trouble {
-    fn new(pod: &Pod, now: Duration) -> Self {
+    fn new(pod: &Pod, now: Moment) -> Self {
         Self {
             seen: now,
             until: now,
@@ -339,12 +340,12 @@ impl Trouble {
         }
     }
 
-    fn is_remembered(&self, now: Duration) -> bool {
-        now < self.seen.saturating_add(FORGOTTEN)
+    fn is_remembered(&self, now: Moment) -> bool {
+        now < self.seen + FORGOTTEN
     }
 
     /// Returns until when a pod waits: for the next try, or for the present one by another pod.
-    fn holds(&self, uid: &str, now: Duration) -> Option<Duration> {
+    fn holds(&self, uid: &str, now: Moment) -> Option<Moment> {
         match &self.trial {
             Some((by, _)) if **by == *uid => None,
             Some((_, until)) if now < *until => Some(*until),

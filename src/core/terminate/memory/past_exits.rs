@@ -6,9 +6,9 @@
 //! would fail ten times.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
 
 use crate::cluster::exit_images::ExitImages;
+use crate::objects::moment::Moment;
 use crate::objects::pod::roles::{self, Mains};
 use crate::objects::pod::{Container, Pod};
 use crate::objects::recreate_request::RecreateRequest;
@@ -31,7 +31,7 @@ pub struct PastExits {
 #[derive(Clone, Debug)]
 struct Try {
     pod: Box<str>,
-    until: Duration,
+    until: Moment,
 }
 
 impl PastExits {
@@ -101,7 +101,7 @@ impl PastExits {
 
     /// Records that this pod finds out how these of its containers end, if that is unknown; other
     /// pods wait no longer than `until`.
-    pub fn try_starts(&mut self, pod: &Pod, containers: &[Box<str>], until: Duration) {
+    pub fn try_starts(&mut self, pod: &Pod, containers: &[Box<str>], until: Moment) {
         for sidecar in pod
             .containers
             .iter()
@@ -127,7 +127,7 @@ impl PastExits {
 
     /// Returns until when another pod finds out how a sidecar like this one ends.
     #[must_use]
-    pub fn tried_until(&self, pod: &Pod, sidecar: &Container, now: Duration) -> Option<Duration> {
+    pub fn tried_until(&self, pod: &Pod, sidecar: &Container, now: Moment) -> Option<Moment> {
         let try_ = self
             .tries
             .get(&key(pod, sidecar))
@@ -176,7 +176,7 @@ mod tests {
             key(),
             Try {
                 pod: "p".into(),
-                until: Duration::MAX,
+                until: Moment::NEVER,
             },
         );
         assert!(exits.remember(key(), 143));

@@ -5,16 +5,15 @@
 //! container that has ended proves nothing, for it may have ended by itself: a new container must
 //! be observed.
 
-use std::time::Duration;
-
 use super::{Memory, SwapRecord};
 use crate::cluster::node_verdicts::Proved;
+use crate::objects::moment::Moment;
 use crate::objects::pod::{Container, Phase, Pod, RestartPolicy, Terminated, evidence, roles};
 use crate::terminate::methods::swap::patience;
 
 /// Returns what the pod proves about its node now; `None` if nothing (any more, or yet).
 #[must_use]
-pub fn proved(pod: &Pod, memory: &Memory, now: Duration) -> Option<Proved> {
+pub fn proved(pod: &Pod, memory: &Memory, now: Moment) -> Option<Proved> {
     if memory.rejected {
         return Some(Proved::Rejects);
     }

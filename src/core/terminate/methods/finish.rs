@@ -14,6 +14,7 @@
 
 use std::time::Duration;
 
+use crate::objects::moment::Moment;
 use crate::objects::pod::roles::Unended;
 use crate::objects::pod::{Container, Phase, Pod, roles};
 use crate::report::decision::{Action, Decision, Finish, Report};
@@ -109,7 +110,7 @@ pub(crate) fn advance(case: Case<'_>, unended: &[Unended<'_>]) -> Option<Decisio
 
 /// Waits for quiet; reports when that takes long, because then something else is wrong with the
 /// pod.
-fn wait(record: &FinishRecord, due: Duration, now: Duration) -> Decision {
+fn wait(record: &FinishRecord, due: Moment, now: Moment) -> Decision {
     let impatient = record.unrest_since + PATIENCE;
     if record.written_at.is_some() {
         return Decision::later(Reason::FinishWaits, due);
@@ -165,9 +166,9 @@ pub(crate) fn watch(case: Case<'_>) -> Option<Decision> {
 fn settled(
     pod: &Pod,
     record: &FinishRecord,
-    written_at: Duration,
+    written_at: Moment,
     around: &Circumstances<'_>,
-) -> Duration {
+) -> Moment {
     if !around.may_be_kubelet() {
         return written_at + VIRTUAL_SETTLES;
     }
@@ -179,7 +180,7 @@ fn settled(
         return record.changed_at + SETTLES;
     }
     let grace = Duration::from_secs(pod.grace_seconds.unwrap_or(DEFAULT_GRACE_SECONDS).into());
-    written_at.saturating_add(grace).saturating_add(TEARDOWN)
+    written_at + grace + TEARDOWN
 }
 
 /// Reports on a pod whose phase this method has written, once nothing is left to observe.

@@ -14,6 +14,7 @@ use crate::image::Kind;
 use crate::objects::command::{
     ContainerFacts, Executes, Obstacle, StandardPaths, Verdict, resolve,
 };
+use crate::objects::moment::Moment;
 use crate::objects::pod::{Container, Pod, RestartPolicy, roles};
 use crate::objects::values::bounds::{MESSAGE, cut};
 use crate::objects::values::env::WITH_IMAGE;
@@ -42,7 +43,7 @@ pub(crate) enum Preflight<'a> {
         /// The image that it needs.
         wants: Option<Paths>,
         /// When there may be one; `None` if unknown.
-        again: Option<Duration>,
+        again: Option<Moment>,
     },
 }
 

@@ -18,6 +18,7 @@ use self::progress::{Progress, STOPPED_VISIBLE, progress};
 use std::time::Duration;
 
 use super::swap;
+use crate::objects::moment::Moment;
 use crate::objects::pod::roles::Unended;
 use crate::terminate::circumstances::Case;
 use crate::terminate::ending;
@@ -140,7 +141,7 @@ pub fn patience(pod: &Pod) -> Duration {
 }
 
 /// Handles a request that was created, or tried, and that the watch does not show.
-fn not_seen(asked: &Asked, now: Duration) -> Step {
+fn not_seen(asked: &Asked, now: Moment) -> Step {
     let until = asked.at + ANSWERS;
     let (reason, note) = match &asked.error {
         Some(words) => (
@@ -163,7 +164,7 @@ fn follow(case: Case<'_>, targets: &[&Container], request: &RecreateRequest) -> 
     let (pod, memory, around) = (case.pod, case.memory, case.around);
     let asked_at = memory.asked_at().unwrap_or(around.now);
     let mut reports = Vec::new();
-    let mut again: Option<Duration> = None;
+    let mut again: Option<Moment> = None;
     let mut lead_on = false;
     for target in targets {
         match progress(pod, target, request, asked_at, memory, around.now) {

@@ -16,6 +16,7 @@ pub(crate) mod words;
 use std::time::Duration;
 
 use super::preflight::{Preflight, preflight};
+use crate::objects::moment::Moment;
 use crate::objects::pod::evidence::{self, Progress};
 use crate::objects::pod::roles::{Unended, unended};
 use crate::objects::pod::{Container, Pod, RestartPolicy};
@@ -139,7 +140,7 @@ struct Swapped {
     /// pod's owner may count, so there is no wait where the phase ends the pod.
     restarts: bool,
     /// When this method gives up on the container.
-    until: Duration,
+    until: Moment,
 }
 
 /// Decides once every sidecar that could be swapped shows an exit image: has the node acted?
@@ -149,7 +150,7 @@ fn pending(
     unended: &[Unended<'_>],
     later: &[Method],
     memory: &Memory,
-    now: Duration,
+    now: Moment,
 ) -> Step {
     let (climbs, finishes) = (!later.is_empty(), later.contains(&Method::Finish));
     let swapped = unended

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::image::ImageReference;
+use crate::objects::moment::Moment;
 use crate::objects::values::backoff::Backoff;
 use crate::warm::pull_job::object::{Completion, Pinned, PullSpec};
 
@@ -74,9 +75,9 @@ pub struct Pins {
     /// Set once registries have been queried for the present spec.
     has_asked: bool,
     failures: u32,
-    not_before: Duration,
+    not_before: Moment,
     /// When the first query for unknown digests was made; `None` while none is unknown.
-    since: Option<Duration>,
+    since: Option<Moment>,
 }
 
 impl Pins {
@@ -141,7 +142,7 @@ impl Pins {
     }
 
     /// Returns the images whose digest is to be queried now; empty during a query or a back-off.
-    pub fn question(&mut self, spec: &PullSpec, pinned: &[Pinned], now: Duration) -> Vec<Box<str>> {
+    pub fn question(&mut self, spec: &PullSpec, pinned: &[Pinned], now: Moment) -> Vec<Box<str>> {
         if self.is_asking || now < self.not_before {
             return Vec::new();
         }
@@ -173,7 +174,7 @@ impl Pins {
     }
 
     /// Records the answers of registries. Images without an answer were not queried.
-    pub fn answered(&mut self, answers: Vec<(Box<str>, Resolved)>, spec: &PullSpec, now: Duration) {
+    pub fn answered(&mut self, answers: Vec<(Box<str>, Resolved)>, spec: &PullSpec, now: Moment) {
         (self.is_asking, self.has_asked, self.trouble) = (false, true, None);
         let (mut retry_after, mut has_failed) = (Duration::ZERO, false);
         for (image, resolved) in answers
@@ -208,16 +209,12 @@ impl Pins {
         } else {
             0
         };
-        self.not_before = if has_failed {
-            now.saturating_add(wait)
-        } else {
-            now
-        };
+        self.not_before = if has_failed { now + wait } else { now };
     }
 
     /// Fails images without a digest once the job's deadline is over; without a deadline, after the
     /// `timeoutSeconds` of the job. Jobs of type `Never` wait for ever.
-    pub fn settle(&mut self, spec: &PullSpec, pinned: &[Pinned], is_late: bool, now: Duration) {
+    pub fn settle(&mut self, spec: &PullSpec, pinned: &[Pinned], is_late: bool, now: Moment) {
         let has_deadline = matches!(
             spec.completion,
             Completion::Always {
@@ -228,9 +225,7 @@ impl Pins {
         let limit = Duration::from_secs(spec.timeout_seconds.into());
         let is_over = spec.completion != Completion::Never
             && !has_deadline
-            && self
-                .since
-                .is_some_and(|since| now >= since.saturating_add(limit));
+            && self.since.is_some_and(|since| now >= since + limit);
         if !is_late && !is_over {
             return;
         }

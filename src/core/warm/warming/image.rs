@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::objects::moment::Moment;
 use crate::objects::values::backoff::Backoff;
 
 use super::action::{End, Ended};
@@ -30,7 +31,7 @@ pub struct ImageProgress {
     pub pulled: Option<Pulled>,
     failures: u32,
     /// The earliest time of the next try.
-    pub(crate) not_before: Duration,
+    pub(crate) not_before: Moment,
     /// How long this try took before others had their turn on the node.
     pub(crate) spent: Duration,
 }
@@ -42,12 +43,12 @@ impl ImageProgress {
             end: None,
             pulled: None,
             failures: 0,
-            not_before: Duration::ZERO,
+            not_before: Moment::START,
             spent: Duration::ZERO,
         }
     }
 
-    pub(crate) fn is_due(&self, now: Duration) -> bool {
+    pub(crate) fn is_due(&self, now: Moment) -> bool {
         self.end.is_none() && now >= self.not_before
     }
 
@@ -72,7 +73,7 @@ impl ImageProgress {
     }
 
     /// Records a failed try and sets the back-off. Returns true if another try is allowed.
-    pub(crate) fn may_try_again(&mut self, backoff_limit: u32, now: Duration) -> bool {
+    pub(crate) fn may_try_again(&mut self, backoff_limit: u32, now: Moment) -> bool {
         let wait = RETRY.after(self.failures);
         self.failures += 1;
         (self.not_before, self.spent) = (now + wait, Duration::ZERO);

@@ -18,6 +18,7 @@ use super::action::{Action, End, Limits};
 use super::evidence::{has_started, what_keeps};
 use super::image::ImageProgress;
 use super::shape::Shapes;
+use crate::objects::moment::Moment;
 use crate::objects::pod::Phase;
 use crate::warm::pod::{Shape, WarmerPod};
 
@@ -43,16 +44,16 @@ pub(crate) struct NodeProgress {
     /// True while a write is in flight.
     writing: bool,
     /// Since when it is unknown whether a creation has made a pod; `None` if none is unknown.
-    unsure: Option<Duration>,
+    unsure: Option<Moment>,
     /// The earliest time of the next write.
-    not_before: Duration,
+    not_before: Moment,
     /// When the pod was first observed, started, got its present image, or began to terminate.
-    since: Duration,
+    since: Moment,
     /// When the last pod was created, or the node was added.
-    asked: Duration,
+    asked: Moment,
     /// Set once an image has become final since then.
     had_one: bool,
-    unready_since: Option<Duration>,
+    unready_since: Option<Moment>,
     shapes: Shapes,
     /// Why another shape is used now; `None` once that was reported.
     pub fell_back: Option<Box<str>>,
@@ -86,7 +87,7 @@ pub(crate) struct NodeProgress {
 struct Seen {
     pod: WarmerPod,
     /// Since when its images and container statuses are unchanged.
-    same_since: Duration,
+    same_since: Moment,
     /// The images as the API server stored them after the last write; `None` if unknown.
     stored: Option<Vec<Box<str>>>,
     /// The images that the kubelet has announced.
@@ -109,7 +110,7 @@ pub(crate) struct Slots {
 }
 
 impl NodeProgress {
-    pub fn new(images: &[Arc<str>], shapes: Shapes, ready: bool, now: Duration) -> Self {
+    pub fn new(images: &[Arc<str>], shapes: Shapes, ready: bool, now: Moment) -> Self {
         Self {
             images: images.iter().cloned().map(ImageProgress::new).collect(),
             ready,
@@ -117,7 +118,7 @@ impl NodeProgress {
             pod: None,
             writing: false,
             unsure: None,
-            not_before: Duration::ZERO,
+            not_before: Moment::START,
             since: now,
             asked: now,
             had_one: false,
@@ -144,7 +145,7 @@ impl NodeProgress {
     }
 
     /// Returns true if only a slot is missing to create a pod.
-    pub fn wants_slot(&self, now: Duration) -> bool {
+    pub fn wants_slot(&self, now: Moment) -> bool {
         self.pod.is_none() && self.ready && now >= self.not_before && self.next(now).is_some()
     }
 
@@ -164,7 +165,7 @@ impl NodeProgress {
 
     /// Returns the next write, if any. `slots` decides whether the node may begin, and whether it
     /// has to make room for others.
-    pub fn step(&mut self, limits: &Limits, slots: Slots, now: Duration) -> Option<Action> {
+    pub fn step(&mut self, limits: &Limits, slots: Slots, now: Moment) -> Option<Action> {
         self.kept.begin();
         if self
             .unready_since
@@ -195,7 +196,7 @@ impl NodeProgress {
         action
     }
 
-    fn create(&mut self, slots: Slots, now: Duration) -> Option<Action> {
+    fn create(&mut self, slots: Slots, now: Moment) -> Option<Action> {
         if !(slots.free || self.unsure.is_some()) || !self.ready {
             return None;
         }
@@ -235,7 +236,7 @@ impl NodeProgress {
         })
     }
 
-    fn wait_for_start(&mut self, now: Duration) -> Option<Action> {
+    fn wait_for_start(&mut self, now: Moment) -> Option<Action> {
         if now < self.since + START {
             return None;
         }
@@ -252,7 +253,7 @@ impl NodeProgress {
     }
 
     /// Judges the images of the pod, and takes the next image once these are final or have to wait.
-    fn advance(&mut self, limits: &Limits, slots: Slots, now: Duration) -> Option<Action> {
+    fn advance(&mut self, limits: &Limits, slots: Slots, now: Moment) -> Option<Action> {
         if !self.is_ours() {
             self.setback(
                 "the image of the warmer pod was changed by somebody else",
@@ -287,7 +288,7 @@ impl NodeProgress {
     /// Deletes the pod, because others have their turn. The time spent on an interrupted pull
     /// counts when it continues. Of several images it is unknown which one takes so long, so each
     /// gets a pod of its own.
-    fn yield_slot(&mut self, now: Duration) -> Option<Action> {
+    fn yield_slot(&mut self, now: Moment) -> Option<Action> {
         match &*self.pod.as_ref()?.pod.images {
             [image] => {
                 if let Some(open) = self
@@ -295,7 +296,7 @@ impl NodeProgress {
                     .iter_mut()
                     .find(|open| *open.image == *image.wanted && open.is_due(now))
                 {
-                    open.spent += now.saturating_sub(self.since.max(open.not_before));
+                    open.spent += now.since(self.since.max(open.not_before));
                 }
             }
             _ => self.alone |= self.is_pulling(now),
@@ -331,7 +332,7 @@ impl NodeProgress {
         true
     }
 
-    fn next(&self, now: Duration) -> Option<usize> {
+    fn next(&self, now: Moment) -> Option<usize> {
         self.images.iter().position(|image| image.is_due(now))
     }
 
@@ -341,7 +342,7 @@ impl NodeProgress {
         self.had_one = true;
     }
 
-    fn failed(&mut self, index: usize, why: &str, is_final: bool, limits: &Limits, now: Duration) {
+    fn failed(&mut self, index: usize, why: &str, is_final: bool, limits: &Limits, now: Moment) {
         if is_final || !self.images[index].may_try_again(limits.backoff_limit, now) {
             self.end(index, End::Failed(why.into()));
         }

@@ -1,9 +1,8 @@
 //! One step of all nodes: decides the writes, node by node.
 
-use std::time::Duration;
-
 use super::Warming;
 use crate::objects::isolated::isolated;
+use crate::objects::moment::Moment;
 use crate::warm::warming::action::{Action, Elsewhere};
 use crate::warm::warming::node::{NodeProgress, Slots};
 use crate::warm::warming::waits::Waits;
@@ -36,7 +35,7 @@ impl Warming {
     /// `elsewhere` reports what others do on a node.
     pub fn step(
         &mut self,
-        now: Duration,
+        now: Moment,
         elsewhere: impl Fn(&str) -> Elsewhere,
     ) -> Vec<(Box<str>, Action)> {
         let parallelism = self.limits.parallelism;
@@ -80,7 +79,7 @@ impl Warming {
         offer: Offer,
         elsewhere: impl Fn(&str) -> Elsewhere,
         waits: &mut Waits,
-        now: Duration,
+        now: Moment,
     ) -> Option<Action> {
         let mut is_taken = false;
         let action = self.nodes.change(name, |node| {
@@ -108,7 +107,7 @@ impl Warming {
     }
 
     /// Returns true if a node could begin, given a slot. Nodes that others have taken do not count.
-    fn is_one_free(&mut self, elsewhere: impl Fn(&str) -> Elsewhere, now: Duration) -> bool {
+    fn is_one_free(&mut self, elsewhere: impl Fn(&str) -> Elsewhere, now: Moment) -> bool {
         let mut before = None;
         while let Some(name) = self.nodes.next_waiting(before.as_deref()) {
             let others = elsewhere(&name);
@@ -131,7 +130,7 @@ impl Warming {
     fn ask_again(
         &mut self,
         slots: usize,
-        now: Duration,
+        now: Moment,
         elsewhere: impl Fn(&str) -> Elsewhere,
         actions: &mut Vec<(Box<str>, Action)>,
     ) {

@@ -9,6 +9,7 @@ use std::ops::Bound;
 use std::time::Duration;
 
 use super::node::NodeProgress;
+use crate::objects::moment::Moment;
 
 /// The nodes, by name, with an index for each place.
 #[derive(Debug)]
@@ -16,14 +17,14 @@ pub(crate) struct Table {
     nodes: BTreeMap<Box<str>, Entry>,
     busy: BTreeSet<Box<str>>,
     waiting: BTreeSet<Box<str>>,
-    asleep: BTreeSet<(Duration, Box<str>)>,
+    asleep: BTreeSet<(Moment, Box<str>)>,
     taken: BTreeSet<Box<str>>,
     /// The nodes with something to report.
     with_news: BTreeSet<Box<str>>,
-    /// No settled node had a pod created before this; `MAX` if none is settled.
-    settled_since: Duration,
+    /// No settled node had a pod created before this; `NEVER` if none is settled.
+    settled_since: Moment,
     /// The time of the last step.
-    now: Duration,
+    now: Moment,
 }
 
 #[derive(Debug)]
@@ -40,7 +41,7 @@ enum Place {
     /// A pod can be created once there is a slot.
     Waiting,
     /// A pod can be created from this time on.
-    Asleep(Duration),
+    Asleep(Moment),
     /// A pod can be created once others have left the node.
     Taken,
     /// Nothing is to be done.
@@ -57,8 +58,8 @@ impl Table {
             asleep: BTreeSet::new(),
             taken: BTreeSet::new(),
             with_news: BTreeSet::new(),
-            settled_since: Duration::MAX,
-            now: Duration::ZERO,
+            settled_since: Moment::NEVER,
+            now: Moment::START,
         }
     }
 
@@ -91,7 +92,7 @@ impl Table {
     }
 
     /// Sets the time, and moves nodes whose wait is over to those that wait for a slot.
-    pub fn wake(&mut self, now: Duration) {
+    pub fn wake(&mut self, now: Moment) {
         self.now = now;
         while self.asleep.first().is_some_and(|(until, _)| *until <= now) {
             if let Some((_, name)) = self.asleep.pop_first() {
@@ -137,8 +138,8 @@ impl Table {
     }
 
     /// Returns the nodes that have been settled for `age`; none without a slot.
-    pub fn settled_for(&mut self, age: Duration, slots: usize, now: Duration) -> Vec<Box<str>> {
-        if slots == 0 || now < self.settled_since.saturating_add(age) {
+    pub fn settled_for(&mut self, age: Duration, slots: usize, now: Moment) -> Vec<Box<str>> {
+        if slots == 0 || now < self.settled_since + age {
             return Vec::new();
         }
         let settled: Vec<_> = self
@@ -152,7 +153,7 @@ impl Table {
             .filter(|(asked, _)| now >= *asked + age)
             .map(|(_, name)| name.into())
             .collect();
-        self.settled_since = first.unwrap_or(Duration::MAX);
+        self.settled_since = first.unwrap_or(Moment::NEVER);
         due
     }
 

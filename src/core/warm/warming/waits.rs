@@ -1,8 +1,7 @@
 //! What the nodes of a job wait for that the job itself does not cause.
 
-use std::time::Duration;
-
 use super::node::NodeProgress;
+use crate::objects::moment::Moment;
 
 /// The number of nodes that wait for each cause, with the first of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,14 +38,14 @@ impl Waits {
     }
 
     /// Counts the node if its pulls have been held back for a while.
-    pub(crate) fn note_kept(&mut self, name: &str, node: &NodeProgress, now: Duration) {
+    pub(crate) fn note_kept(&mut self, name: &str, node: &NodeProgress, now: Moment) {
         if node.kept.is_long(now) {
             self.kept += 1;
             self.first_kept.get_or_insert_with(|| name.into());
         }
     }
 
-    pub(crate) fn note(&mut self, name: &str, node: &NodeProgress, now: Duration) {
+    pub(crate) fn note(&mut self, name: &str, node: &NodeProgress, now: Moment) {
         if let Some(image) = node.slow(now) {
             self.slow += 1;
             self.first_slow

@@ -114,7 +114,7 @@ impl Case {
                 world.later(
                     decision
                         .again
-                        .map_or(400, |at| at.saturating_sub(world.now).as_secs().max(1)),
+                        .map_or(400, |at| at.since(world.now).as_secs().max(1)),
                 );
             }
         }

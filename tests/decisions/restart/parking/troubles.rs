@@ -79,7 +79,9 @@ fn r12_a_park_image_that_cannot_be_started_is_taken_back() {
 fn a_node_that_does_not_start_the_park_image_is_not_waited_for_for_ever() {
     let mut world = of(&without_digests("Always"));
     let decision = world.settle();
-    world.later(decision.again.unwrap().as_secs()).settle();
+    world
+        .later(decision.again.unwrap().since_start().as_secs())
+        .settle();
     assert_eq!((world.image("app"), world.swaps), (&*images("app").0, 2));
     let (phase, message) = world.assert_over("app");
     assert!(
@@ -178,7 +180,9 @@ fn r11_a_parked_sidecar_is_left_to_its_end_and_not_for_ever() {
         (ended.assert_over("app").0, ended.swaps),
         (StatePhase::Failed, 1)
     );
-    world.later(decision.again.unwrap().as_secs()).settle();
+    world
+        .later(decision.again.unwrap().since_start().as_secs())
+        .settle();
     assert_eq!((world.image("app"), world.swaps), (&*images("app").0, 2));
 }
 

@@ -1,5 +1,6 @@
 //! Answers that take long, what happens meanwhile, and jobs for which there is no room yet.
 
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::node::NodeWire;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::warming::pulled::Pulled;
@@ -38,7 +39,7 @@ impl Mock {
         self.jobs.step(time)
     }
 
-    fn next_due(&self) -> Option<Duration> {
+    fn next_due(&self) -> Option<Moment> {
         self.jobs.next_due(self.time())
     }
 

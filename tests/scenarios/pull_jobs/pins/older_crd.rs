@@ -7,6 +7,7 @@ use swaplet_controller::frame::connection::namespaces::Namespaces;
 use swaplet_controller::frame::watch::Event;
 use swaplet_controller::warm::jobs::{Happened, PullAnswer, PullJobs, PullWrite, WarmSettings};
 use swaplet_core::cluster::node_table::NodeTable;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::warm::pull_job::object::PullJob;
 use swaplet_core::warm::warming::shape::ShapeChoice;
@@ -60,7 +61,7 @@ fn begin(jobs: &mut PullJobs, job: &BoundedObject, now: Now) {
 fn where_the_status_keeps_no_digests_nothing_is_pulled() {
     let mut jobs = pull_jobs();
     let now = Now {
-        since_start: Duration::ZERO,
+        moment: Moment::START,
         today: jiff::Timestamp::UNIX_EPOCH,
     };
     let annotations = json!({"swaplet.io/pin-tags": "true"});
@@ -93,7 +94,7 @@ fn where_the_status_keeps_no_digests_nothing_is_pulled() {
         now,
     );
     let later = Now {
-        since_start: Duration::from_secs(5),
+        moment: Moment::after_start(Duration::from_secs(5)),
         ..now
     };
     let writes = jobs.step(later);

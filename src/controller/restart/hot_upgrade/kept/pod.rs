@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::values::backoff::Backoff;
 use swaplet_core::report::decision::Report;
 use swaplet_core::report::reason::Reason;
@@ -44,7 +45,7 @@ pub(super) struct KeptPod {
 /// A pause: no write to the pod until this time, or until it has another version.
 pub(super) struct Hold {
     version: Box<str>,
-    pub(super) until: Duration,
+    pub(super) until: Moment,
 }
 
 impl KeptPod {
@@ -70,13 +71,13 @@ impl KeptPod {
     }
 
     /// Returns true while nothing may be written to the pod.
-    pub(super) fn is_held(&self, now: Duration) -> bool {
+    pub(super) fn is_held(&self, now: Moment) -> bool {
         let hold = self.hold.as_ref();
         hold.is_some_and(|hold| hold.holds(&self.pod, now))
     }
 
     /// Holds writes to the current version of the pod until this time.
-    pub(super) fn hold(&mut self, until: Duration) {
+    pub(super) fn hold(&mut self, until: Moment) {
         let version = self.pod.version.clone();
         self.hold = Some(Hold { version, until });
     }
@@ -87,7 +88,7 @@ impl KeptPod {
         outcome: &Result<(), WriteError>,
         target: &Target,
         change: &Change,
-        now: Duration,
+        now: Moment,
     ) -> Option<Notice> {
         self.is_refused = outcome.is_err();
         match outcome {
@@ -140,7 +141,7 @@ impl KeptPod {
 }
 
 impl Hold {
-    fn holds(&self, pod: &UpgradePod, now: Duration) -> bool {
+    fn holds(&self, pod: &UpgradePod, now: Moment) -> bool {
         now < self.until && (self.version.is_empty() || self.version == pod.version)
     }
 }
@@ -174,7 +175,7 @@ mod tests {
                 begins,
             };
             let was_foreign = kept.is_foreign;
-            kept.written(&Ok(()), &target, &change, Duration::ZERO);
+            kept.written(&Ok(()), &target, &change, Moment::START);
             assert_eq!(kept.is_foreign, was_foreign && !begins);
         }
         assert!(!kept.is_foreign);

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::restart::on_config::annotation::{Reference, Source};
 use swaplet_core::restart::on_config::pod::ConfiguredPod;
 use swaplet_core::restart::on_config::round::Member;
@@ -34,7 +35,7 @@ impl State {
         of: &Group,
         records: &Records,
         mount_delay: Duration,
-        now: Duration,
+        now: Moment,
     ) -> Vec<Member<'a>> {
         let find = |reference: &Reference| {
             self.objects

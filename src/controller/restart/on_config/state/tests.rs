@@ -40,12 +40,12 @@ fn the_objects_to_watch_are_looked_for_once_the_pods_are_listed() {
         serde_json::from_value(pod).unwrap()
     };
     let mut state = State::default();
-    state.observe_pod(Event::ListStart, Duration::ZERO);
+    state.observe_pod(Event::ListStart, Moment::START);
     for uid in ["1", "2"] {
-        state.observe_pod(Event::Listed(pod(uid)), Duration::ZERO);
+        state.observe_pod(Event::Listed(pod(uid)), Moment::START);
         assert!(state.objects().is_none());
     }
-    state.observe_pod(Event::ListEnd, Duration::ZERO);
+    state.observe_pod(Event::ListEnd, Moment::START);
     assert_eq!(state.objects().map(Iterator::count), Some(1));
     assert!(state.objects().is_none());
 }

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use swaplet_core::objects::moment::Moment;
+
 /// The maximum number of reports about the pods of a namespace in one period.
 const MOST: usize = 64;
 /// The length of a period.
@@ -14,7 +16,7 @@ const PERIOD: Duration = Duration::from_secs(600);
 pub(super) struct Told(BTreeMap<Box<str>, Period>);
 
 struct Period {
-    end: Duration,
+    end: Moment,
     left: usize,
 }
 
@@ -23,10 +25,10 @@ impl Told {
     ///
     /// # Errors
     /// The time when there is room again.
-    pub(super) fn take(&mut self, namespace: &str, now: Duration) -> Result<(), Duration> {
+    pub(super) fn take(&mut self, namespace: &str, now: Moment) -> Result<(), Moment> {
         self.0.retain(|_, period| now < period.end);
         let period = self.0.entry(namespace.into()).or_insert(Period {
-            end: now.saturating_add(PERIOD),
+            end: now + PERIOD,
             left: MOST,
         });
         if period.left == 0 {
@@ -43,12 +45,12 @@ mod tests {
 
     #[test]
     fn a_namespace_with_very_many_leaves_room_to_others_and_nothing_behind() {
-        let (mut told, second) = (Told::default(), Duration::from_secs(1));
-        let loud = (0..1000).filter(|_| told.take("loud", second).is_ok());
+        let (mut told, now) = (Told::default(), Moment::START);
+        let loud = (0..1000).filter(|_| told.take("loud", now).is_ok());
         assert_eq!(loud.count(), MOST);
-        assert_eq!(told.take("loud", second), Err(second + PERIOD));
-        assert_eq!(told.take("quiet", second), Ok(()));
-        assert_eq!(told.take("loud", second + PERIOD), Ok(()));
+        assert_eq!(told.take("loud", now), Err(now + PERIOD));
+        assert_eq!(told.take("quiet", now), Ok(()));
+        assert_eq!(told.take("loud", now + PERIOD), Ok(()));
         assert_eq!(told.0.len(), 1);
     }
 }

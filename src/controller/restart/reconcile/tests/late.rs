@@ -20,7 +20,7 @@ const ALIAS: &str =
 fn at(seconds: u64) -> Now {
     let since_start = Duration::from_secs(seconds);
     Now {
-        since_start,
+        moment: Moment::after_start(since_start),
         today: "2026-01-01T00:00:00Z"
             .parse::<jiff::Timestamp>()
             .unwrap()
@@ -103,7 +103,7 @@ fn applies(index: &mut Index, pod: &Value, now: Now) {
             .unwrap()
             .read()
             .unwrap(),
-        now.since_start,
+        now.moment,
     );
 }
 
@@ -141,11 +141,11 @@ fn index_with_job() -> Index {
         });
         ledger.job_list_ends();
     };
-    index.jobs(job, Duration::ZERO);
+    index.jobs(job, Moment::START);
     index.list_starts();
     applies(&mut index, &pod_of_job("a", "10"), at(0));
     applies(&mut index, &pod_of_job("b", "11"), at(0));
-    index.list_ends(Duration::ZERO);
+    index.list_ends(Moment::START);
     index
 }
 
@@ -157,7 +157,7 @@ fn bug8_an_answer_does_not_take_back_what_the_watch_has_shown_since() {
     restarts.written(
         write,
         Ok(stored_pod(&changed(pod_of_job("a", "10"), "11"))),
-        at(3).since_start,
+        at(3).moment,
     );
     let writes = turn(&mut restarts, &mut index, at(4));
     let Action::Report(status) = &writes[0].action else {
@@ -179,7 +179,7 @@ fn bug8_an_answer_counts_where_the_watch_has_shown_only_what_was_before() {
     restarts.written(
         write,
         Ok(stored_pod(&changed(pod_of_job("a", "10"), "11"))),
-        at(3).since_start,
+        at(3).moment,
     );
     let writes = turn(&mut restarts, &mut index, at(4));
     assert!(
@@ -201,7 +201,7 @@ fn bug8_an_answer_about_another_pod_of_the_same_name_is_not_taken() {
     restarts.written(
         write,
         Ok(stored_pod(&changed(pod_of_job("a", "10"), "13"))),
-        at(3).since_start,
+        at(3).moment,
     );
     let writes = turn(&mut restarts, &mut index, at(4));
     assert!(
@@ -230,7 +230,7 @@ fn bug8_the_version_of_a_request_does_not_go_back_with_an_answer() {
     object["metadata"]["resourceVersion"] = json!("21");
     object["metadata"]["labels"]["by"] = json!("somebody");
     hears(&mut restarts, object);
-    restarts.written(write, Ok(stored_request(&answer)), at(2).since_start);
+    restarts.written(write, Ok(stored_request(&answer)), at(2).moment);
     let writes = turn(&mut restarts, &mut index, at(3));
     assert_eq!(
         writes

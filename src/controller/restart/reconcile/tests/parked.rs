@@ -22,7 +22,7 @@ fn parked(number: usize, image: &str) -> Event<RestartPodWire> {
 /// The writes and the reports after so many seconds.
 fn after(restarts: &mut Restarts, index: &mut Index, seconds: u64) -> (usize, usize) {
     let now = Now {
-        since_start: Duration::from_secs(seconds),
+        moment: Moment::after_start(Duration::from_secs(seconds)),
         ..NOW
     };
     let writes: usize = (0..100).map(|_| turn(restarts, index, now).len()).sum();
@@ -34,10 +34,10 @@ fn after(restarts: &mut Restarts, index: &mut Index, seconds: u64) -> (usize, us
 #[test]
 fn very_many_parked_pods_are_reported_in_turn_and_a_change_is_observed_as_long_as_ever() {
     let (mut restarts, mut index) = (Restarts::new(None, false), index());
-    restarts.handle(Event::ListStart, NOW.since_start);
-    restarts.handle(Event::ListEnd, NOW.since_start);
+    restarts.handle(Event::ListStart, NOW.moment);
+    restarts.handle(Event::ListEnd, NOW.moment);
     for number in 0..200 {
-        restarts.observe_parked(parked(number, PARK), NOW.since_start);
+        restarts.observe_parked(parked(number, PARK), NOW.moment);
     }
     let mut after = |seconds| after(&mut restarts, &mut index, seconds);
     assert_eq!(after(1), (0, 0), "they are observed for a while");
@@ -46,7 +46,8 @@ fn very_many_parked_pods_are_reported_in_turn_and_a_change_is_observed_as_long_a
     assert_eq!(after(621), (0, 0));
     assert_eq!(after(640), (0, 64));
     // Of one that waits, somebody has changed the image: the record goes.
-    restarts.observe_parked(parked(99, "r.example/app:2"), Duration::from_secs(700));
+    let then = Moment::after_start(Duration::from_secs(700));
+    restarts.observe_parked(parked(99, "r.example/app:2"), then);
     let mut after = |seconds| self::after(&mut restarts, &mut index, seconds);
     assert_eq!(after(700), (0, 0));
     assert_eq!(after(709), (0, 0), "its request may not be observed yet");
@@ -61,20 +62,20 @@ fn an_image_is_reported_as_put_back_only_if_it_was() {
     let park = ParkImage::new(PARK.parse().unwrap(), no_paths);
     for (outcome, reports) in [(Err(WriteError::Gone), 0), (Ok(Stored::Nothing), 1)] {
         let (mut restarts, mut index) = (Restarts::new(Some(park.clone()), false), index());
-        restarts.handle(Event::ListStart, NOW.since_start);
-        restarts.handle(Event::ListEnd, NOW.since_start);
-        restarts.observe_parked(parked(0, PARK), NOW.since_start);
+        restarts.handle(Event::ListStart, NOW.moment);
+        restarts.handle(Event::ListEnd, NOW.moment);
+        restarts.observe_parked(parked(0, PARK), NOW.moment);
         assert!(turn(&mut restarts, &mut index, NOW).is_empty());
         let later = Now {
-            since_start: Duration::from_secs(20),
+            moment: Moment::after_start(Duration::from_secs(20)),
             ..NOW
         };
         let write = turn(&mut restarts, &mut index, later).remove(0);
         let Event::Applied(pod) = parked(0, PARK) else {
             unreachable!()
         };
-        restarts.observe_parked(Event::Deleted(pod), later.since_start);
-        let notices = restarts.written(write, outcome, later.since_start);
+        restarts.observe_parked(Event::Deleted(pod), later.moment);
+        let notices = restarts.written(write, outcome, later.moment);
         assert_eq!(notices.len(), reports);
     }
 }

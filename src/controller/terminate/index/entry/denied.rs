@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::annotations::SIDECARS;
 use swaplet_core::objects::pod::rule::SidecarRule;
 use swaplet_core::report::decision::{Action, Report, Swap};
@@ -17,7 +18,7 @@ const LAST_DENIED_RETRY: Duration = Duration::from_secs(15 * 60);
 impl Entry {
     /// Records a denial. A swap that is denied repeatedly gives way to the next method, which needs
     /// another right; all other writes of the pod back off.
-    pub(crate) fn denied(&mut self, write: Write, words: &str, now: Duration) -> Vec<Effect> {
+    pub(crate) fn denied(&mut self, write: Write, words: &str, now: Moment) -> Vec<Effect> {
         let method = write.action.method();
         let note = format!(
             "the API server forbids to {}: {words}{}",

@@ -1,9 +1,8 @@
 //! Pods that ended before they were first observed.
 
-use std::time::Duration;
-
 use jiff::{SignedDuration, Timestamp};
 use swaplet_core::cluster::exit_images::ExitImages;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::Pod;
 
 use super::Entry;
@@ -20,9 +19,10 @@ impl Entry {
         &mut self,
         exit_images: &ExitImages,
         started_at: Option<Timestamp>,
-        now: Duration,
+        now: Moment,
     ) {
-        let today = started_at.and_then(|started_at| started_at.checked_add(now).ok());
+        let today =
+            started_at.and_then(|started_at| started_at.checked_add(now.since_start()).ok());
         let age = ended_at(&self.pod).and_then(|ended| Some(today?.duration_since(ended)));
         if age.is_some_and(|age| age.abs() <= JUST_NOW) {
             self.memory.find_ended(&self.pod, exit_images, now);

@@ -1,8 +1,7 @@
 //! The headroom that a pod needs from its Job, and reports about the Job.
 
-use std::time::Duration;
-
 use swaplet_core::cluster::headroom::{Ledger, Need, Swapped};
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::report::decision::{Action, Decision, Report, Swap};
 use swaplet_core::report::reason::Reason;
 use swaplet_core::report::write_error::WriteError;
@@ -44,7 +43,7 @@ impl Entry {
 
     /// Returns the headroom that the decision needs. What was granted to a write is kept until the
     /// watch shows its effect, because an older state may arrive after the answer.
-    pub(crate) fn need(&mut self, decision: &Decision, shown: bool, now: Duration) -> Need {
+    pub(crate) fn need(&mut self, decision: &Decision, shown: bool, now: Moment) -> Need {
         let may_write = self.memory.in_flight
             || decision.swaps_wanted > 0
             || decision.reason == Reason::WriteBackoff;
@@ -66,7 +65,7 @@ impl Entry {
 
     /// Records a write that the watch may not have shown. A refused write says nothing about those
     /// before it.
-    pub(crate) fn note_unseen(&mut self, write: &Write, outcome: &Outcome, now: Duration) {
+    pub(crate) fn note_unseen(&mut self, write: &Write, outcome: &Outcome, now: Moment) {
         let Action::Swap(swaps) = &write.action else {
             return;
         };
@@ -77,7 +76,7 @@ impl Entry {
                 .is_some_and(|container| container.image != swap.from)
         };
         let until = match outcome {
-            Ok(_) => Duration::MAX,
+            Ok(_) => Moment::NEVER,
             Err(WriteError::Failed { .. }) => now + LATE_EFFECT,
             Err(WriteError::Conflict | WriteError::Gone | WriteError::Denied(_)) => return,
         };

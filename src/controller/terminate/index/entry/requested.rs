@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::values::backoff::Backoff;
 use swaplet_core::report::write_error::WriteError;
 
@@ -21,7 +22,7 @@ impl Entry {
         &mut self,
         write: Write,
         outcome: &Outcome,
-        now: Duration,
+        now: Moment,
     ) -> Vec<Effect> {
         let error = match outcome {
             Err(WriteError::Failed { error, .. } | WriteError::Denied(error)) => {

@@ -2,8 +2,8 @@
 //! tenant whose writes hang holds up no other one.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::report::write_error::WriteError;
 use tokio::task::{JoinError, JoinSet};
 
@@ -47,7 +47,7 @@ impl Writes {
     }
 
     /// Begins the writes for which there is room.
-    pub fn begin(&mut self, now: Duration) {
+    pub fn begin(&mut self, now: Moment) {
         while self.in_flight.len() < self.concurrency {
             let line = &mut self.line;
             let next = self
@@ -71,7 +71,7 @@ impl Writes {
     }
 
     /// Records a write that has finished, and begins others.
-    pub fn note(&mut self, (write, answer): &Written, now: Duration) {
+    pub fn note(&mut self, (write, answer): &Written, now: Moment) {
         let namespace = namespace_of(write);
         if has_failed(answer) {
             self.shares.failed(namespace, now);

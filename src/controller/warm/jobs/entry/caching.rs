@@ -1,7 +1,6 @@
 //! The image cache of a job, for nodes whose provider has image caches.
 
-use std::time::Duration;
-
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::warm::image_cache::object::NewImageCache;
 use swaplet_core::warm::image_cache::{CacheState, patience, wanted, without};
 
@@ -11,7 +10,7 @@ use crate::warm::jobs::caches::Caches;
 impl Entry {
     /// Updates the state of the job's cache. Returns the cache if it is to be created, which is
     /// never the case for a job without an object, because it has no status.
-    pub fn cache(&mut self, caches: &mut Caches, now: Duration) -> Option<NewImageCache> {
+    pub fn cache(&mut self, caches: &mut Caches, now: Moment) -> Option<NewImageCache> {
         let may_begin = self.has_object && self.may_begin();
         let run = self
             .run

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::core::Selector;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::values::short_digest::short_digest;
 use swaplet_core::warm::pull_job::object::{
     Completion, JobKind, Parallelism, PodWishes, PullJob, PullSpec, Targets,
@@ -96,7 +97,7 @@ impl Entry {
     }
 
     /// Tries failed nodes again after a while, for a job without an object.
-    pub(crate) fn try_failed_again(&mut self, nodes: &Nodes, now: Duration) {
+    pub(crate) fn try_failed_again(&mut self, nodes: &Nodes, now: Moment) {
         let Some(run) = self.run.as_mut().filter(|_| !self.has_object) else {
             return;
         };

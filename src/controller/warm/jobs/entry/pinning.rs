@@ -1,8 +1,7 @@
 //! The pinning of a job's tags: registries are queried, and their answers are stored in the status
 //! before anything is pulled.
 
-use std::time::Duration;
-
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::warm::pull_job::Status;
 use swaplet_core::warm::pull_job::object::{ListStatus, PullJob, PullStatus};
 use swaplet_core::warm::pull_job::pins::{Pull, Resolved};
@@ -11,7 +10,7 @@ use super::Entry;
 
 impl Entry {
     /// Returns the images whose digest is to be queried now.
-    pub fn question(&mut self, now: Duration) -> Vec<Box<str>> {
+    pub fn question(&mut self, now: Moment) -> Vec<Box<str>> {
         if self.is_completed() {
             return Vec::new();
         }
@@ -22,7 +21,7 @@ impl Entry {
     }
 
     /// Records the answers of registries.
-    pub fn answered(&mut self, answers: Vec<(Box<str>, Resolved)>, now: Duration) {
+    pub fn answered(&mut self, answers: Vec<(Box<str>, Resolved)>, now: Moment) {
         let (namespace, job) = (&self.job.namespace, &self.job.name);
         for (image, unresolved) in answers
             .iter()

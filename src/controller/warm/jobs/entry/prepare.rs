@@ -31,7 +31,7 @@ impl Entry {
             .started_at
             .is_some_and(|started_at| exceeds_deadline(spec, started_at, now.today));
         self.pins
-            .settle(spec, &self.job.pinned, is_late, now.since_start);
+            .settle(spec, &self.job.pinned, is_late, now.moment);
         let targets = self.pins.targets(spec, &self.job.pinned);
         let warmers = warmers(&self.job, self.has_object, spec, settings);
         if self
@@ -57,10 +57,10 @@ impl Entry {
             // Its nodes are looked for once there is room.
             self.is_stale = true;
         } else if std::mem::take(&mut self.is_stale) {
-            run.aim(nodes, &self.selected, pods, now.since_start);
+            run.aim(nodes, &self.selected, pods, now.moment);
             self.has_news = true;
         } else if !stale_nodes.is_empty() {
-            run.aim_at(stale_nodes, nodes, &self.selected, pods, now.since_start);
+            run.aim_at(stale_nodes, nodes, &self.selected, pods, now.moment);
             self.has_news = true;
         }
         // Nodes and images that are new since then are not begun either.
@@ -68,7 +68,7 @@ impl Entry {
             run.give_up("job exceeds activeDeadlineSeconds");
             self.has_news = true;
         }
-        self.try_failed_again(nodes, now.since_start);
+        self.try_failed_again(nodes, now.moment);
     }
 
     /// Sets the limits; `leaving` pods of the job are no longer needed but still there.

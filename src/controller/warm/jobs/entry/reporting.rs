@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::values::backoff::Backoff;
 use swaplet_core::report::decision::Report as Told;
 use swaplet_core::report::reason::Reason;
@@ -51,7 +52,7 @@ impl Entry {
 
     /// Returns the next write to the job: its status or its deletion.
     pub fn report(&mut self, now: Now) -> Option<PullWrite> {
-        if !self.has_object || self.is_writing || now.since_start < self.not_before {
+        if !self.has_object || self.is_writing || now.moment < self.not_before {
             return None;
         }
         let write = if self.is_completed() {
@@ -87,7 +88,7 @@ impl Entry {
             (Ok(_), Some(run)) => {
                 // Nothing is left to do for one that gave up, although its pods were never listed.
                 let may_end = may_begin || run.gave_up;
-                let is_over = may_end && run.is_over(now.since_start);
+                let is_over = may_end && run.is_over(now.moment);
                 let known = Known {
                     spec: &run.spec,
                     targets: &run.targets,
@@ -125,7 +126,7 @@ impl Entry {
         job: &PullJob,
         report: &Report,
         result: Result<Option<Box<PullJob>>, WriteError>,
-        now: Duration,
+        now: Moment,
     ) {
         self.is_writing = false;
         match result {
@@ -161,7 +162,7 @@ impl Entry {
         }
     }
 
-    pub fn deletion_was_sent(&mut self, now: Duration) {
+    pub fn deletion_was_sent(&mut self, now: Moment) {
         self.is_writing = false;
         self.not_before = now + RETRY.longest;
     }
@@ -206,7 +207,7 @@ mod tests {
             started_at: STARTED.parse().unwrap(),
             completed_at: Some(COMPLETED.parse().unwrap()),
         };
-        entry.reported(&started(1), &report, Ok(None), Duration::ZERO);
+        entry.reported(&started(1), &report, Ok(None), Moment::START);
         assert_eq!((entry.started_at, &entry.reported), (None, &None));
         assert!(!entry.is_completed());
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::values::short_digest::short_digest;
 use swaplet_core::warm::image_cache::{CacheState, Cached};
 use swaplet_core::warm::pod::WarmerPod;
@@ -37,10 +38,10 @@ pub(crate) struct Run {
     /// The wanted nodes that use an image cache of their provider.
     pub cached: Cached,
     /// The name of the wanted cache, and since when it is wanted.
-    pub cache_since: Option<(Box<str>, Duration)>,
+    pub cache_since: Option<(Box<str>, Moment)>,
     pub gave_up: bool,
     /// Since when everything is final; `None` while it is not.
-    over_since: Option<Duration>,
+    over_since: Option<Moment>,
 }
 
 impl Run {
@@ -75,7 +76,7 @@ impl Run {
     }
 
     /// Returns true if everything is final, and kubelets have had time to report the pulls.
-    pub fn is_over(&mut self, now: Duration) -> bool {
+    pub fn is_over(&mut self, now: Moment) -> bool {
         if !is_over(&self.spec, &self.targets, &self.warming, &self.cached) {
             self.over_since = None;
             return false;
@@ -112,7 +113,7 @@ impl Run {
         nodes: &Nodes,
         selected: &Selected,
         pods: &BTreeMap<Box<str>, WarmerPod>,
-        now: Duration,
+        now: Moment,
     ) {
         let names = self.nodes.keys().chain(nodes.all.keys()).cloned().collect();
         self.aim_at(names, nodes, selected, pods, now);
@@ -125,7 +126,7 @@ impl Run {
         nodes: &Nodes,
         selected: &Selected,
         pods: &BTreeMap<Box<str>, WarmerPod>,
-        now: Duration,
+        now: Moment,
     ) {
         let pod_nodes = selected.nodes();
         let is_wanted =
@@ -182,14 +183,7 @@ impl Run {
         self.gave_up = true;
     }
 
-    fn begin(
-        &mut self,
-        node: &str,
-        shapes: Shapes,
-        ready: bool,
-        pods: &[&WarmerPod],
-        now: Duration,
-    ) {
+    fn begin(&mut self, node: &str, shapes: Shapes, ready: bool, pods: &[&WarmerPod], now: Moment) {
         self.warming.add(node, shapes, ready, now);
         pods.iter()
             .for_each(|pod| self.warming.observe_pod((*pod).clone(), now));

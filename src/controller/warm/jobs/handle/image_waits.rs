@@ -1,7 +1,6 @@
 //! The events of pods that wait for their images.
 
-use std::time::Duration;
-
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::warm::image_waits::{ImageWaitWire, ImageWaits};
 
 use crate::frame::isolated::defects::read;
@@ -10,7 +9,7 @@ use crate::warm::jobs::PullJobs;
 
 impl PullJobs {
     /// Records that the watch of pods that wait for their images has started or ended.
-    pub fn watches_image_waits(&mut self, is_watched: bool, now: Duration) {
+    pub fn watches_image_waits(&mut self, is_watched: bool, now: Moment) {
         self.image_waits = if is_watched {
             ImageWaits::begun(now)
         } else {
@@ -19,7 +18,7 @@ impl PullJobs {
     }
 
     /// Records an event. Returns true if a job may have waited for it.
-    pub(crate) fn see_image_wait(&mut self, event: Event<ImageWaitWire>, now: Duration) -> bool {
+    pub(crate) fn see_image_wait(&mut self, event: Event<ImageWaitWire>, now: Moment) -> bool {
         let pod = |pod: ImageWaitWire| read("pod", || pod.read());
         let waits = &mut self.image_waits;
         let node = match event {

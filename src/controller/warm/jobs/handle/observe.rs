@@ -1,7 +1,6 @@
 //! The watch events of jobs, pods and image caches.
 
-use std::time::Duration;
-
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::warm::pod::WarmerPodWire;
 use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
@@ -77,11 +76,7 @@ impl PullJobs {
         }
     }
 
-    pub(in crate::warm::jobs) fn observe_pod(
-        &mut self,
-        event: Event<WarmerPodWire>,
-        now: Duration,
-    ) {
+    pub(in crate::warm::jobs) fn observe_pod(&mut self, event: Event<WarmerPodWire>, now: Moment) {
         let read = |pod: WarmerPodWire| {
             let pod = read("pod", || pod.read())?;
             Some((pod.uid.clone(), pod))
@@ -102,7 +97,7 @@ impl PullJobs {
         }
     }
 
-    fn pod_is_gone(&mut self, uid: &str, now: Duration) {
+    fn pod_is_gone(&mut self, uid: &str, now: Moment) {
         self.pods.remove(uid);
         self.deletions.remove(uid);
         self.jobs.each(now, |_, entry| entry.pod_is_gone(uid, now));

@@ -1,7 +1,6 @@
 //! The results of writes.
 
-use std::time::Duration;
-
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::warm::pull_job::object::PullJob;
 
 use crate::frame::clock::Now;
@@ -15,7 +14,7 @@ impl PullJobs {
         (write, answer): (PullWrite, PullAnswer),
         now: Now,
     ) {
-        let since_start = now.since_start;
+        let moment = now.moment;
         match (write, answer) {
             (
                 PullWrite::Warm {
@@ -26,33 +25,31 @@ impl PullJobs {
                 },
                 PullAnswer::Warm(answer),
             ) => {
-                self.jobs.with(&key, since_start, |entry| {
-                    entry.warmed(&warmers, &node, &action, answer, since_start)
+                self.jobs.with(&key, moment, |entry| {
+                    entry.warmed(&warmers, &node, &action, answer, moment)
                 });
             }
             (PullWrite::Report { job, report }, PullAnswer::Reported(result)) => {
-                self.with_job(&job, since_start, |entry| {
-                    entry.reported(&job, &report, result, since_start)
+                self.with_job(&job, moment, |entry| {
+                    entry.reported(&job, &report, result, moment)
                 });
             }
             (PullWrite::DeleteJob(job), PullAnswer::Done(_)) => {
-                self.with_job(&job, since_start, |entry| {
-                    entry.deletion_was_sent(since_start)
-                });
+                self.with_job(&job, moment, |entry| entry.deletion_was_sent(moment));
             }
             (PullWrite::Release(job), PullAnswer::Done(answer)) => {
-                self.finalizers.written(&job, answer.is_ok(), since_start)
+                self.finalizers.written(&job, answer.is_ok(), moment)
             }
             (PullWrite::Untaint(untaint), PullAnswer::Done(answer)) => {
-                self.untainted(&untaint, &answer, since_start)
+                self.untainted(&untaint, &answer, moment)
             }
             (PullWrite::CreateCache(cache), PullAnswer::Done(answer)) => {
                 self.caches
                     .iter_mut()
-                    .for_each(|caches| caches.was_written(&cache, &answer, since_start));
+                    .for_each(|caches| caches.was_written(&cache, &answer, moment));
             }
             (PullWrite::DeletePod(pod), PullAnswer::Done(answer)) => {
-                self.deletion_was_answered(&pod, &answer, since_start)
+                self.deletion_was_answered(&pod, &answer, moment)
             }
             // Other pairs do not occur.
             _ => {}
@@ -60,7 +57,7 @@ impl PullJobs {
     }
 
     /// Runs `work` on the job that a write was for; not on another one that has its name by now.
-    fn with_job(&mut self, job: &PullJob, now: Duration, work: impl FnOnce(&mut Entry)) {
+    fn with_job(&mut self, job: &PullJob, now: Moment, work: impl FnOnce(&mut Entry)) {
         self.jobs.with(&key_of(job), now, |entry| {
             if *entry.uid() == *job.uid {
                 work(entry);

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::warm::pull_job::object::PullJob;
 
 use crate::warm::jobs::messages::{Key, PullWrite, key_of};
@@ -20,7 +21,7 @@ pub(crate) struct Finalizers {
 struct Held {
     job: PullJob,
     /// The earliest time of the next removal; `None` while one is in flight.
-    not_before: Option<Duration>,
+    not_before: Option<Moment>,
 }
 
 impl Finalizers {
@@ -32,7 +33,7 @@ impl Finalizers {
             let is_same = held.job.version == job.version;
             held.job.uid == job.uid && (is_same || held.not_before.is_none())
         });
-        let not_before = known.map_or(Some(Duration::ZERO), |held| held.not_before);
+        let not_before = known.map_or(Some(Moment::START), |held| held.not_before);
         self.jobs.insert(
             key.clone(),
             Held {
@@ -50,7 +51,7 @@ impl Finalizers {
         self.jobs.keys()
     }
 
-    pub fn step(&mut self, now: Duration) -> Vec<PullWrite> {
+    pub fn step(&mut self, now: Moment) -> Vec<PullWrite> {
         let is_due = |held: &&mut Held| held.not_before.is_some_and(|time| now >= time);
         let due = self.jobs.values_mut().filter(is_due);
         due.map(|held| {
@@ -61,7 +62,7 @@ impl Finalizers {
     }
 
     /// Records the answer to a removal; a later version that the watch shows counts.
-    pub fn written(&mut self, job: &PullJob, is_removed: bool, now: Duration) {
+    pub fn written(&mut self, job: &PullJob, is_removed: bool, now: Moment) {
         let key = key_of(job);
         let held = self.jobs.get_mut(&key);
         let Some(held) = held.filter(|held| held.job.uid == job.uid) else {
@@ -76,7 +77,7 @@ impl Finalizers {
         }
     }
 
-    pub fn next_due(&self) -> Option<Duration> {
+    pub fn next_due(&self) -> Option<Moment> {
         self.jobs.values().filter_map(|held| held.not_before).min()
     }
 }

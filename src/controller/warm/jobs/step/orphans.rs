@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::pod::WarmerPod;
 
@@ -18,7 +19,7 @@ const DENIED_AGAIN: Duration = Duration::from_secs(600);
 
 impl PullJobs {
     /// Returns the strays to delete: those of jobs that are not left alone after a panic.
-    pub(crate) fn orphans(&self, now: Duration) -> impl Iterator<Item = &WarmerPod> {
+    pub(crate) fn orphans(&self, now: Moment) -> impl Iterator<Item = &WarmerPod> {
         let jobs = self.by_uid();
         self.strays().filter(move |pod| {
             !jobs
@@ -60,7 +61,7 @@ impl PullJobs {
 
     /// Returns the number of pods that each job still has but no longer needs. Pods on nodes that
     /// are not Ready are left out: they may stay for ever, and pull nothing.
-    pub(crate) fn leaving(&self, now: Duration) -> BTreeMap<Box<str>, usize> {
+    pub(crate) fn leaving(&self, now: Moment) -> BTreeMap<Box<str>, usize> {
         let mut leaving = BTreeMap::new();
         let may_pull =
             |pod: &&WarmerPod| self.nodes.all.get(&pod.node).is_some_and(|node| node.ready);
@@ -76,7 +77,7 @@ impl PullJobs {
         leaving
     }
 
-    pub(crate) fn delete_orphans(&mut self, now: Duration) -> Vec<PullWrite> {
+    pub(crate) fn delete_orphans(&mut self, now: Moment) -> Vec<PullWrite> {
         let is_due = |pod: &&WarmerPod| {
             !pod.deleting
                 && self
@@ -87,7 +88,7 @@ impl PullJobs {
         let orphans: Vec<WarmerPod> = self.orphans(now).filter(is_due).cloned().collect();
         // Not again before the answer, however long that takes.
         self.deletions
-            .extend(orphans.iter().map(|pod| (pod.uid.clone(), Duration::MAX)));
+            .extend(orphans.iter().map(|pod| (pod.uid.clone(), Moment::NEVER)));
         orphans
             .into_iter()
             .map(|pod| PullWrite::DeletePod(Box::new(pod)))
@@ -99,7 +100,7 @@ impl PullJobs {
         &mut self,
         pod: &WarmerPod,
         answer: &Result<(), WriteError>,
-        now: Duration,
+        now: Moment,
     ) {
         let wait = match answer {
             Err(WriteError::Denied(_)) => DENIED_AGAIN,
@@ -111,10 +112,10 @@ impl PullJobs {
     }
 
     /// Returns when the next deletion may be requested again; `None` if all are being answered.
-    pub(crate) fn next_deletion(&self, now: Duration) -> Option<Duration> {
+    pub(crate) fn next_deletion(&self, now: Moment) -> Option<Moment> {
         let times = self.deletions.values().copied();
         times
-            .filter(|again| *again > now && *again < Duration::MAX)
+            .filter(|again| *again > now && *again < Moment::NEVER)
             .min()
     }
 }

@@ -1,7 +1,6 @@
 //! The sharing of proofs between jobs.
 
-use std::time::Duration;
-
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::warm::warming::End;
 
 use crate::warm::jobs::PullJobs;
@@ -9,7 +8,7 @@ use crate::warm::jobs::entry::Entry;
 
 impl PullJobs {
     /// Reports what is final, and hands proved images to jobs whose pods would prove the same.
-    pub(in crate::warm::jobs) fn share(&mut self, now: Duration) {
+    pub(in crate::warm::jobs) fn share(&mut self, now: Moment) {
         let mut found = Vec::new();
         for (key, (fallbacks, news)) in self.jobs.each(now, |key, entry| {
             (key.clone(), (entry.fallbacks(), entry.news()))

@@ -1,7 +1,6 @@
 //! The startup taint of nodes, which is removed once jobs of type `Never` have their images there.
 
-use std::time::Duration;
-
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::startup_taint::{STARTUP_TAINT, Untaint};
 
@@ -15,7 +14,7 @@ const NOT_LISTED: &str = "which jobs want the node is not known";
 
 impl PullJobs {
     /// Returns the removals for nodes whose time is over, or that lack no image.
-    pub(crate) fn untaint(&mut self, now: Duration) -> Vec<PullWrite> {
+    pub(crate) fn untaint(&mut self, now: Moment) -> Vec<PullWrite> {
         let has_seen_all = self.has_seen_all();
         let Some(taints) = &mut self.nodes.startup_taints else {
             return Vec::new();
@@ -48,7 +47,7 @@ impl PullJobs {
         &mut self,
         untaint: &Untaint,
         answer: &Result<(), WriteError>,
-        now: Duration,
+        now: Moment,
     ) {
         let node = &untaint.node;
         match (answer, &untaint.missing) {

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use super::{Step, Target, Wait};
+use crate::objects::moment::Moment;
 use crate::restart::reconcile::circumstances::deadline;
 use crate::restart::request::{Parking, StatePhase};
 
@@ -17,11 +18,11 @@ const SELDOM: Duration = Duration::from_secs(60);
 
 impl Wait {
     /// Returns when to check again.
-    pub(crate) fn again(self, now: Duration) -> Duration {
-        now.saturating_add(match self {
+    pub(crate) fn again(self, now: Moment) -> Moment {
+        now + match self {
             Self::Room | Self::Node => AGAIN,
             Self::Parked => SELDOM,
-        })
+        }
     }
 }
 
@@ -43,7 +44,7 @@ impl Target<'_> {
     fn waited_in_vain(&self, wait: Wait) -> Option<String> {
         let since = self.case.memory.waits_since(&self.container.name)?;
         let seconds = PATIENCE.as_secs();
-        (since.saturating_add(PATIENCE) <= self.case.around.now).then(|| match wait {
+        (since + PATIENCE <= self.case.around.now).then(|| match wait {
             Wait::Room => format!(
                 "not restarted: no room in the pod's Job in {seconds} s: restarts of its pods that have not ended, as far as they are observed, count against its backoffLimit"
             ),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::refusal::runs_again;
 use super::{READY_WITHIN, STARTUP_SETTLES, Step, Target, code};
+use crate::objects::moment::Moment;
 use crate::objects::pod::ContainerState;
 use crate::restart::reconcile::circumstances::age;
 use crate::restart::request::StatePhase;
@@ -34,15 +35,15 @@ impl Target<'_> {
             .case
             .memory
             .ready_at(name)
-            .map(|at| at.saturating_add(self.settles()));
-        let stays = settled.map(|at| at.max(self.runs_since().saturating_add(enough)));
+            .map(|at| at + self.settles());
+        let stays = settled.map(|at| at.max(self.runs_since() + enough));
         match stays {
             Some(at) if at <= now => Step::Final(StatePhase::Succeeded, String::new()),
             stays => self.awaits_ready(stays, enough),
         }
     }
 
-    fn awaits_ready(&self, stays: Option<Duration>, enough: Duration) -> Step {
+    fn awaits_ready(&self, stays: Option<Moment>, enough: Duration) -> Step {
         let deadline = Duration::from_secs(
             self.case
                 .request
@@ -56,7 +57,7 @@ impl Target<'_> {
             .memory
             .restarted_at(&self.container.name)
             .unwrap_or(self.case.around.now)
-            .saturating_add(within);
+            + within;
         if self.case.around.now < until {
             return Step::Works(Some(stays.map_or(until, |at| at.min(until))));
         }
@@ -72,7 +73,7 @@ impl Target<'_> {
 
     /// Returns since when the present container runs, as its node reports. The node's clock may be
     /// wrong, so this is not before the change of the image and not after it was first observed.
-    fn runs_since(&self) -> Duration {
+    fn runs_since(&self) -> Moment {
         let seen = self
             .case
             .memory
@@ -90,11 +91,8 @@ impl Target<'_> {
             .changed_at(&self.container.name)
             .unwrap_or(seen)
             .min(seen);
-        self.case
-            .around
-            .now
-            .saturating_sub(age(*started, self.case.around))
-            .clamp(earliest, seen)
+        let started = self.case.around.now - age(*started, self.case.around);
+        started.clamp(earliest, seen)
     }
 
     const fn settles(&self) -> Duration {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::objects::moment::Moment;
 use crate::objects::pod::{Container, Pod};
 use crate::objects::recreate_request::{RecreateRequest, Recreated, RequestPhase};
 use crate::report::decision::Report;
@@ -17,7 +18,7 @@ pub(super) const STOPPED_VISIBLE: Duration = Duration::from_secs(60);
 /// The progress of one container of a request.
 pub(super) enum Progress {
     /// The daemon, or the node, may still act.
-    Until(Duration),
+    Until(Moment),
     /// The request does not end it, for this reason.
     Over(Report),
     /// Another method has acted on it since the request.
@@ -28,9 +29,9 @@ pub(super) fn progress(
     pod: &Pod,
     target: &Container,
     request: &RecreateRequest,
-    asked_at: Duration,
+    asked_at: Moment,
     memory: &Memory,
-    now: Duration,
+    now: Moment,
 ) -> Progress {
     if memory
         .swap_of(&target.name)
@@ -98,15 +99,13 @@ fn came_back(target: &Container, recreated: &Recreated) -> Option<String> {
 fn deadline(
     pod: &Pod,
     request: &RecreateRequest,
-    asked_at: Duration,
-) -> (Duration, Reason, &'static str) {
+    asked_at: Moment,
+) -> (Moment, Reason, &'static str) {
     if request.phase == RequestPhase::Unanswered {
         let what = "is not answered by OpenKruise's daemon: check that it runs on the node";
         return (asked_at + ANSWERS, Reason::RecreateUnanswered, what);
     }
-    let until = asked_at
-        .saturating_add(swap::graces(pod))
-        .saturating_add(STOPPED_VISIBLE);
+    let until = asked_at + swap::graces(pod) + STOPPED_VISIBLE;
     (
         until,
         Reason::RecreateFailed,

@@ -7,6 +7,7 @@ use super::room::no_room;
 use super::starts::restarts;
 use super::words::{refused_image, unknown_owner};
 use crate::cluster::owner;
+use crate::objects::moment::Moment;
 use crate::objects::pod::roles::Unended;
 use crate::objects::pod::{Container, Pod, RestartPolicy, evidence, roles};
 use crate::report::decision::{Action, Decision, Method, Report, Swap};
@@ -35,9 +36,9 @@ pub(crate) struct Plan {
     /// The reasons why they cannot.
     blocked: Vec<Report>,
     /// When one of them may be swappable.
-    again: Option<Duration>,
+    again: Option<Moment>,
     /// Until when the pod waits, while an image that one of them needs is being pushed.
-    pub(crate) awaits: Option<Duration>,
+    pub(crate) awaits: Option<Moment>,
 }
 
 impl Plan {
@@ -57,7 +58,7 @@ impl Plan {
         match preflight(pod, container, around.exit_images) {
             Preflight::Awaited(paths) => {
                 let done_at = case.memory.mains_done_at.unwrap_or(around.now);
-                let until = done_at.saturating_add(PUSHED);
+                let until = done_at + PUSHED;
                 if around.now < until {
                     self.awaits = Some(until);
                 } else {
@@ -92,7 +93,7 @@ impl Plan {
         }
     }
 
-    fn block(&mut self, index: usize, report: Report, again: Option<Duration>) {
+    fn block(&mut self, index: usize, report: Report, again: Option<Moment>) {
         self.left.push(index);
         self.blocked.push(report);
         self.again = self.again.into_iter().chain(again).min();
@@ -188,7 +189,7 @@ fn held_back(
     case: Case<'_>,
     container: &Container,
     image: &str,
-) -> Option<(Report, Option<Duration>)> {
+) -> Option<(Report, Option<Moment>)> {
     let (pod, memory, around) = (case.pod, case.memory, case.around);
     let (name, now) = (&container.name, around.now);
     let because = |reason, note, until| Some((Report { reason, note }, until));

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::time::{graces, patience};
 use crate::cluster::headroom::{Headroom, Shortage};
+use crate::objects::moment::Moment;
 use crate::report::decision::{Decision, Report};
 use crate::report::reason::Reason;
 use crate::terminate::circumstances::Case;
@@ -47,7 +48,7 @@ pub(crate) fn no_room(case: Case<'_>, restarts: u32) -> Option<Step> {
             } else {
                 graces(pod).min(LONGEST) + DELETED
             };
-            let until = moved.saturating_add(patience);
+            let until = moved + patience;
             Some(if around.now < until {
                 wait(until)
             } else {
@@ -55,7 +56,7 @@ pub(crate) fn no_room(case: Case<'_>, restarts: u32) -> Option<Step> {
             })
         }
         Headroom::TooEarly => {
-            let until = moved.saturating_add(patience(pod).min(LONGEST) + LINE_STANDS);
+            let until = moved + patience(pod).min(LONGEST) + LINE_STANDS;
             Some(if around.now < until {
                 wait(until)
             } else {
@@ -131,7 +132,7 @@ fn too_early() -> Report {
 }
 
 /// Waits for the Job to appear, then reports what is missing: no swap is made on a guess.
-fn job_unknown(trouble: Option<&str>, memory: &Memory, now: Duration) -> Step {
+fn job_unknown(trouble: Option<&str>, memory: &Memory, now: Moment) -> Step {
     let until = memory.mains_done_at.unwrap_or(now) + JOB_APPEARS;
     if now < until {
         return Step::Here(Decision::later(Reason::JobUnknown, until));

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::cluster::owner;
+use crate::objects::moment::Moment;
 use crate::objects::pod::roles::{self, Unended};
 use crate::objects::pod::{Container, Pod};
 use crate::report::decision::Report;
@@ -60,7 +61,7 @@ pub(crate) fn unknown_owner(pod: &Pod, around: &Circumstances<'_>) -> Option<Str
 }
 
 /// Reports the swaps whose effect takes long to be observed.
-pub(crate) fn slow(unended: &[Unended<'_>], memory: &Memory, now: Duration) -> Option<Report> {
+pub(crate) fn slow(unended: &[Unended<'_>], memory: &Memory, now: Moment) -> Option<Report> {
     let slow: Vec<_> = unended
         .iter()
         .filter_map(|(_, sidecar)| memory.swap_of(&sidecar.name))

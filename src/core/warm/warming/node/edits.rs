@@ -1,9 +1,9 @@
 //! Changes to the state of a node that come from its job or from other jobs.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::{NodeProgress, Slots};
+use crate::objects::moment::Moment;
 use crate::warm::warming::action::{Action, End, Limits};
 use crate::warm::warming::image::ImageProgress;
 use crate::warm::warming::pulled::Pulled;
@@ -36,7 +36,7 @@ impl NodeProgress {
     /// Starts again like a new node, but keeps proved images and the numbering of pods. If the node
     /// has a pod or a write in flight, it does nothing, or opens what has failed if the node was
     /// given up: nothing else would try it again when the pod is gone.
-    pub fn try_again(&mut self, images: &[Arc<str>], ready: bool, now: Duration) {
+    pub fn try_again(&mut self, images: &[Arc<str>], ready: bool, now: Moment) {
         if self.pod.is_some() || self.writing || self.unsure.is_some() {
             if self.abandoned && !self.is_broken {
                 self.observe_ready(ready, now);
@@ -74,12 +74,7 @@ impl NodeProgress {
     }
 
     /// Resets all but the numbering and shape of pods, and returns the progress of images.
-    fn begin_anew(
-        &mut self,
-        images: &[Arc<str>],
-        ready: bool,
-        now: Duration,
-    ) -> Vec<ImageProgress> {
+    fn begin_anew(&mut self, images: &[Arc<str>], ready: bool, now: Moment) -> Vec<ImageProgress> {
         let (number, last, left) = (
             self.number,
             self.last.take(),
@@ -101,7 +96,7 @@ impl NodeProgress {
         &mut self,
         images: &[Arc<str>],
         limits: &Limits,
-        now: Duration,
+        now: Moment,
     ) -> Option<Action> {
         let known = self.begin_anew(images, true, now);
         for (progress, known) in self.images.iter_mut().zip(known) {

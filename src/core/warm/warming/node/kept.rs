@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::NodeProgress;
+use crate::objects::moment::Moment;
 use crate::warm::warming::action::Elsewhere;
 
 /// The most time for which one node is held back, in all.
@@ -15,11 +16,11 @@ const TOLD: Duration = Duration::from_secs(10);
 pub(crate) struct Kept {
     spent: Duration,
     /// When it was held back in the step before this one, if it was.
-    before: Option<Duration>,
+    before: Option<Moment>,
     /// When it was held back in this step, if it was.
-    last: Option<Duration>,
+    last: Option<Moment>,
     /// Since when it is held back without a break.
-    since: Option<Duration>,
+    since: Option<Moment>,
 }
 
 impl Kept {
@@ -29,9 +30,9 @@ impl Kept {
     }
 
     /// Returns true if a pull that could begin now is held back for others, and records that.
-    pub fn keeps(&mut self, others_wait: bool, now: Duration) -> bool {
+    pub fn keeps(&mut self, others_wait: bool, now: Moment) -> bool {
         let before = self.before.take();
-        self.spent += before.map_or(Duration::ZERO, |before| now.saturating_sub(before));
+        self.spent += before.map_or(Duration::ZERO, |before| now.since(before));
         let keeps = self.would_keep(others_wait);
         self.last = keeps.then_some(now);
         self.since = self.last.and(before.and(self.since).or(self.last));
@@ -54,7 +55,7 @@ impl Kept {
     }
 
     /// Returns true if it has been held back long enough to be reported.
-    pub fn is_long(&self, now: Duration) -> bool {
+    pub fn is_long(&self, now: Moment) -> bool {
         self.is_on() && self.since.is_some_and(|since| now >= since + TOLD)
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::{NodeProgress, REPLACE, Seen};
+use crate::objects::moment::Moment;
 use crate::warm::pod::WarmerPod;
 use crate::warm::warming::action::Limits;
 use crate::warm::warming::evidence::has_started;
@@ -14,7 +15,7 @@ use crate::warm::warming::pulled::Pulled;
 const MOST_ANNOUNCED: usize = 512;
 
 impl NodeProgress {
-    pub fn observe_ready(&mut self, ready: bool, now: Duration) {
+    pub fn observe_ready(&mut self, ready: bool, now: Moment) {
         self.ready = ready;
         self.unready_since = if ready {
             None
@@ -28,7 +29,7 @@ impl NodeProgress {
     }
 
     /// Records the state of a pod of this node; an older state of it changes nothing.
-    pub fn observe_pod(&mut self, pod: WarmerPod, now: Duration) {
+    pub fn observe_pod(&mut self, pod: WarmerPod, now: Moment) {
         let is_last = self.last.as_ref().is_some_and(|last| last.uid == pod.uid);
         if is_last || self.is_broken || self.left.contains(&pod.uid) {
             return;
@@ -119,7 +120,7 @@ impl NodeProgress {
         pulled.took
     }
 
-    pub fn pod_is_gone(&mut self, uid: &str, limits: &Limits, now: Duration) {
+    pub fn pod_is_gone(&mut self, uid: &str, limits: &Limits, now: Moment) {
         self.left.retain(|left| **left != *uid);
         let Some(seen) = self.pod.take_if(|seen| *seen.pod.uid == *uid) else {
             return;

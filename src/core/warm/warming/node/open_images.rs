@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::NodeProgress;
+use crate::objects::moment::Moment;
 use crate::warm::pod::{Shape, WarmerImage};
 use crate::warm::warming::action::{Action, End, Limits};
 use crate::warm::warming::evidence::{Verdict, has_run, judge};
@@ -14,7 +15,7 @@ const SETTLED: Duration = Duration::from_secs(10);
 impl NodeProgress {
     /// Deletes a pod that has ended. The end is no loss if its containers are meant to end, and
     /// nothing more was expected of the pod.
-    pub(crate) fn delete_ended_pod(&mut self, limits: &Limits, now: Duration) -> Option<Action> {
+    pub(crate) fn delete_ended_pod(&mut self, limits: &Limits, now: Moment) -> Option<Action> {
         if self.pod.as_ref()?.pod.shape == Shape::InPlace || !self.is_ours() {
             return self.delete(false);
         }
@@ -44,7 +45,7 @@ impl NodeProgress {
     }
 
     /// Returns true if the pod has an image that is due.
-    pub(crate) fn is_pulling(&self, now: Duration) -> bool {
+    pub(crate) fn is_pulling(&self, now: Moment) -> bool {
         let images = self.pod.iter().flat_map(|seen| &seen.pod.images);
         images
             .filter_map(|image| self.position(image))
@@ -53,7 +54,7 @@ impl NodeProgress {
 
     /// Records what the status proves about each open image. Returns an action if only another pod
     /// can help.
-    pub(crate) fn observe(&mut self, limits: &Limits, now: Duration) -> Option<Action> {
+    pub(crate) fn observe(&mut self, limits: &Limits, now: Moment) -> Option<Action> {
         let images = self.pod.as_ref()?.pod.images.clone();
         for image in images {
             if let Some(open) = self
@@ -72,7 +73,7 @@ impl NodeProgress {
         image: &WarmerImage,
         open: usize,
         limits: &Limits,
-        now: Duration,
+        now: Moment,
     ) -> Option<Action> {
         let seen = self.pod.as_ref()?;
         let began = self.since.max(self.images[open].not_before);
@@ -113,7 +114,7 @@ impl NodeProgress {
         open: usize,
         why: &str,
         limits: &Limits,
-        now: Duration,
+        now: Moment,
     ) -> Option<Action> {
         if self.fall_back(&format!("an image cannot be mounted as a volume: {why}")) {
             return self.delete(true);
@@ -137,7 +138,7 @@ impl NodeProgress {
 
     /// Ends a try that has run out of time. Which of several images delayed the others is unknown,
     /// so each gets a pod of its own. If no swap has ever worked, the node may ignore swaps.
-    fn out_of_time(&mut self, open: usize, limits: &Limits, now: Duration) -> Option<Action> {
+    fn out_of_time(&mut self, open: usize, limits: &Limits, now: Moment) -> Option<Action> {
         let seen = self.pod.as_ref()?;
         let (is_swapped, is_one_of_many) = (seen.pod.before.is_some(), seen.pod.images.len() > 1);
         let why = format!("not pulled within {} s", limits.timeout.as_secs());

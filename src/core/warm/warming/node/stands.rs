@@ -1,8 +1,7 @@
 //! Predicates on a node that decide whether a step has to visit it.
 
-use std::time::Duration;
-
 use super::NodeProgress;
+use crate::objects::moment::Moment;
 
 impl NodeProgress {
     /// Returns true if every step has to visit it: it is under way, or a deadline is running.
@@ -12,7 +11,7 @@ impl NodeProgress {
 
     /// Returns from when on a pod can be created, given a slot; `None` if no image is open, a pod
     /// is there or on its way, or a defect has ended the work.
-    pub fn begins_at(&self) -> Option<Duration> {
+    pub fn begins_at(&self) -> Option<Moment> {
         if !self.is_idle() || self.is_broken {
             return None;
         }
@@ -37,7 +36,7 @@ impl NodeProgress {
     }
 
     /// Returns when its last pod was created, or the node was added.
-    pub const fn asked(&self) -> Duration {
+    pub const fn asked(&self) -> Moment {
         self.asked
     }
 

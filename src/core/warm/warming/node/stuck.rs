@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::NodeProgress;
+use crate::objects::moment::Moment;
 use crate::warm::warming::action::{Action, Limits};
 use crate::warm::warming::evidence::has_started;
 
@@ -15,7 +16,7 @@ const MOST_LEFT: usize = 4;
 
 impl NodeProgress {
     /// Returns the image that has been pulled for so long that others need not wait for it, if any.
-    pub fn slow(&self, now: Duration) -> Option<&str> {
+    pub fn slow(&self, now: Moment) -> Option<&str> {
         let pod = self
             .pod
             .as_ref()
@@ -31,14 +32,14 @@ impl NodeProgress {
     }
 
     /// Returns true if the deletion of its pod takes too long.
-    pub fn hangs(&self, now: Duration) -> bool {
+    pub fn hangs(&self, now: Moment) -> bool {
         !self.writing
             && self.pod.as_ref().is_some_and(|seen| seen.pod.deleting)
             && now >= self.since + LEAVE
     }
 
     /// Returns true if it has a deleted pod that does not go away.
-    pub fn is_stuck(&self, now: Duration) -> bool {
+    pub fn is_stuck(&self, now: Moment) -> bool {
         !self.left.is_empty() || self.hangs(now)
     }
 
@@ -51,7 +52,7 @@ impl NodeProgress {
 
     /// Waits for a terminating pod, or leaves it behind so that another one is created, unless too
     /// many are left.
-    pub(crate) fn wait_for_deletion(&mut self, limits: &Limits, now: Duration) -> Option<Action> {
+    pub(crate) fn wait_for_deletion(&mut self, limits: &Limits, now: Moment) -> Option<Action> {
         if self.hangs(now) && self.left.len() < MOST_LEFT && !self.is_done() {
             self.number += 1;
             self.expected = false;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{NodeProgress, REPLACE};
+use crate::objects::moment::Moment;
 use crate::report::write_error::WriteError;
 use crate::warm::pod::{Shape, WarmerPod};
 use crate::warm::warming::action::{Action, Answer, End, Limits};
@@ -19,7 +20,7 @@ const MOST_TAKEN: u32 = 3;
 
 impl NodeProgress {
     /// Records the result of a write.
-    pub fn written(&mut self, action: &Action, answer: Answer, limits: &Limits, now: Duration) {
+    pub fn written(&mut self, action: &Action, answer: Answer, limits: &Limits, now: Moment) {
         self.writing = false;
         let is_unsure = matches!(
             (action, &answer),
@@ -52,7 +53,7 @@ impl NodeProgress {
             }
             (_, Ok(None) | Err(WriteError::Conflict)) => self.not_before = now + LOOK_AGAIN,
             (action, Err(WriteError::Failed { retry_after, .. })) => {
-                self.not_before = now.saturating_add(retry_after.unwrap_or(WRITE_AGAIN));
+                self.not_before = now + retry_after.unwrap_or(WRITE_AGAIN);
                 // The swap may have been applied all the same.
                 if let Some(seen) = self
                     .pod
@@ -75,7 +76,7 @@ impl NodeProgress {
         }
     }
 
-    fn stored(&mut self, pod: WarmerPod, now: Duration) {
+    fn stored(&mut self, pod: WarmerPod, now: Moment) {
         let images = pod.images.iter().map(|image| image.image.clone()).collect();
         self.observe_pod(pod, now);
         if let Some(seen) = &mut self.pod {
@@ -85,7 +86,7 @@ impl NodeProgress {
 
     /// Handles a name that a pod has which is not shown, so it is none of the job's: in the namespace
     /// of a job with pull secrets others may create one. The next pod has another name.
-    fn name_is_taken(&mut self, limits: &Limits, now: Duration) {
+    fn name_is_taken(&mut self, limits: &Limits, now: Moment) {
         let why = "a pod that is not known as one of this job has the name of the warmer pod";
         self.number += 1;
         self.lets_others_begin(now);
@@ -96,7 +97,7 @@ impl NodeProgress {
     }
 
     /// Leaves the node to others for a while, because nothing has come of the creation of a pod.
-    fn lets_others_begin(&mut self, now: Duration) {
+    fn lets_others_begin(&mut self, now: Moment) {
         self.unsure = None;
         self.not_before = self.not_before.max(now + REPLACE);
     }
@@ -109,7 +110,7 @@ impl NodeProgress {
         images: &[Box<str>],
         why: &str,
         limits: &Limits,
-        now: Duration,
+        now: Moment,
     ) {
         if why.contains("exceeded quota") {
             self.not_before = now + REPLACE;

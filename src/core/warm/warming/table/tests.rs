@@ -89,7 +89,7 @@ fn happens() -> impl Strategy<Value = Happens> {
 struct World {
     warming: Warming,
     limits: Limits,
-    now: Duration,
+    now: Moment,
     writes: Vec<(Box<str>, Action)>,
     pods: BTreeMap<&'static str, WarmerPod>,
     others: [Elsewhere; NODES.len()],
@@ -113,12 +113,12 @@ impl World {
             },
         };
         for (index, node) in NODES.iter().enumerate() {
-            warming.add(node, shapes(index), index != 1, Duration::ZERO);
+            warming.add(node, shapes(index), index != 1, Moment::START);
         }
         Self {
             warming,
             limits,
-            now: Duration::ZERO,
+            now: Moment::START,
             writes: Vec::new(),
             pods: BTreeMap::new(),
             others: [Elsewhere::default(); NODES.len()],

@@ -10,8 +10,8 @@ const PARK: &str = "r.example/park:1";
 
 /// The images of the pods of the Job that are to be changed now.
 fn swaps(index: &mut Index, now: Now) -> Vec<Box<str>> {
-    index.wake(now.since_start);
-    std::iter::from_fn(|| index.next_write(now.since_start).0)
+    index.wake(now.moment);
+    std::iter::from_fn(|| index.next_write(now.moment).0)
         .map(|write| write.target.name)
         .collect()
 }
@@ -32,13 +32,13 @@ fn bug6_room_is_given_back_when_a_request_is_deleted_halfway() {
         restarts.written(
             write,
             Ok(stored_pod(&changed(pod_of_job("a", "10"), "12"))),
-            at(1).since_start,
+            at(1).moment,
         );
         applies(&mut index, &done("13"), at(2));
         assert!(swaps(&mut index, at(2)).is_empty(), "the room is taken");
         restarts.handle(
             Event::Deleted(serde_json::from_value(begun()).unwrap()),
-            at(3).since_start,
+            at(3).moment,
         );
         assert!(turn(&mut restarts, &mut index, at(3)).is_empty());
         assert!(
@@ -49,7 +49,7 @@ fn bug6_room_is_given_back_when_a_request_is_deleted_halfway() {
             applies(&mut index, &restarted(pod_of_job("a", "10"), "14"), at(4));
             assert_eq!(swaps(&mut index, at(4)), ["b".into()]);
         } else {
-            assert!(index.next_due().unwrap() <= at(123).since_start);
+            assert!(index.next_due().unwrap() <= at(123).moment);
             assert!(swaps(&mut index, at(122)).is_empty());
             assert_eq!(swaps(&mut index, at(123)), ["b".into()]);
         }
@@ -63,7 +63,7 @@ fn d1c_deleted_room_is_given_back_when_the_image_before_runs_again() {
     let mut index = index_with_job();
     let (mut restarts, write) = about_to_swap(&mut index);
     let answer = stored_pod(&changed(pod_of_job("a", "10"), "12"));
-    restarts.written(write, Ok(answer), at(1).since_start);
+    restarts.written(write, Ok(answer), at(1).moment);
     let mut pod = changed(pod_of_job("a", "10"), "14");
     pod["spec"]["containers"][1]["imagePullPolicy"] = json!("Always");
     pod["status"]["observedGeneration"] = json!(2);
@@ -84,7 +84,7 @@ fn d1c_deleted_room_is_given_back_when_the_image_before_runs_again() {
     request["metadata"]["annotations"]["swaplet.io/restart-journal"] = json!(journal.as_text());
     request["metadata"]["resourceVersion"] = json!("20");
     let answer = stored_request(&request);
-    restarts.written(write, Ok(answer), at(3).since_start);
+    restarts.written(write, Ok(answer), at(3).moment);
     let write = turn(&mut restarts, &mut index, at(4)).remove(0);
     assert!(
         matches!(&write.action, Action::Swap(change) if &*change.swaps[0].to == "r.example/side:1"),
@@ -95,14 +95,14 @@ fn d1c_deleted_room_is_given_back_when_the_image_before_runs_again() {
     pod["metadata"]["resourceVersion"] = json!("15");
     pod["metadata"]["generation"] = json!(3);
     pod["spec"]["containers"][1]["image"] = json!("r.example/side:1");
-    restarts.written(write, Ok(stored_pod(&pod)), at(4).since_start);
+    restarts.written(write, Ok(stored_pod(&pod)), at(4).moment);
     let write = turn(&mut restarts, &mut index, at(5)).remove(0);
     assert!(
         matches!(&write.action, Action::Finalize(left) if left.is_empty()),
         "{write:?}"
     );
     let gone = serde_json::from_value(request).unwrap();
-    restarts.handle(Event::Deleted(gone), at(5).since_start);
+    restarts.handle(Event::Deleted(gone), at(5).moment);
     assert!(turn(&mut restarts, &mut index, at(6)).is_empty());
 
     let mut runs = restarted(pod_of_job("a", "10"), "16");
@@ -127,11 +127,11 @@ fn bug6_nothing_is_kept_of_restarts_in_pods_that_are_gone() {
                     .unwrap()
                     .read()
                     .unwrap(),
-                at(2).since_start,
+                at(2).moment,
             );
         }
         applies(&mut index, &done("13"), at(2));
-        index.list_ends(at(2).since_start);
+        index.list_ends(at(2).moment);
         assert_eq!(
             (index.restarts_begun(), swaps(&mut index, at(3))),
             (0, vec!["b".into()]),
@@ -154,11 +154,11 @@ fn a_restart_that_may_still_come_leaves_no_room_for_another_in_its_pod() {
     restarts.written(
         write,
         Ok(stored_pod(&changed(pod_of_job("a", "10"), "12"))),
-        at(1).since_start,
+        at(1).moment,
     );
     restarts.handle(
         Event::Deleted(serde_json::from_value(begun()).unwrap()),
-        at(3).since_start,
+        at(3).moment,
     );
     assert!(turn(&mut restarts, &mut index, at(3)).is_empty());
     for _ in 0..2 {
@@ -178,7 +178,7 @@ fn room_is_given_back_when_another_controller_completes_the_request() {
     let mut index = index_with_job();
     let (mut restarts, write) = about_to_swap(&mut index);
     let alias = changed(pod_of_job("a", "10"), "12");
-    restarts.written(write, Ok(stored_pod(&alias)), at(1).since_start);
+    restarts.written(write, Ok(stored_pod(&alias)), at(1).moment);
     applies(&mut index, &done("13"), at(2));
     assert!(swaps(&mut index, at(2)).is_empty(), "the room is taken");
     let mut over = begun();
@@ -228,7 +228,7 @@ fn a_request_that_is_refused_cuts_nothing_short_of_another_for_the_same_pod() {
     let mut index = index_with_job();
     let (mut restarts, write) = about_to_swap(&mut index);
     let alias = changed(pod_of_job("a", "10"), "12");
-    restarts.written(write, Ok(stored_pod(&alias)), at(1).since_start);
+    restarts.written(write, Ok(stored_pod(&alias)), at(1).moment);
     applies(&mut index, &done("13"), at(2));
     let mut refused = request("team", 1, "a");
     refused["spec"]["containers"] = json!([{"name": "none"}]);
@@ -241,7 +241,7 @@ fn a_request_that_is_refused_cuts_nothing_short_of_another_for_the_same_pod() {
     applies(&mut index, &restarted(pod_of_job("a", "10"), "14"), at(124));
     restarts.handle(
         Event::Deleted(serde_json::from_value(begun()).unwrap()),
-        at(124).since_start,
+        at(124).moment,
     );
     turn(&mut restarts, &mut index, at(124));
     assert_eq!(swaps(&mut index, at(124)), ["b".into()]);
@@ -255,8 +255,8 @@ fn a_container_that_is_brought_back_for_no_request_takes_room_until_it_is_seen()
         let no_paths = PathSet::new([""; 0]).unwrap();
         let park = ParkImage::new(PARK.parse().unwrap(), no_paths);
         let mut restarts = Restarts::new(Some(park), false);
-        restarts.handle(Event::ListStart, at(1).since_start);
-        restarts.handle(Event::ListEnd, at(1).since_start);
+        restarts.handle(Event::ListStart, at(1).moment);
+        restarts.handle(Event::ListEnd, at(1).moment);
         let record = json!({"pod": "u-a", "name": "r", "request": "ru", "park": PARK, "images": {"side": "r.example/side:1"}});
         let mut parked = pod_of_job("a", "12");
         parked["metadata"]["annotations"] = json!({"swaplet.io/parked": record.to_string()});
@@ -264,7 +264,7 @@ fn a_container_that_is_brought_back_for_no_request_takes_room_until_it_is_seen()
         applies(&mut index, &parked, at(1));
         restarts.observe_parked(
             Event::Applied(serde_json::from_value(parked).unwrap()),
-            at(1).since_start,
+            at(1).moment,
         );
         assert!(turn(&mut restarts, &mut index, at(1)).is_empty());
         assert_eq!(turn(&mut restarts, &mut index, at(11)).len(), 1);
@@ -286,7 +286,7 @@ fn a_request_of_another_namespace_cuts_nothing_short() {
     let mut index = index_with_job();
     let (_restarts, _write) = about_to_swap(&mut index);
     applies(&mut index, &done("13"), at(2));
-    index.restarts_cut_short("other", "u-a", at(3).since_start);
+    index.restarts_cut_short("other", "u-a", at(3).moment);
     assert!(swaps(&mut index, at(123)).is_empty(), "the room is taken");
 }
 
@@ -301,10 +301,10 @@ fn a_swap_waits_for_the_restart_of_its_own_pod_where_both_do_not_fit() {
             namespace: Box::default(),
             backoff_limit: limit,
         };
-        index.jobs(|ledger| ledger.job(&job), at(0).since_start);
+        index.jobs(|ledger| ledger.job(&job), at(0).moment);
         let (mut restarts, write) = about_to_swap(&mut index);
         let alias = changed(pod_of_job("a", "10"), "12");
-        restarts.written(write, Ok(stored_pod(&alias)), at(1).since_start);
+        restarts.written(write, Ok(stored_pod(&alias)), at(1).moment);
         let mut done = alias;
         done["metadata"]["resourceVersion"] = json!("13");
         done["status"]["containerStatuses"][0]["state"] =
