@@ -1,9 +1,10 @@
 //! The foundation of all loops: watches, lists, the queue, clocks, panics, the connection, the
-//! Lease, health, metrics and guarded writes. It knows no product.
+//! Lease, health, metrics, guarded writes and maps kept in ConfigMaps. It knows no product.
 
 pub mod clock;
 pub mod connection;
 pub(crate) mod isolated;
+pub(crate) mod kept_map;
 pub mod lease;
 pub mod list;
 pub mod metrics;

@@ -7,7 +7,6 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::WatchEvent;
 use serde::de::DeserializeOwned;
@@ -253,12 +252,8 @@ fn node_classes(text: &str) {
 }
 
 fn verdicts(text: &str) {
-    let data = Some([("node".to_owned(), text.to_owned())].into());
-    let map = ConfigMap {
-        data,
-        ..ConfigMap::default()
-    };
-    for kept in verdict_store::read(&map).values() {
+    let entries = [("node".to_owned(), text.to_owned())];
+    for kept in verdict_store::read(entries.into()).values() {
         for today in [Timestamp::MIN, Timestamp::MAX] {
             drop(kept.restore(Moment::after_start(Duration::from_secs(1)), today));
         }

@@ -1,6 +1,5 @@
 //! A store of node verdicts for the next run of the process: a ConfigMap of our own with one entry
-//! per node. It is no pod's, so the writer of pods is not involved. Losing it costs one probe per
-//! node.
+//! per node. Losing it costs one probe per node.
 
 #[cfg(test)]
 mod tests;
@@ -12,24 +11,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use json_patch::jsonptr::PointerBuf;
-use json_patch::{AddOperation, Patch as JsonPatch, PatchOperation, TestOperation};
 use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
-use serde_json::json;
 use swaplet_core::cluster::node_verdicts::{MOST_VERDICTS, NodeVerdicts, Proved};
 use swaplet_core::objects::moment::Moment;
+use swaplet_core::report::write_error::WriteError;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 pub use self::kept::{AllKept, Kept};
+use crate::frame::kept_map::{Entries, KeptMap, fitting};
 use crate::frame::list::list;
 use crate::frame::serve::Health;
 use crate::frame::serve::rights::Right;
-use crate::frame::writer::FIELD_MANAGER;
+use crate::frame::writer::Writer;
 use crate::frame::writer::precedence::Precedence;
 
 /// The name of the ConfigMap.
@@ -41,7 +37,7 @@ const WRITE_EVERY: Duration = Duration::from_secs(30);
 const UNDER_NEVER: &str = "under-never_";
 /// The longest key that the API server accepts.
 const KEY: usize = 253;
-/// The deadline of one request.
+/// The deadline of one write.
 const DEADLINE: Duration = Duration::from_secs(10);
 /// The most tries of a write that conflicts with others.
 const TRIES: u32 = 3;
@@ -79,12 +75,13 @@ pub fn all_kept(verdicts: &NodeVerdicts, now: Moment, today: Timestamp) -> AllKe
         .collect()
 }
 
-/// Reads the ConfigMap. An entry that cannot be read is skipped: the node will prove it again.
+/// Reads the entries of the ConfigMap. One that cannot be read is skipped: the node will prove it
+/// again.
 #[must_use]
-pub fn read(map: &ConfigMap) -> AllKept {
-    let entries = map.data.iter().flatten();
+pub fn read(entries: BTreeMap<String, String>) -> AllKept {
     entries
-        .filter_map(|(node, text)| Some((node.clone(), serde_json::from_str(text).ok()?)))
+        .into_iter()
+        .filter_map(|(node, text)| Some((node, serde_json::from_str(&text).ok()?)))
         .collect()
 }
 
@@ -97,15 +94,14 @@ pub async fn all_in(client: &Client, namespace: Option<&str>) -> kube::Result<Al
         let kept = list(
             &Api::all(client.clone()),
             &format!("metadata.name={CONFIG_MAP}"),
-            |map| Some(read(&map)),
+            |map: ConfigMap| map.data.map(read),
         )
         .await?;
         return Ok(kept.into_iter().flatten().collect());
     };
-    let map = Api::namespaced(client.clone(), namespace)
-        .get_opt(CONFIG_MAP)
-        .await?;
-    Ok(map.as_ref().map(read).unwrap_or_default())
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+    let map = maps.get_opt(CONFIG_MAP).await?;
+    Ok(map.and_then(|map| map.data).map(read).unwrap_or_default())
 }
 
 /// A task in the background that stores verdicts.
@@ -124,15 +120,15 @@ impl VerdictStore {
         health: Health,
         precedence: Precedence,
     ) -> (Self, AllKept) {
+        // What was proved is true whoever leads.
+        let writer = Writer::new(client, DEADLINE);
         let mut keeper = Keeper {
-            maps: Api::namespaced(client, namespace),
-            namespace: namespace.to_owned(),
-            version: None,
+            map: KeptMap::new(writer, namespace, CONFIG_MAP),
             health,
             precedence,
         };
-        let kept = match keeper.load().await {
-            Ok(kept) => kept,
+        let kept = match keeper.map.read().await {
+            Ok(entries) => read(entries),
             Err(error) => {
                 keeper.warn(&error);
                 AllKept::new()
@@ -158,28 +154,8 @@ impl VerdictStore {
     }
 }
 
-/// The error of a request: a conflict if somebody else has written meanwhile.
-enum Failure {
-    Conflict,
-    Other(String),
-}
-
-impl From<kube::Error> for Failure {
-    fn from(error: kube::Error) -> Self {
-        match error {
-            // A failed `test` is a 422.
-            kube::Error::Api(status) if matches!(status.code, 404 | 409 | 422) => Self::Conflict,
-            kube::Error::Api(status) => Self::Other(format!("{} {}", status.code, status.message)),
-            error => Self::Other(error.to_string()),
-        }
-    }
-}
-
 struct Keeper {
-    maps: Api<ConfigMap>,
-    namespace: String,
-    /// The version that was last read or written; `None` where there is no ConfigMap.
-    version: Option<String>,
+    map: KeptMap,
     health: Health,
     precedence: Precedence,
 }
@@ -204,90 +180,30 @@ impl Keeper {
     /// one counts per node.
     async fn write(&mut self, mut latest: AllKept) {
         for _ in 0..TRIES {
-            match self.try_write(&latest).await {
-                Ok(version) => {
-                    self.version = version;
-                    self.health.has(Right::KeepVerdicts);
-                    return;
+            let data = data(&latest);
+            let written = self
+                .map
+                .replace(data, |theirs| merge(&mut latest, read(theirs)));
+            match written.await {
+                Ok(()) => return self.health.has(Right::KeepVerdicts),
+                Err(WriteError::Conflict | WriteError::Gone) => {}
+                Err(WriteError::Denied(error) | WriteError::Failed { error, .. }) => {
+                    return self.warn(&error);
                 }
-                Err(Failure::Conflict) => match self.load().await {
-                    Ok(theirs) => merge(&mut latest, theirs),
-                    Err(error) => return self.warn(&error),
-                },
-                Err(Failure::Other(error)) => return self.warn(&error),
             }
         }
-    }
-
-    async fn try_write(&self, latest: &AllKept) -> Result<Option<String>, Failure> {
-        let data = data(latest);
-        let request = async {
-            match &self.version {
-                None => {
-                    self.maps
-                        .create(&PostParams::default(), &self.map(data))
-                        .await
-                }
-                Some(version) => {
-                    let params = PatchParams {
-                        field_manager: Some(FIELD_MANAGER.to_owned()),
-                        ..PatchParams::default()
-                    };
-                    self.maps
-                        .patch(
-                            CONFIG_MAP,
-                            &params,
-                            &Patch::Json::<()>(guarded(version, &data)),
-                        )
-                        .await
-                }
-            }
-        };
-        let written = timeout(DEADLINE, request)
-            .await
-            .map_err(|_| Failure::Other("no answer in time".to_owned()))??;
-        Ok(written.metadata.resource_version)
-    }
-
-    async fn load(&mut self) -> Result<AllKept, String> {
-        let answer = timeout(DEADLINE, self.maps.get_opt(CONFIG_MAP))
-            .await
-            .map_err(|_| "no answer in time".to_owned())?;
-        let map = answer
-            .map_err(|error| error.to_string())?
-            .unwrap_or_default();
-        let kept = read(&map);
-        self.version = map.metadata.resource_version;
-        Ok(kept)
     }
 
     /// Logs an error once, until it works again.
     fn warn(&self, error: &str) {
         if self.health.lacks(Right::KeepVerdicts, error) {
             tracing::warn!(
-                namespace = self.namespace,
+                namespace = self.map.namespace,
                 name = CONFIG_MAP,
                 error,
                 "{}: after a restart each unknown node is probed again",
                 Right::KeepVerdicts.without()
             );
-        }
-    }
-
-    fn map(&self, data: BTreeMap<String, String>) -> ConfigMap {
-        let labels = BTreeMap::from([(
-            "app.kubernetes.io/managed-by".to_owned(),
-            FIELD_MANAGER.to_owned(),
-        )]);
-        ConfigMap {
-            metadata: ObjectMeta {
-                name: Some(CONFIG_MAP.to_owned()),
-                namespace: Some(self.namespace.clone()),
-                labels: Some(labels),
-                ..ObjectMeta::default()
-            },
-            data: Some(data),
-            ..ConfigMap::default()
         }
     }
 }
@@ -304,7 +220,7 @@ fn merge(ours: &mut AllKept, theirs: AllKept) {
 }
 
 /// Returns the entries to write: the newest that fit, after those that a pod has failed for.
-fn data(kept: &AllKept) -> BTreeMap<String, String> {
+fn data(kept: &AllKept) -> Entries {
     let mut entries: Vec<_> = kept.iter().collect();
     entries.sort_by_key(|(_, kept)| {
         (
@@ -313,22 +229,8 @@ fn data(kept: &AllKept) -> BTreeMap<String, String> {
         )
     });
     entries.truncate(MOST_VERDICTS);
-    entries
-        .into_iter()
-        .filter_map(|(node, kept)| Some((node.clone(), serde_json::to_string(kept).ok()?)))
-        .collect()
-}
-
-/// Returns a patch that replaces all entries, if nobody has written since `version`.
-fn guarded(version: &str, data: &BTreeMap<String, String>) -> JsonPatch {
-    JsonPatch(vec![
-        PatchOperation::Test(TestOperation {
-            path: PointerBuf::from_tokens(["metadata", "resourceVersion"]),
-            value: version.into(),
-        }),
-        PatchOperation::Add(AddOperation {
-            path: PointerBuf::from_tokens(["data"]),
-            value: json!(data),
-        }),
-    ])
+    let texts = entries.into_iter();
+    fitting(
+        texts.filter_map(|(node, kept)| Some((node.clone(), serde_json::to_string(kept).ok()?))),
+    )
 }

@@ -15,7 +15,7 @@ use http_body_util::BodyExt as _;
 use hyper::body::Bytes;
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{Patch as JsonPatch, PatchOperation, ReplaceOperation, TestOperation};
-use kube::api::{Patch, PatchParams};
+use kube::api::{Patch, PatchParams, PostParams};
 use kube::client::Body;
 use kube::core::Request;
 use kube::{Client, Resource as _};
@@ -267,6 +267,14 @@ pub(crate) fn params() -> PatchParams {
     PatchParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PatchParams::default()
+    }
+}
+
+/// Returns the parameters of a creation.
+pub(crate) fn created() -> PostParams {
+    PostParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PostParams::default()
     }
 }
 

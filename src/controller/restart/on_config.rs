@@ -137,7 +137,7 @@ impl Run {
         Self {
             clock: Clock::start(),
             state: State::default(),
-            records: Records::new(client.clone(), &settings.state_namespace),
+            records: Records::new(writer.clone(), &settings.state_namespace),
             pods: watch_all_noted(namespaces.apis(client), "", &metrics.watch_ages),
             requests: observe(
                 discovery.clone(),
@@ -232,7 +232,7 @@ impl Run {
                 .retain(&self.namespaces, |uid| self.state.has(uid));
             self.reported.retain(|uid| self.state.has(uid));
         }
-        if let Err(error) = self.records.store(&self.writer).await {
+        if let Err(error) = self.records.store().await {
             self.records_failed(&error);
             return;
         }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use http::Method;
 use serde_json::{Value, json};
 use swaplet_testbed::apiserver::{Effect, Verb};
 
@@ -77,18 +78,24 @@ async fn a_verdict_outlives_the_controller_also_where_pods_are_seen_before_nodes
     );
 }
 
-/// What is proved within half a minute goes into two writes, and what another replica has written
-/// is kept.
-#[tokio::test(start_paused = true)]
-async fn verdicts_are_written_rarely_and_beside_those_of_others() {
+/// A world with so many unknown nodes, each with a pod.
+async fn nodes(count: usize) -> World {
     let world = World::new();
     world.create_namespace("state").await;
-    for number in 0..10 {
+    for number in 0..count {
         world.label_node(&format!("n{number}"), &unknown()).await;
         let mut pod = pod(&format!("p{number}"), "OnFailure");
         pod["spec"]["nodeName"] = format!("n{number}").into();
         world.run_pod(&pod).await;
     }
+    world
+}
+
+/// What is proved within half a minute goes into two writes, and what another replica has written
+/// is kept; what is no verdict is not.
+#[tokio::test(start_paused = true)]
+async fn verdicts_are_written_rarely_and_beside_those_of_others() {
+    let world = nodes(10).await;
     let _life = world.start_controller_keeping("state");
     for number in 0..10 {
         let name = format!("p{number}");
@@ -99,6 +106,7 @@ async fn verdicts_are_written_rarely_and_beside_those_of_others() {
             let theirs =
                 json!({"uid": "x", "proved": "Inert", "provedAt": "2026-01-01T00:00:00Z", "until": "2099-01-01T00:00:00Z"}).to_string();
             world.keep_verdict("state", "theirs", &theirs).await;
+            world.keep_verdict("state", "nonsense", "{").await;
         }
     }
     world.wait(60).await;
@@ -117,6 +125,56 @@ async fn verdicts_are_written_rarely_and_beside_those_of_others() {
         .unwrap();
     assert_eq!(map["data"].as_object().unwrap().len(), 11);
     world.assert_quiet().await;
+}
+
+/// Who deletes the ConfigMap loses nothing that this life knows.
+#[tokio::test(start_paused = true)]
+async fn verdicts_are_written_again_after_their_config_map_was_deleted() {
+    const MAP: &str = "/api/v1/namespaces/state/configmaps/swaplet-node-verdicts";
+    let world = nodes(2).await;
+    let _life = world.start_controller_keeping("state");
+    for name in ["p0", "p1"] {
+        world.ends(name, "main", 0).await;
+        world.wait(1).await;
+        world.provider_fails(name, "Pending").await;
+        world.wait(60).await;
+        if name == "p0" {
+            world
+                .request(Method::DELETE, MAP, "application/json", &json!({}))
+                .await;
+        }
+    }
+    let map = world
+        .server
+        .peek("configmaps", "state", "swaplet-node-verdicts")
+        .unwrap();
+    let nodes: Vec<_> = map["data"].as_object().unwrap().keys().collect();
+    assert_eq!(nodes, ["n0", "n1"]);
+    world.assert_quiet().await;
+}
+
+/// An admission policy denies with the code of a failed `test`. It is no conflict: nothing is tried
+/// again at once, and readiness says it.
+#[tokio::test(start_paused = true)]
+async fn a_policy_that_denies_the_config_map_of_verdicts_is_told() {
+    let world = world(&unknown(), "OnFailure", 1).await;
+    world.create_namespace("state").await;
+    let denial = Effect::reply(422).message("denied by a policy");
+    world.fault(denial, |rule| {
+        rule.verb(Verb::Create).resource("configmaps")
+    });
+    let life = world.start_controller_keeping("state");
+    world.wait(1).await;
+    world.provider_fails("p0", "Pending").await;
+    world.wait(60).await;
+    let ready = life.health.ready().unwrap();
+    assert!(ready.contains("denied by a policy"), "{ready}");
+    let tries = world
+        .requests()
+        .iter()
+        .filter(|request| request.resource == "configmaps" && request.verb == Verb::Create)
+        .count();
+    assert_eq!(tries, 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -141,12 +141,31 @@ fn an_entry_that_cannot_be_read_costs_no_other() {
     let good = serde_json::to_string(&Kept::of(&verdict(after(1)), Moment::START, day(0))).unwrap();
     let data = [("good", &*good), ("bad", "{"), ("worse", "")]
         .map(|(node, text)| (node.to_owned(), text.to_owned()));
-    let map = ConfigMap {
-        data: Some(data.into()),
-        ..ConfigMap::default()
+    assert_eq!(read(data.into()).into_keys().collect::<Vec<_>>(), ["good"]);
+}
+
+/// As where somebody has written long values by hand.
+#[test]
+fn what_does_not_fit_into_a_config_map_is_not_written() {
+    let long = |hour| Kept {
+        proved_at: day(hour),
+        pod: "x".repeat(300_000).into(),
+        ..Kept::of(&verdict(HOUR), Duration::ZERO, day(0))
     };
-    assert_eq!(read(&map).into_keys().collect::<Vec<_>>(), ["good"]);
-    assert_eq!(read(&ConfigMap::default()), AllKept::new());
+    let mut many: AllKept = (1..5)
+        .map(|hour| (format!("n{hour}"), long(hour)))
+        .collect();
+    many.insert(
+        "old".to_owned(),
+        Kept {
+            pod: "batch/p".into(),
+            ..long(0)
+        },
+    );
+    assert_eq!(
+        data(&many).into_keys().collect::<Vec<_>>(),
+        ["n3", "n4", "old"]
+    );
 }
 
 #[test]

@@ -2,32 +2,22 @@
 //! one entry per pod. Without it, a change while no controller ran would go unnoticed.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{Api, Client};
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::on_config::pod::ConfiguredPod;
 use swaplet_core::restart::on_config::{Contents, record};
-use tokio::time::timeout;
 
 use super::shelf::{Put, Shelf};
 use crate::frame::connection::namespaces::Namespaces;
-use crate::frame::list::words;
+use crate::frame::kept_map::{Entries, KeptMap, MOST_BYTES};
 use crate::frame::writer::Writer;
-use crate::restart::on_config::write::RECORDS;
 
-/// The maximum size of the `ConfigMap` in bytes, with a margin (`core/validation`,
-/// `MaxSecretSize`).
-const MOST_BYTES: usize = 900_000;
-/// The deadline of one request to the API server.
-const ANSWER: Duration = Duration::from_secs(10);
+/// The name of the `ConfigMap`.
+const RECORDS: &str = "swaplet-restart-on";
 
 /// The records, and which of them are not stored yet.
 pub struct Records {
-    maps: Api<ConfigMap>,
-    namespace: String,
-    version: Option<String>,
+    map: KeptMap,
     kept: Shelf,
     changed: BTreeSet<Box<str>>,
     /// Pods whose records were dropped for those of other namespaces, until they are returned once.
@@ -65,11 +55,9 @@ impl Record {
 impl Records {
     /// Returns an empty set of records, to be [loaded](Self::load).
     #[must_use]
-    pub fn new(client: Client, namespace: &str) -> Self {
+    pub fn new(writer: Writer, namespace: &str) -> Self {
         Self {
-            maps: Api::namespaced(client, namespace),
-            namespace: namespace.to_owned(),
-            version: None,
+            map: KeptMap::new(writer, namespace, RECORDS),
             kept: Shelf::new(MOST_BYTES),
             changed: BTreeSet::new(),
             dropped: Vec::new(),
@@ -122,7 +110,7 @@ impl Records {
     ///
     /// # Errors
     /// Returns why they were not stored; they stay changed, and the next call retries.
-    pub async fn store(&mut self, writer: &Writer) -> Result<(), WriteError> {
+    pub async fn store(&mut self) -> Result<(), WriteError> {
         if self.changed.is_empty() {
             return Ok(());
         }
@@ -132,24 +120,12 @@ impl Records {
             .iter()
             .map(|uid| (uid.to_string(), text(uid)))
             .collect();
-        match writer
-            .record(&self.namespace, self.version.as_deref(), &changes)
-            .await
-        {
-            Ok(version) => {
-                self.version = version;
-                self.changed.clear();
-                Ok(())
-            }
-            Err(refused) => {
-                if !matches!(refused, WriteError::Denied(_))
-                    && let Err(error) = self.load().await
-                {
-                    tracing::debug!(error, "the records cannot be read");
-                }
-                Err(refused)
-            }
-        }
+        let (kept, changed) = (&mut self.kept, &self.changed);
+        self.map
+            .change(&changes, |stored| merge(kept, changed, stored))
+            .await?;
+        self.changed.clear();
+        Ok(())
     }
 
     /// Reads the stored records. Records that are changed and not stored stay as they are.
@@ -157,24 +133,23 @@ impl Records {
     /// # Errors
     /// Returns the error of the API server.
     pub async fn load(&mut self) -> Result<(), String> {
-        let answer = timeout(ANSWER, self.maps.get_opt(RECORDS))
-            .await
-            .map_err(|_| "no answer in time".to_owned())?;
-        let map = answer.map_err(|error| words(&error))?.unwrap_or_default();
-        let stored = map
-            .data
-            .into_iter()
-            .flatten()
-            .filter_map(|(uid, text)| Some((Box::from(uid), Record::read(&text)?)));
-        let mut kept = Shelf::with(MOST_BYTES, stored);
-        for uid in &self.changed {
-            match self.kept.remove(uid) {
-                Some(record) => kept.insert(uid.clone(), record),
-                None => drop(kept.remove(uid)),
-            }
-        }
-        self.version = map.metadata.resource_version;
-        self.kept = kept;
+        let stored = self.map.read().await?;
+        merge(&mut self.kept, &self.changed, stored);
         Ok(())
     }
+}
+
+/// Replaces the records with the stored ones, except for those that are changed and not stored.
+fn merge(kept: &mut Shelf, changed: &BTreeSet<Box<str>>, stored: Entries) {
+    let stored = stored
+        .into_iter()
+        .filter_map(|(uid, text)| Some((Box::from(uid), Record::read(&text)?)));
+    let mut merged = Shelf::with(MOST_BYTES, stored);
+    for uid in changed {
+        match kept.remove(uid) {
+            Some(record) => merged.insert(uid.clone(), record),
+            None => drop(merged.remove(uid)),
+        }
+    }
+    *kept = merged;
 }

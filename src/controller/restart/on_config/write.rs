@@ -1,11 +1,7 @@
-//! The writes of restarts for changed configuration: creation and deletion of requests, and the
-//! records of what pods have observed.
+//! The writes of restarts for changed configuration: creation and deletion of requests.
 
-use std::collections::BTreeMap;
-
-use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Resource as _;
-use kube::api::{DeleteParams, Patch, PostParams, Preconditions};
+use kube::api::{DeleteParams, Preconditions};
 use kube::core::Request;
 use serde_json::{Value, json};
 use swaplet_core::objects::recreate_request::PLURAL;
@@ -17,10 +13,8 @@ use swaplet_core::restart::request::{
     RequestedPod, RestartRequest, RestartRequestWire, new_request,
 };
 
-use crate::frame::writer::{FIELD_MANAGER, Writer, params};
+use crate::frame::writer::{Writer, created};
 
-/// The name of the `ConfigMap` with the records.
-pub const RECORDS: &str = "swaplet-restart-on";
 /// How long a container must be ready before the next pod is restarted, in seconds: most programs
 /// that cannot use their configuration end sooner.
 const MIN_STARTED_SECONDS: u32 = 10;
@@ -81,47 +75,6 @@ impl Writer {
             Ok(self.send(built).await?.map(drop))
         })
         .await
-    }
-
-    /// Patches the records, if they still have this version (`None`: if there are none); returns
-    /// the new version.
-    ///
-    /// # Errors
-    /// Returns [`WriteError::Conflict`] or [`WriteError::Gone`] if they do not.
-    pub async fn record(
-        &self,
-        namespace: &str,
-        version: Option<&str>,
-        changes: &BTreeMap<String, Option<String>>,
-    ) -> Result<Option<String>, WriteError> {
-        let maps = Request::new(ConfigMap::url_path(&(), Some(namespace)));
-        self.in_time("configmaps", async {
-            let built = match version {
-                Some(version) => {
-                    let patch = Patch::Merge(json!({"metadata": {"resourceVersion": version}, "data": changes}));
-                    maps.patch(RECORDS, &params(), &patch)
-                }
-                None => {
-                    let labels = json!({"app.kubernetes.io/managed-by": FIELD_MANAGER});
-                    let data: BTreeMap<_, _> = changes.iter().filter_map(|(uid, text)| Some((uid, text.as_ref()?))).collect();
-                    let map = json!({"metadata": {"name": RECORDS, "namespace": namespace, "labels": labels}, "data": data});
-                    maps.create(&created(), serde_json::to_vec(&map).map_err(kube::Error::SerdeError)?)
-                }
-            };
-            let stored = self.send(built.map_err(kube::Error::BuildRequest)?).await?;
-            Ok(match stored {
-                Ok(body) => Ok(serde_json::from_slice::<ConfigMap>(&body).map_err(kube::Error::SerdeError)?.metadata.resource_version),
-                Err(refused) => Err(refused),
-            })
-        })
-        .await
-    }
-}
-
-fn created() -> PostParams {
-    PostParams {
-        field_manager: Some(FIELD_MANAGER.to_owned()),
-        ..PostParams::default()
     }
 }
 
