@@ -9,23 +9,11 @@ use tokio::time::{sleep, timeout};
 
 use crate::audit::{assert_nothing_but_swaps, assert_swapped_once, written_in};
 use crate::controller::{Controller, Why};
-use crate::pods::{EXITS_143, STOPS_SLOWLY, container, main_ok, pod, sidecar, spec};
+use crate::pods::{
+    EXITS_143, STOPS_SLOWLY, container, main_has_ended, main_ok, pod, sidecar, spec,
+};
 use crate::witness::Witness;
 use crate::world::{World, eventually, kubectl};
-
-fn main_has_ended(pod: &Pod) -> bool {
-    let mut statuses = pod
-        .status
-        .iter()
-        .flat_map(|status| status.container_statuses.iter().flatten());
-    statuses.any(|status| {
-        status.name == "main"
-            && status
-                .state
-                .as_ref()
-                .is_some_and(|state| state.terminated.is_some())
-    })
-}
 
 #[tokio::test]
 async fn the_controller_starts_after_the_mains_have_ended() {

@@ -11,7 +11,7 @@ use tokio::process::Command;
 use crate::audit::{assert_swapped_once, written_in};
 use crate::commands::send;
 use crate::controller::{Controller, SWAPS_ONLY, Why};
-use crate::pods::{container, main_ok, pod, sidecar, spec};
+use crate::pods::{container, main_has_ended, main_ok, pod, sidecar, spec};
 use crate::process::Process;
 use crate::world::{World, phase_of};
 
@@ -199,21 +199,8 @@ async fn a_pod_that_is_stuck_on_a_wrong_exit_image_is_swapped_once() {
     world
         .create_pod(pod("stuck", spec("OnFailure", vec![main_ok(&world), own])))
         .await;
-    let main_is_done = |pod: &Pod| {
-        let mut statuses = pod
-            .status
-            .iter()
-            .flat_map(|status| status.container_statuses.iter().flatten());
-        statuses.any(|status| {
-            status.name == "main"
-                && status
-                    .state
-                    .as_ref()
-                    .is_some_and(|state| state.terminated.is_some())
-        })
-    };
     world
-        .pod_is("stuck", "done but for its sidecar", main_is_done)
+        .pod_is("stuck", "done but for its sidecar", main_has_ended)
         .await;
     let patch =
         json!([{"op": "replace", "path": "/spec/containers/1/image", "value": world.images.exit}]);

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use crate::audit::written_in;
 use crate::controller::Controller;
-use crate::pods::{EXITS_143, container, job, main_ok, pod, sidecar, spec};
+use crate::pods::{EXITS_143, container, job, main_has_ended, main_ok, pod, sidecar, spec};
 use crate::world::{World, eventually, phase_of};
 
 /// Half of a batch: the pods of one Job.
@@ -101,20 +101,6 @@ async fn mains_are_done(world: &World, job: &str) {
         (listed.items.len() == HALF && listed.iter().all(main_has_ended)).then_some(())
     })
     .await;
-}
-
-fn main_has_ended(pod: &Pod) -> bool {
-    let mut statuses = pod
-        .status
-        .iter()
-        .flat_map(|status| status.container_statuses.iter().flatten());
-    statuses.any(|status| {
-        status.name == "main"
-            && status
-                .state
-                .as_ref()
-                .is_some_and(|state| state.terminated.is_some())
-    })
 }
 
 /// Two Jobs at a time, and the next two start while the pods of the last two are finished.

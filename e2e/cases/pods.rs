@@ -1,5 +1,6 @@
 //! Pods and Jobs of the cases.
 
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 use crate::world::World;
@@ -52,4 +53,19 @@ pub fn pod(name: &str, spec: Value) -> Value {
 
 pub fn job(name: &str, spec: Value) -> Value {
     json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": {"template": {"spec": spec}}})
+}
+
+/// Whether the container that [`main_ok`] and its like make has ended.
+pub fn main_has_ended(pod: &Pod) -> bool {
+    let mut statuses = pod
+        .status
+        .iter()
+        .flat_map(|status| status.container_statuses.iter().flatten());
+    statuses.any(|status| {
+        status.name == "main"
+            && status
+                .state
+                .as_ref()
+                .is_some_and(|state| state.terminated.is_some())
+    })
 }

@@ -4,13 +4,12 @@
 use std::path::Path;
 use std::process::Output;
 
-use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
 use crate::audit::{assert_swapped_once, written_in};
-use crate::pods::{EXITS_143, job, main_ok, sidecar, spec};
+use crate::pods::{EXITS_143, job, main_has_ended, main_ok, sidecar, spec};
 use crate::registry_proxy::{Manner, RegistryProxy};
 use crate::world::{OF_SLOW_NODES, World, eventually, variable};
 
@@ -47,20 +46,6 @@ async fn swaplet(
     );
     println!("swaplet {subcommand} {arguments:?}: {status}\n{out}{err}");
     (status.code(), out, err)
-}
-
-fn main_has_ended(pod: &Pod) -> bool {
-    let mut statuses = pod
-        .status
-        .iter()
-        .flat_map(|status| status.container_statuses.iter().flatten());
-    statuses.any(|status| {
-        status.name == "main"
-            && status
-                .state
-                .as_ref()
-                .is_some_and(|state| state.terminated.is_some())
-    })
 }
 
 /// The names of the pods of these Jobs, once their main containers have ended.

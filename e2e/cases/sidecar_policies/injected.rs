@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{COLLECTOR, PROXY, crds_are_there, labelled};
 use crate::audit::swapped_in;
 use crate::controller::Controller;
-use crate::pods::{EXITS_0, EXITS_143, container, job, main_ok, pod, spec};
+use crate::pods::{EXITS_0, EXITS_143, container, job, main_has_ended, main_ok, pod, spec};
 use crate::world::{World, eventually, kubectl};
 
 /// What stops only when it has uploaded the rest, and says so.
@@ -150,17 +150,6 @@ impl World {
         assert_eq!(pods.len(), 1, "{name}");
         pods.remove(0)
     }
-}
-
-fn main_has_ended(pod: &Pod) -> bool {
-    let mut statuses = pod
-        .status
-        .iter()
-        .flat_map(|status| status.container_statuses.iter().flatten());
-    statuses.any(|status| {
-        let state = status.state.as_ref();
-        status.name == "main" && state.is_some_and(|state| state.terminated.is_some())
-    })
 }
 
 /// A flush that ends in time ends by itself, and one that hangs is ended at its deadline.

@@ -1,13 +1,13 @@
 //! Policies on virtual nodes, on the real virtual-kubelet library: one that replaces containers, and
 //! one on which nothing but the phase ends a pod.
 
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 use super::{COLLECTOR, PROXY, crds_are_there, labelled};
 use crate::audit::{Written, swapped_in, written_in};
 use crate::controller::Controller;
-use crate::pods::{container, pod, spec};
+use crate::pods::{container, main_has_ended, pod, spec};
 use crate::virtual_kubelet::VirtualNode;
 use crate::world::World;
 
@@ -92,14 +92,7 @@ mod long {
         let made = pod("delayed", node.place(spec("OnFailure", containers)));
         world.create_pod(labelled(made, "delayed")).await;
         world
-            .pod_is("delayed", "without its main container", |pod| {
-                let statuses = pod.status.as_ref().unwrap().container_statuses.iter();
-                let ended = |status: &ContainerStatus| {
-                    let state = status.state.as_ref();
-                    state.is_some_and(|state| state.terminated.is_some())
-                };
-                statuses.flatten().any(ended)
-            })
+            .pod_is("delayed", "without its main", main_has_ended)
             .await;
         let _next = controller.killed(&world, FLAGS).await;
         let pod = world.pod_ends("delayed", "Succeeded").await;
