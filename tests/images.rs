@@ -302,6 +302,16 @@ fn docker_config(contents: &str) -> TempDir {
     folder
 }
 
+/// Pushes the exit image to a registry for which the docker configuration has a password.
+fn push_with_password(registry: &FakeRegistry) -> Ran {
+    let config = docker_config(&format!(
+        r#"{{"auths": {{"{}": {{"auth": "dTpw"}}}}}}"#,
+        registry.host
+    ));
+    let reference = format!("{}/a:v1", registry.host);
+    swaplet(config.path(), &["exit-image", "push", &reference])
+}
+
 #[test]
 fn an_export_is_the_same_image_as_a_folder_and_as_a_file() {
     let folder = TempDir::new().unwrap();

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::fake::{Answer, FakeRegistry, Request};
-use super::{Ran, docker_config, swaplet};
+use super::{docker_config, push_with_password, swaplet};
 
 #[test]
 fn a_password_from_the_docker_configuration_is_shown_to_its_host_only() {
@@ -13,12 +13,7 @@ fn a_password_from_the_docker_configuration_is_shown_to_its_host_only() {
         Some(_) if request.is_upload() => Answer::status(403),
         Some(_) => Answer::status(404),
     });
-    let reference = format!("{}/a:v1", registry.host);
-    let ours = docker_config(&format!(
-        r#"{{"auths": {{"{}": {{"auth": "dTpw"}}}}}}"#,
-        registry.host
-    ));
-    swaplet(ours.path(), &["exit-image", "push", &reference]).must_fail_with(&["403"]);
+    push_with_password(&registry).must_fail_with(&["403"]);
     assert!(
         registry
             .seen()
@@ -27,6 +22,7 @@ fn a_password_from_the_docker_configuration_is_shown_to_its_host_only() {
     );
     let before = registry.seen().len();
     let others = docker_config(r#"{"auths": {"other.example": {"auth": "dTpw"}}}"#);
+    let reference = format!("{}/a:v1", registry.host);
     swaplet(others.path(), &["exit-image", "push", &reference]).must_fail_with(&["401"]);
     assert!(
         registry.seen()[before..]
@@ -53,12 +49,7 @@ fn a_token_is_fetched_where_the_registry_asks_for_one() {
                 _ => Answer::status(401),
             },
         );
-    let reference = format!("{}/a:v1", registry.host);
-    let config = docker_config(&format!(
-        r#"{{"auths": {{"{}": {{"auth": "dTpw"}}}}}}"#,
-        registry.host
-    ));
-    swaplet(config.path(), &["exit-image", "push", &reference]).must_fail_with(&["403"]);
+    push_with_password(&registry).must_fail_with(&["403"]);
     assert!(
         registry
             .seen()
@@ -92,15 +83,6 @@ fn issues_tokens_for(requests: usize) -> FakeRegistry {
             _ => Answer::status(404),
         }
     })
-}
-
-fn push_with_password(registry: &FakeRegistry) -> Ran {
-    let config = docker_config(&format!(
-        r#"{{"auths": {{"{}": {{"auth": "dTpw"}}}}}}"#,
-        registry.host
-    ));
-    let reference = format!("{}/a:v1", registry.host);
-    swaplet(config.path(), &["exit-image", "push", &reference])
 }
 
 fn is_for_token(request: &&Request) -> bool {

@@ -4,7 +4,14 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::images::fake::{Answer, FakeRegistry, Request};
-use crate::images::{Ran, docker_config, push_exit, swaplet};
+use crate::images::{push_exit, push_with_password};
+
+/// Where a machine or a cluster keeps credentials.
+const SECRET_PLACES: [&str; 3] = [
+    "http://169.254.169.254/latest",
+    "http://metadata.google.internal/",
+    "http://secrets.vault.svc/",
+];
 
 fn is_probe(request: &Request) -> bool {
     request.path == "/v2/"
@@ -72,15 +79,6 @@ fn uploads_to(place: String) -> FakeRegistry {
     })
 }
 
-fn push_with_password(registry: &FakeRegistry) -> Ran {
-    let config = docker_config(&format!(
-        r#"{{"auths": {{"{}": {{"auth": "dTpw"}}}}}}"#,
-        registry.host
-    ));
-    let reference = format!("{}/a:v1", registry.host);
-    swaplet(config.path(), &["exit-image", "push", &reference])
-}
-
 #[test]
 fn an_upload_goes_where_the_registry_says_and_keeps_what_it_has_added() {
     let registry = uploads_to("/v2/a/blobs/uploads/7?state=x%3Dy".to_owned());
@@ -122,11 +120,7 @@ fn an_upload_takes_no_credentials_to_another_host() {
 
 #[test]
 fn an_upload_goes_to_no_place_that_is_refused() {
-    for place in [
-        "http://169.254.169.254/latest",
-        "http://metadata.google.internal/",
-        "http://secrets.vault.svc/",
-    ] {
+    for place in SECRET_PLACES {
         push_with_password(&uploads_to(place.to_owned()))
             .must_fail_with(&["not tried", "--allow-host"]);
     }
@@ -206,15 +200,7 @@ fn a_redirect_takes_no_credentials_to_another_host() {
         upload if upload.is_upload() => Answer::status(403),
         _ => Answer::status(307).header("location", place.clone()),
     });
-    let config = docker_config(&format!(
-        r#"{{"auths": {{"{}": {{"auth": "dTpw"}}}}}}"#,
-        registry.host
-    ));
-    swaplet(
-        config.path(),
-        &["exit-image", "push", &format!("{}/a:v1", registry.host)],
-    )
-    .must_fail_with(&["403"]);
+    push_with_password(&registry).must_fail_with(&["403"]);
     assert!(
         registry
             .seen()
@@ -232,11 +218,7 @@ fn a_redirect_takes_no_credentials_to_another_host() {
 
 #[test]
 fn a_registry_cannot_send_us_to_the_credentials_of_the_machine() {
-    for place in [
-        "http://169.254.169.254/latest",
-        "http://metadata.google.internal/",
-        "http://secrets.vault.svc/",
-    ] {
+    for place in SECRET_PLACES {
         let registry = FakeRegistry::start(move |request, _| match request {
             probe if is_probe(probe) => Answer::status(200),
             _ => Answer::status(307).header("location", place),
@@ -254,15 +236,7 @@ fn a_password_is_not_sent_to_just_any_place_for_tokens() {
             "Bearer realm=\"http://169.254.169.254/token\",service=\"test\"",
         )
     });
-    let config = docker_config(&format!(
-        r#"{{"auths": {{"{}": {{"auth": "dTpw"}}}}}}"#,
-        registry.host
-    ));
-    swaplet(
-        config.path(),
-        &["exit-image", "push", &format!("{}/a:v1", registry.host)],
-    )
-    .must_fail_with(&["not tried", "169.254.169.254"]);
+    push_with_password(&registry).must_fail_with(&["not tried", "169.254.169.254"]);
     assert_eq!(registry.seen().len(), 1);
 }
 
