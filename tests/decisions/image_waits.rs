@@ -6,15 +6,9 @@ use swaplet_core::warm::pull_job::lets_others_pull;
 use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
 use swaplet_core::warm::warming::{Action, Elsewhere, Limits};
 
-use super::warm::{A, B, Node, nothing, object, pod, read, running, seconds};
+use super::warm::{A, B, LIMITS, Node, nothing, object, pod, read, running, seconds};
 use crate::expect::moment;
 
-const LIMITS: Limits = Limits {
-    parallelism: 1,
-    timeout: seconds(100),
-    backoff_limit: 1,
-    ask_again: None,
-};
 /// Pods of others wait for their images there.
 const BUSY: fn(&str) -> Elsewhere = |_| Elsewhere {
     taken: false,

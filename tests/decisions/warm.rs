@@ -15,6 +15,14 @@ pub const A: &str = "r.example/a:1";
 pub const B: &str = "r.example/b:1";
 const C: &str = "r.example/c:1";
 
+/// What a job allows where a test says nothing of it.
+pub const LIMITS: Limits = Limits {
+    parallelism: 1,
+    timeout: seconds(100),
+    backoff_limit: 1,
+    ask_again: None,
+};
+
 pub const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
@@ -98,15 +106,7 @@ pub struct Node {
 
 impl Node {
     pub fn new(images: &[&str]) -> Self {
-        Self::with(
-            images,
-            Limits {
-                parallelism: 1,
-                timeout: seconds(100),
-                backoff_limit: 1,
-                ask_again: None,
-            },
-        )
+        Self::with(images, LIMITS)
     }
 
     pub fn with(images: &[&str], limits: Limits) -> Self {

@@ -13,14 +13,7 @@ use swaplet_core::warm::warming::pulled::Pulled;
 use swaplet_core::warm::warming::shape::Shapes;
 use swaplet_core::warm::warming::{Elsewhere, End, Limits};
 
-use super::warm::{A, B, Node, nothing, pod, running, seconds};
-
-const LIMITS: Limits = Limits {
-    parallelism: 1,
-    timeout: Duration::from_secs(100),
-    backoff_limit: 1,
-    ask_again: None,
-};
+use super::warm::{A, B, LIMITS, Node, nothing, pod, running, seconds};
 
 fn images(images: &[&str]) -> Vec<Box<str>> {
     images.iter().map(|image| (*image).into()).collect()

@@ -10,10 +10,28 @@ use std::time::Duration;
 use serde_json::json;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::report::write_error::WriteError;
-use swaplet_core::warm::warming::Action;
+use swaplet_core::warm::pod::Shape;
 use swaplet_core::warm::warming::pulled::Pulled;
+use swaplet_core::warm::warming::{Action, Answer};
 
 use crate::warm::{A, B, Node, nothing, object, pod, read, running};
+
+/// The creation of the pod with image A that comes after so many others.
+fn create(number: u32) -> Action {
+    Action::Create {
+        shape: Shape::InPlace,
+        images: vec![A.into()],
+        number,
+    }
+}
+
+/// Nobody knows whether the write was done.
+fn unanswered() -> Answer {
+    Err(WriteError::Failed {
+        error: String::new(),
+        retry_after: None,
+    })
+}
 
 /// As written by the API server.
 fn starting(uid: &str, status: serde_json::Value) -> swaplet_core::warm::pod::WarmerPod {

@@ -13,10 +13,10 @@ use swaplet_core::objects::node::KubeletVersion;
 use swaplet_core::warm::pod::{Shape, System, WarmerPod};
 use swaplet_core::warm::warming::nodes::shapes;
 use swaplet_core::warm::warming::shape::{ShapeChoice, Shapes};
-use swaplet_core::warm::warming::{Action, End, Limits, Warming};
+use swaplet_core::warm::warming::{Action, End, Warming};
 
 use crate::node_classes::node as node_object;
-use crate::warm::{Node, read, seconds};
+use crate::warm::{LIMITS, Node, read};
 
 const C: &str = "r.example/c:1";
 const IMPOSSIBLE: Shape = Shape::ImpossibleCommand(System::Linux);
@@ -27,13 +27,7 @@ const AUTO: Shapes = Shapes {
 
 /// One node whose pods have these shapes.
 fn node(images: &[&str], shapes: Shapes) -> Node {
-    let limits = Limits {
-        parallelism: 1,
-        timeout: seconds(100),
-        backoff_limit: 1,
-        ask_again: None,
-    };
-    let mut warming = Warming::new(images.iter().map(|image| (*image).into()).collect(), limits);
+    let mut warming = Warming::new(images.iter().map(|image| (*image).into()).collect(), LIMITS);
     warming.add("n", shapes, true, Moment::START);
     Node {
         warming,

@@ -2,7 +2,7 @@
 
 use swaplet_core::warm::warming::Limits;
 
-use super::{A, B, C, Node, pod, refused, running, seconds, waiting};
+use super::{A, B, C, LIMITS, Node, pod, refused, running, waiting};
 
 #[test]
 fn w4_a_refused_image_is_tried_again_later_while_others_go_on_and_then_fails_with_the_reason() {
@@ -33,10 +33,8 @@ fn a_refusal_of_another_image_is_not_about_this_one() {
     let mut node = Node::with(
         &[A, B],
         Limits {
-            parallelism: 1,
-            timeout: seconds(100),
             backoff_limit: 0,
-            ask_again: None,
+            ..LIMITS
         },
     );
     node.creates(A, "u")

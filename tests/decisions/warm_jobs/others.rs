@@ -3,8 +3,7 @@
 use swaplet_core::warm::pod::WarmerPod;
 use swaplet_core::warm::warming::{Action, Elsewhere, Limits};
 
-use super::LIMITS;
-use crate::warm::{A, B, Node, nothing, pod, running, seconds};
+use crate::warm::{A, B, LIMITS, Node, nothing, pod, running, seconds};
 
 #[test]
 fn what_others_have_proved_is_not_pulled() {

@@ -3,14 +3,14 @@
 use swaplet_core::cluster::node_class::Recognised;
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::objects::moment::Moment;
-use swaplet_core::warm::pod::Shape;
 use swaplet_core::warm::warming::nodes::shapes;
 use swaplet_core::warm::warming::shape::{ShapeChoice, Shapes};
 use swaplet_core::warm::warming::{Action, Elsewhere, Limits, Warming};
 
+use super::create;
 use crate::expect::moment;
 use crate::node_classes::node as node_object;
-use crate::warm::{A, B, Node, nothing, pod, seconds};
+use crate::warm::{A, B, LIMITS, Node, nothing, pod};
 
 #[test]
 fn w11_a_node_that_is_not_ready_is_waited_for_and_then_given_up() {
@@ -62,9 +62,7 @@ fn a_node_that_was_given_up_with_a_pod_starts_again_once_it_is_ready_and_the_pod
 fn w11_a_node_that_goes_fails_with_that_reason_and_its_slot_is_free() {
     let limits = Limits {
         parallelism: 1,
-        timeout: seconds(100),
-        backoff_limit: 1,
-        ask_again: None,
+        ..LIMITS
     };
     let mut warming = Warming::new(vec![A.into()], limits);
     warming.add("a", Shapes::in_place(), true, Moment::START);
@@ -78,11 +76,7 @@ fn w11_a_node_that_goes_fails_with_that_reason_and_its_slot_is_free() {
     };
     assert_eq!(creates(&mut warming), ["a".into()]);
     assert!(creates(&mut warming).is_empty(), "one at a time");
-    let create = Action::Create {
-        shape: Shape::InPlace,
-        images: vec![A.into()],
-        number: 0,
-    };
+    let create = create(0);
     let mut pod = pod("u", A, None, &nothing());
     pod.node = "a".into();
     warming.written("a", &create, Ok(Some(Box::new(pod))), Moment::START);

@@ -1,27 +1,40 @@
 //! How long a node takes one of the slots that `parallelism` allows.
 
-use swaplet_core::objects::moment::Moment;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::warming::shape::Shapes;
-use swaplet_core::warm::warming::{Action, Elsewhere, Limits, Warming};
+use swaplet_core::warm::warming::{Action, Elsewhere, Limits};
 
-use crate::warm::{A, Node, nothing, pod, refused, seconds};
+use super::unanswered;
+use crate::warm::{A, LIMITS, Node, nothing, pod, refused};
+
+/// Another node of the job, `z`, where images can be warmed.
+fn add_another(node: &mut Node) {
+    node.warming.add("z", Shapes::in_place(), true, node.now);
+}
+
+/// Two nodes, of which one at a time may pull.
+fn beside_another(backoff_limit: u32) -> Node {
+    let limits = Limits {
+        parallelism: 1,
+        backoff_limit,
+        ..LIMITS
+    };
+    let mut node = Node::with(&[A], limits);
+    add_another(&mut node);
+    node
+}
+
+fn assert_only_another_creates(node: &mut Node) {
+    let actions = node.warming.step(node.now, |_| Elsewhere::default());
+    assert!(
+        matches!(&actions[..], [(name, Action::Create { .. })] if &**name == "z"),
+        "{actions:?}"
+    );
+}
 
 #[test]
 fn a_slot_is_taken_until_the_pod_is_gone() {
-    let limits = Limits {
-        parallelism: 1,
-        timeout: seconds(100),
-        backoff_limit: 0,
-        ask_again: None,
-    };
-    let mut warming = Warming::new(vec![A.into()], limits);
-    warming.add("n", Shapes::in_place(), true, Moment::START);
-    warming.add("z", Shapes::in_place(), true, Moment::START);
-    let mut node = Node {
-        warming,
-        now: Moment::START,
-    };
+    let mut node = beside_another(0);
     node.creates(A, "u").after(100);
     assert!(
         matches!(node.step(), Some(Action::Delete { .. })),
@@ -39,37 +52,14 @@ fn a_slot_is_taken_until_the_pod_is_gone() {
     leaving.deleting = true;
     node.sees(leaving).assert_silent();
     node.warming.pod_is_gone("u", node.now);
-    let actions = node.warming.step(node.now, |_| Elsewhere::default());
-    assert!(
-        matches!(&actions[..], [(name, Action::Create { .. })] if &**name == "z"),
-        "{actions:?}"
-    );
+    assert_only_another_creates(&mut node);
 }
 
 #[test]
 fn a_creation_that_nobody_has_answered_takes_a_slot_until_that_is_known() {
-    let limits = Limits {
-        parallelism: 1,
-        timeout: seconds(100),
-        backoff_limit: 1,
-        ask_again: None,
-    };
-    let mut warming = Warming::new(vec![A.into()], limits);
-    warming.add("n", Shapes::in_place(), true, Moment::START);
-    warming.add("z", Shapes::in_place(), true, Moment::START);
-    let mut node = Node {
-        warming,
-        now: Moment::START,
-    };
+    let mut node = beside_another(1);
     let create = node.step().unwrap();
-    node.answers(
-        &create,
-        Err(WriteError::Failed {
-            error: String::new(),
-            retry_after: None,
-        }),
-    )
-    .assert_silent();
+    node.answers(&create, unanswered()).assert_silent();
     assert_eq!(node.after(2).step(), Some(create.clone()));
     node.answers(&create, Err(WriteError::Conflict))
         .assert_silent();
@@ -80,28 +70,12 @@ fn a_creation_that_nobody_has_answered_takes_a_slot_until_that_is_known() {
 
 #[test]
 fn a_node_that_only_waits_for_another_try_gives_its_slot_to_those_who_want_it() {
-    let limits = Limits {
-        parallelism: 1,
-        timeout: seconds(100),
-        backoff_limit: 1,
-        ask_again: None,
-    };
-    let mut warming = Warming::new(vec![A.into()], limits);
-    warming.add("n", Shapes::in_place(), true, Moment::START);
-    let mut node = Node {
-        warming,
-        now: Moment::START,
-    };
+    let mut node = Node::new(&[A]);
     node.creates(A, "u")
         .sees(pod("u", A, None, &refused("", "", A)))
         .assert_silent();
-    node.warming
-        .add("z", Shapes::in_place(), true, Moment::START);
+    add_another(&mut node);
     node.deletes("u");
-    let actions = node.warming.step(node.now, |_| Elsewhere::default());
-    assert!(
-        matches!(&actions[..], [(name, Action::Create { .. })] if &**name == "z"),
-        "{actions:?}"
-    );
+    assert_only_another_creates(&mut node);
     node.after(12).assert_silent();
 }

@@ -4,16 +4,13 @@ use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::pod::Shape;
 use swaplet_core::warm::warming::{Action, Limits};
 
-use crate::warm::{A, B, Node, nothing, object, pod, read, refused, running, seconds};
+use super::{create, unanswered};
+use crate::warm::{A, B, LIMITS, Node, nothing, object, pod, read, refused, running, seconds};
 
 #[test]
 fn a_write_that_failed_is_decided_anew_after_the_time_that_the_server_asks() {
     let mut node = Node::new(&[A]);
-    let create = Action::Create {
-        shape: Shape::InPlace,
-        images: vec![A.into()],
-        number: 0,
-    };
+    let create = create(0);
     assert_eq!(node.step(), Some(create.clone()));
     node.answers(
         &create,
@@ -35,14 +32,6 @@ fn a_write_that_failed_is_decided_anew_after_the_time_that_the_server_asks() {
         .after(1)
         .deletes("u");
     assert_eq!(node.ends(), [Some(String::new())]);
-}
-
-fn create(number: u32) -> Action {
-    Action::Create {
-        shape: Shape::InPlace,
-        images: vec![A.into()],
-        number,
-    }
 }
 
 /// Whoever may create pods in the namespace of a job with pull secrets knows the names of its pods.
@@ -70,10 +59,8 @@ fn a9_a_name_that_a_pod_of_others_has_holds_the_node_for_two_minutes_and_not_for
 #[test]
 fn a9_not_more_than_four_names_are_tried_on_a_node_whatever_the_job_allows() {
     let limits = Limits {
-        parallelism: 1,
-        timeout: seconds(100),
         backoff_limit: u32::MAX,
-        ask_again: None,
+        ..LIMITS
     };
     let mut node = Node::with(&[A], limits);
     for number in 0..4 {
@@ -89,22 +76,16 @@ fn a9_not_more_than_four_names_are_tried_on_a_node_whatever_the_job_allows() {
 
 #[test]
 fn a9_creations_that_are_never_answered_leave_the_node_to_others_for_a_minute_every_two() {
-    let lost = || {
-        Err(WriteError::Failed {
-            error: String::new(),
-            retry_after: None,
-        })
-    };
     let mut node = Node::new(&[A]);
     for _ in 0..3 {
         for _ in 0..60 {
             assert_eq!(node.step(), Some(create(0)));
-            node.answers(&create(0), lost());
+            node.answers(&create(0), unanswered());
             assert!(node.warming.is_active("n"));
             node.after(2);
         }
         assert_eq!(node.step(), Some(create(0)));
-        node.answers(&create(0), lost());
+        node.answers(&create(0), unanswered());
         assert!(!node.warming.is_active("n"));
         node.after(59).assert_silent();
         node.after(1);
@@ -116,13 +97,7 @@ fn a9_creations_that_are_never_answered_leave_the_node_to_others_for_a_minute_ev
 fn a_creation_that_was_never_answered_holds_no_node_once_another_job_has_proved_the_image() {
     let mut node = Node::new(&[A]);
     let create = node.step().unwrap();
-    node.answers(
-        &create,
-        Err(WriteError::Failed {
-            error: String::new(),
-            retry_after: None,
-        }),
-    );
+    node.answers(&create, unanswered());
     assert!(node.warming.is_active("n"));
     node.warming.found("n", A, None);
     node.assert_silent();
@@ -158,13 +133,7 @@ fn a_swap_that_was_done_and_never_answered_goes_on() {
     node.creates(A, "u")
         .sees(pod("u", A, None, &running("c0", A)));
     let swap = node.step().unwrap();
-    node.answers(
-        &swap,
-        Err(WriteError::Failed {
-            error: String::new(),
-            retry_after: None,
-        }),
-    );
+    node.answers(&swap, unanswered());
     node.sees(pod("u", B, Some("c0"), &running("c0", A)))
         .after(2)
         .assert_silent();
