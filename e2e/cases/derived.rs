@@ -11,7 +11,7 @@ use tokio::process::Command;
 use crate::audit::{assert_swapped_once, written_in};
 use crate::commands::send;
 use crate::controller::{Controller, SWAPS_ONLY, Why};
-use crate::pods::{container, main_has_ended, main_ok, pod, sidecar, spec};
+use crate::pods::{container, main_has_ended, main_ok, pod, sidecar, spec, status_of};
 use crate::process::Process;
 use crate::world::{World, phase_of};
 
@@ -58,12 +58,7 @@ fn image_of(pod: &Pod, name: &str) -> String {
 
 /// Whether a container waits, and why.
 fn waits(pod: &Pod, name: &str) -> Option<String> {
-    let mut statuses = pod
-        .status
-        .iter()
-        .flat_map(|status| status.container_statuses.iter().flatten());
-    statuses
-        .find(|status| status.name == name)?
+    status_of(pod, name)?
         .state
         .as_ref()?
         .waiting

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::StreamExt as _;
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{Config, watcher};
@@ -19,7 +19,9 @@ use tokio::time::Instant;
 
 use crate::audit::written_in;
 use crate::controller::Controller;
-use crate::pods::{EXITS_143, container, job, main_has_ended, main_ok, pod, sidecar, spec};
+use crate::pods::{
+    EXITS_143, container, job, main_has_ended, main_ok, pod, sidecar, spec, status_of,
+};
 use crate::world::{World, eventually, phase_of};
 
 /// Half of a batch: the pods of one Job.
@@ -164,18 +166,6 @@ async fn no_pod_whose_mains_succeeded_ends_failed_by_the_phase() {
     no_pod_ends_failed("finish", BATCHES).await;
 }
 
-fn status_of<'a>(pod: &'a Pod, name: &str) -> &'a ContainerStatus {
-    pod.status
-        .as_ref()
-        .unwrap()
-        .container_statuses
-        .as_ref()
-        .unwrap()
-        .iter()
-        .find(|status| status.name == name)
-        .unwrap()
-}
-
 /// OpenKruise's order: the normal sidecar is swapped, then the phase ends the one whose exit code
 /// is ignored, as it is.
 #[tokio::test]
@@ -199,12 +189,13 @@ async fn a_sidecar_whose_exit_code_is_ignored_is_ended_by_the_phase_after_the_ot
     let ended = |pod: &Pod| {
         phase_of(pod) == "Succeeded"
             && status_of(pod, "proxy")
+                .unwrap()
                 .state
                 .as_ref()
                 .is_some_and(|s| s.terminated.is_some())
     };
     let pod = world.pod_is("both", "ended", ended).await;
-    let proxy = status_of(&pod, "proxy");
+    let proxy = status_of(&pod, "proxy").unwrap();
     assert_eq!(
         proxy
             .state
@@ -221,7 +212,7 @@ async fn a_sidecar_whose_exit_code_is_ignored_is_ended_by_the_phase_after_the_ot
         (0, true),
         "{proxy:?}"
     );
-    assert_eq!(status_of(&pod, "log").restart_count, 1);
+    assert_eq!(status_of(&pod, "log").unwrap().restart_count, 1);
     assert_eq!(
         world.events_of("both", 2).await,
         ["PhaseWritten", "SidecarEnded"]

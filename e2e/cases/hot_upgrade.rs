@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 
 use crate::controller::Controller;
 use crate::images::push_work;
-use crate::pods::{container, pod, spec};
+use crate::pods::{container, is_ready, pod, spec, status_of};
 use crate::world::{World, create_crd, eventually, variable};
 
 const WORKING: &str = "kruise.io/sidecarset-working-hotupgrade-container";
@@ -241,25 +241,10 @@ impl Upgrades {
     }
 }
 
-fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod
-        .status
-        .iter()
-        .flat_map(|status| status.conditions.iter().flatten());
-    conditions
-        .clone()
-        .any(|one| one.type_ == "Ready" && one.status == "True")
-}
-
 /// Whether the container has this image, and its node shows it ready with it.
 fn runs(pod: &Pod, name: &str, image: &str) -> bool {
     let is_shown = |status: &ContainerStatus| status.ready && status.image == image;
     image_of(pod, name) == image && status_of(pod, name).is_some_and(is_shown)
-}
-
-fn status_of<'a>(pod: &'a Pod, name: &str) -> Option<&'a ContainerStatus> {
-    let statuses = pod.status.as_ref()?.container_statuses.as_ref()?;
-    statuses.iter().find(|status| status.name == name)
 }
 
 fn image_of<'a>(pod: &'a Pod, name: &str) -> &'a str {

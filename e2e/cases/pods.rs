@@ -1,6 +1,6 @@
 //! Pods and Jobs of the cases.
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use serde_json::{Value, json};
 
 use crate::world::World;
@@ -55,17 +55,22 @@ pub fn job(name: &str, spec: Value) -> Value {
     json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": {"template": {"spec": spec}}})
 }
 
+/// What is said of a container of a pod.
+pub fn status_of<'a>(pod: &'a Pod, name: &str) -> Option<&'a ContainerStatus> {
+    let statuses = pod.status.as_ref()?.container_statuses.as_ref()?;
+    statuses.iter().find(|status| status.name == name)
+}
+
 /// Whether the container that [`main_ok`] and its like make has ended.
 pub fn main_has_ended(pod: &Pod) -> bool {
-    let mut statuses = pod
+    let state = status_of(pod, "main").and_then(|status| status.state.as_ref());
+    state.is_some_and(|state| state.terminated.is_some())
+}
+
+pub fn is_ready(pod: &Pod) -> bool {
+    let mut conditions = pod
         .status
         .iter()
-        .flat_map(|status| status.container_statuses.iter().flatten());
-    statuses.any(|status| {
-        status.name == "main"
-            && status
-                .state
-                .as_ref()
-                .is_some_and(|state| state.terminated.is_some())
-    })
+        .flat_map(|status| status.conditions.iter().flatten());
+    conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }

@@ -18,7 +18,7 @@ use tokio::sync::OnceCell;
 use tokio::time::{sleep, timeout};
 
 use crate::controller::Controller;
-use crate::pods::{EXITS_143, container, pod, spec};
+use crate::pods::{EXITS_143, container, pod, spec, status_of};
 use crate::witness::Witness;
 use crate::world::{PATIENCE, World, create_crd, eventually, kubectl};
 
@@ -251,21 +251,9 @@ impl Versions {
     }
 }
 
-pub fn status<'a>(
-    pod: &'a Pod,
-    name: &str,
-) -> Option<&'a k8s_openapi::api::core::v1::ContainerStatus> {
-    pod.status
-        .as_ref()?
-        .container_statuses
-        .as_ref()?
-        .iter()
-        .find(|status| status.name == name)
-}
-
 pub fn started(pod: &Pod, name: &str) -> Option<Timestamp> {
     Some(
-        status(pod, name)?
+        status_of(pod, name)?
             .state
             .as_ref()?
             .running
@@ -277,7 +265,7 @@ pub fn started(pod: &Pod, name: &str) -> Option<Timestamp> {
 }
 
 pub fn restarts(pod: &Pod, name: &str) -> i32 {
-    status(pod, name).map_or(0, |status| status.restart_count)
+    status_of(pod, name).map_or(0, |status| status.restart_count)
 }
 
 fn app() -> Value {

@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Api;
 use kube::api::PostParams;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 use crate::audit::written_in;
-use crate::pods::{EXITS_0, container, pod, spec};
+use crate::pods::{EXITS_0, container, is_ready, pod, spec, status_of};
 use crate::world::{World, eventually};
 
 struct Ran {
@@ -87,32 +87,9 @@ fn containers(world: &World) -> Vec<Value> {
         .to_vec()
 }
 
-fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod
-        .status
-        .as_ref()
-        .and_then(|status| status.conditions.as_ref());
-    conditions.is_some_and(|conditions| {
-        conditions
-            .iter()
-            .any(|condition| condition.type_ == "Ready" && condition.status == "True")
-    })
-}
-
-fn status<'a>(pod: &'a Pod, name: &str) -> &'a ContainerStatus {
-    pod.status
-        .as_ref()
-        .unwrap()
-        .container_statuses
-        .as_ref()
-        .unwrap()
-        .iter()
-        .find(|status| status.name == name)
-        .unwrap()
-}
-
 fn started(pod: &Pod, name: &str) -> Timestamp {
-    status(pod, name)
+    status_of(pod, name)
+        .unwrap()
         .state
         .as_ref()
         .unwrap()
@@ -140,8 +117,8 @@ async fn one_container_is_restarted_under_every_policy_with_the_rights_of_a_user
         let after = world.api::<Pod>().get(&name).await.unwrap();
         assert_eq!(
             (
-                status(&after, "app").restart_count,
-                status(&after, "log").restart_count
+                status_of(&after, "app").unwrap().restart_count,
+                status_of(&after, "log").unwrap().restart_count
             ),
             (1, 0),
             "{policy}"
@@ -203,8 +180,8 @@ async fn a_deployment_is_restarted_pod_by_pod_as_its_budget_allows() {
     for pod in pods.list(&Default::default()).await.unwrap() {
         assert_eq!(
             (
-                status(&pod, "app").restart_count,
-                status(&pod, "log").restart_count
+                status_of(&pod, "app").unwrap().restart_count,
+                status_of(&pod, "log").unwrap().restart_count
             ),
             (1, 0)
         );

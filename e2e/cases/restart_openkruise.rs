@@ -11,8 +11,8 @@ use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 use crate::audit::written_in;
-use crate::pods::{EXITS_143, container, pod, spec};
-use crate::restart::{Restarts, restarts, started, status};
+use crate::pods::{EXITS_143, container, pod, spec, status_of};
+use crate::restart::{Restarts, restarts, started};
 use crate::world::kubectl;
 
 /// How long a hook takes.
@@ -101,7 +101,7 @@ async fn see(case: &Restarts) -> Pod {
 
 /// When the last container of this name ended, by the kubelet's clock.
 fn finished(pod: &Pod, name: &str) -> Timestamp {
-    let last = status(pod, name).and_then(|status| {
+    let last = status_of(pod, name).and_then(|status| {
         status
             .last_state
             .as_ref()?
@@ -141,7 +141,7 @@ async fn crr_e1_one_container_with_a_minimum_time_and_a_time_to_live() {
         json!({"failurePolicy": "Fail", "minStartedSeconds": 5, "terminationGracePeriodSeconds": 300})
     );
     let context =
-        json!({"containerID": status(&before, "app").unwrap().container_id, "restartCount": 0});
+        json!({"containerID": status_of(&before, "app").unwrap().container_id, "restartCount": 0});
     assert_eq!(
         spec["containers"],
         json!([{"name": "app", "statusContext": context}])

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use crate::audit::{assert_swapped_once, written_in};
 use crate::controller::Controller;
 use crate::pods::{
-    EXITS_0, EXITS_143, IGNORES_TERM, MARK, container, job, main_ok, pod, sidecar, spec,
+    EXITS_0, EXITS_143, IGNORES_TERM, MARK, container, job, main_ok, pod, sidecar, spec, status_of,
 };
 use crate::world::{World, eventually, phase_of};
 
@@ -154,23 +154,10 @@ async fn the_sidecar_lives_through_the_retries_of_its_main() {
     world.create_pod(pod("retries", spec)).await;
     let twice = world
         .pod_is("retries", "restarted twice", |pod| {
-            let statuses = pod
-                .status
-                .iter()
-                .flat_map(|status| status.container_statuses.iter().flatten());
-            statuses
-                .into_iter()
-                .any(|status| status.name == "main" && status.restart_count == 2)
+            status_of(pod, "main").is_some_and(|status| status.restart_count == 2)
         })
         .await;
-    let sidecar_restarts = twice
-        .status
-        .unwrap()
-        .container_statuses
-        .unwrap()
-        .iter()
-        .find(|s| s.name == "log")
-        .map(|s| s.restart_count);
+    let sidecar_restarts = status_of(&twice, "log").map(|status| status.restart_count);
     assert!(
         sidecar_restarts.is_some_and(|restarts| restarts <= 1),
         "the sidecar was restarted before its main succeeded"

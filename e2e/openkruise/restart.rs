@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Pod;
 use tokio::process::Command;
 
 use crate::install::{OpenKruise, SidecarTerminator};
-use crate::pods::{EXITS_0, container, pod, spec};
+use crate::pods::{EXITS_0, container, is_ready, pod, spec};
 use crate::world::World;
 
 fn restarts(pod: &Pod) -> Vec<(String, i32)> {
@@ -15,18 +15,6 @@ fn restarts(pod: &Pod) -> Vec<(String, i32)> {
     statuses
         .map(|status| (status.name.clone(), status.restart_count))
         .collect()
-}
-
-fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod
-        .status
-        .as_ref()
-        .and_then(|status| status.conditions.as_ref());
-    conditions.is_some_and(|conditions| {
-        conditions
-            .iter()
-            .any(|condition| condition.type_ == "Ready" && condition.status == "True")
-    })
 }
 
 #[tokio::test]

@@ -4,9 +4,9 @@ use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 
-use super::{Restarts, restarts, started, status};
+use super::{Restarts, restarts, started};
 use crate::audit::written_in;
-use crate::pods::{container, pod, spec};
+use crate::pods::{container, pod, spec, status_of};
 
 /// How long a kubelet makes a container wait that has crashed for the fifth time: far longer than a
 /// busy machine takes for a restart.
@@ -22,7 +22,8 @@ async fn leaves_the_crash_loop(restart: &Restarts, name: &str) -> Option<[i64; 2
         .create_pod(pod(name, spec("Always", crashing)))
         .await;
     let waits = |pod: &Pod| {
-        let waiting = status(pod, "app").and_then(|status| status.state.as_ref()?.waiting.clone());
+        let waiting =
+            status_of(pod, "app").and_then(|status| status.state.as_ref()?.waiting.clone());
         waiting
             .and_then(|waiting| waiting.message)
             .is_some_and(|message| message.starts_with(BACK_OFF.0))
@@ -58,7 +59,7 @@ fn ended(pod: &Pod) -> Option<Timestamp> {
 }
 
 fn terminated(pod: &Pod) -> Option<&ContainerStateTerminated> {
-    let status = status(pod, "app")?;
+    let status = status_of(pod, "app")?;
     let now = status
         .state
         .as_ref()

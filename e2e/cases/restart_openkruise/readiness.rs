@@ -7,6 +7,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use super::{all, both, go, hook_until_go, hooks, run_pod};
+use crate::pods::is_ready;
 use crate::restart::{Restarts, restarts};
 use crate::world::eventually;
 
@@ -23,10 +24,6 @@ fn gate(pod: &Pod) -> (&str, &str) {
     condition(pod, "KruisePodReady").map_or(("", ""), |gate| {
         (&gate.status, gate.message.as_deref().unwrap_or_default())
     })
-}
-
-fn is_ready(pod: &Pod) -> bool {
-    condition(pod, "Ready").is_some_and(|ready| ready.status == "True")
 }
 
 /// Somebody else writes the condition, as OpenKruise does.
