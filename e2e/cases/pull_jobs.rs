@@ -16,6 +16,7 @@ use tokio::sync::OnceCell;
 use crate::controller::Controller;
 use crate::pods::{pod, spec};
 use crate::registry_proxy::{Manner, RegistryProxy};
+use crate::warm::apply_manifest;
 use crate::warm_images::push;
 use crate::warm_registry::{create_login, image_behind};
 use crate::world::{World, create_crd, eventually, kubectl, variable};
@@ -53,27 +54,7 @@ impl Jobs {
     /// has it.
     pub async fn with_pods(case: &str) -> Self {
         let jobs = Self::new(case).await;
-        let namespace = &*jobs.world.namespace;
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("warm.yaml");
-        std::fs::write(
-            &file,
-            include_str!("../../deploy/warm.yaml").replace("swaplet-warm", namespace),
-        )
-        .unwrap();
-        kubectl(&["apply", "-f", file.to_str().unwrap()]).await;
-        let account = format!("--serviceaccount={namespace}:swaplet");
-        kubectl(&[
-            "create",
-            "rolebinding",
-            "warmer",
-            "-n",
-            namespace,
-            "--clusterrole",
-            namespace,
-            &account,
-        ])
-        .await;
+        apply_manifest(&jobs.world, "swaplet").await;
         jobs
     }
 

@@ -25,30 +25,36 @@ pub struct Warmer {
     folder: tempfile::TempDir,
 }
 
+/// Applies the manifest as it is shipped, but for the names, and lets an account make its pods.
+pub async fn apply_manifest(world: &World, account: &str) {
+    let namespace = &*world.namespace;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("warm.yaml");
+    let manifest = include_str!("../../deploy/warm.yaml").replace("swaplet-warm", namespace);
+    std::fs::write(&file, manifest).unwrap();
+    kubectl(&["apply", "-f", file.to_str().unwrap()]).await;
+    let account = format!("--serviceaccount={namespace}:{account}");
+    kubectl(&[
+        "create",
+        "rolebinding",
+        "warmer",
+        "-n",
+        namespace,
+        "--clusterrole",
+        namespace,
+        &account,
+    ])
+    .await;
+}
+
 impl Warmer {
     pub async fn new(case: &str) -> Self {
         let world = World::new(case).await;
         let folder = tempfile::tempdir().unwrap();
-        // The manifest as it is shipped, but for the names.
-        let manifest =
-            include_str!("../../deploy/warm.yaml").replace("swaplet-warm", &world.namespace);
-        let file = folder.path().join("warm.yaml");
-        std::fs::write(&file, manifest).unwrap();
+        apply_manifest(&world, "warmer").await;
         let (namespace, nodes) = (&world.namespace, format!("{}-nodes", world.namespace));
         let account = format!("--serviceaccount={namespace}:warmer");
-        kubectl(&["apply", "-f", file.to_str().unwrap()]).await;
         kubectl(&["create", "serviceaccount", "warmer", "-n", namespace]).await;
-        kubectl(&[
-            "create",
-            "rolebinding",
-            "warmer",
-            "-n",
-            namespace,
-            "--clusterrole",
-            namespace,
-            &account,
-        ])
-        .await;
         kubectl(&[
             "create",
             "clusterrolebinding",

@@ -103,6 +103,11 @@ async fn push_traced(registry: &str, reference: &str, mark: &str) {
         .pull_blob(&image, &manifest.layers[0], &mut layer)
         .await
         .unwrap();
+    push_as(&client, &image, &config, layer).await;
+}
+
+/// Pushes an image of one layer.
+async fn push_as(client: &Client, image: &Reference, config: &Value, layer: Vec<u8>) {
     let layers = [ImageLayer::new(
         layer,
         IMAGE_LAYER_MEDIA_TYPE.to_owned(),
@@ -110,7 +115,7 @@ async fn push_traced(registry: &str, reference: &str, mark: &str) {
     )];
     client
         .push(
-            &image,
+            image,
             &layers,
             Config::oci_v1(config.to_string(), None),
             &RegistryAuth::Anonymous,
@@ -206,23 +211,9 @@ async fn push_layer(registry: &str, reference: &str, config: Value, layer: Vec<u
     let config = json!({
         "architecture": "amd64", "os": "linux", "config": config, "rootfs": {"type": "layers", "diff_ids": [diff_id]},
     });
-    let layers = [ImageLayer::new(
-        layer,
-        IMAGE_LAYER_MEDIA_TYPE.to_owned(),
-        None,
-    )];
     let client = client(registry);
     let image: Reference = reference.parse().unwrap();
-    client
-        .push(
-            &image,
-            &layers,
-            Config::oci_v1(config.to_string(), None),
-            &RegistryAuth::Anonymous,
-            None,
-        )
-        .await
-        .unwrap();
+    push_as(&client, &image, &config, layer).await;
     client
         .fetch_manifest_digest(&image, &RegistryAuth::Anonymous)
         .await

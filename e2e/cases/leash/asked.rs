@@ -1,42 +1,16 @@
 //! Nobody gets done by swaplet what the API server would not let them do themselves.
 
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config};
+use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use super::{Leashed, pods};
 use crate::pull_jobs::crds_are_there;
 use crate::restart::install_crd;
-use crate::world::{World, eventually, kubectl};
+use crate::restart_forged::tenant;
+use crate::world::{World, eventually};
 
 const GROUP: &str = "apps.kruise.io";
-
-/// Somebody with a name of this world, and these rights in it.
-async fn user(world: &World, name: &str, rules: Value) -> Client {
-    let user = format!("{name}-{}", world.namespace);
-    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": name, "namespace": world.namespace}, "rules": rules});
-    let binding = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": name, "namespace": world.namespace},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
-    });
-    let file = world.kubeconfig.with_file_name(format!("{name}.json"));
-    std::fs::write(
-        &file,
-        json!({"apiVersion": "v1", "kind": "List", "items": [role, binding]}).to_string(),
-    )
-    .unwrap();
-    kubectl(&["apply", "-f", file.to_str().unwrap()]).await;
-    let mut kubeconfig = Kubeconfig::read().unwrap();
-    for known in &mut kubeconfig.auth_infos {
-        known.auth_info.as_mut().unwrap().impersonate = Some(user.clone());
-    }
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
-        .await
-        .unwrap();
-    Client::try_from(config).unwrap()
-}
 
 struct Asked(Api<DynamicObject>, ApiResource);
 
@@ -135,12 +109,12 @@ async fn to_restart_containers_is_for_those_who_may_patch_the_pod() {
     let requests = json!({"apiGroups": ["apps.kruise.io"], "resources": ["containerrecreaterequests"], "verbs": ["create", "patch"]});
     let own = json!({"apiGroups": [""], "resources": ["pods"], "resourceNames": ["mine"], "verbs": ["patch"]});
     let stranger = Asked::of(
-        &user(world, "stranger", json!([requests])).await,
+        &tenant(world, "stranger", json!([requests])).await,
         world,
         "ContainerRecreateRequest",
     );
     let owner = Asked::of(
-        &user(world, "owner", json!([requests, own])).await,
+        &tenant(world, "owner", json!([requests, own])).await,
         world,
         "ContainerRecreateRequest",
     );
@@ -205,12 +179,12 @@ async fn to_pull_with_secrets_is_for_those_who_may_create_pods() {
         json!({"apiGroups": [GROUP], "resources": ["imagepulljobs"], "verbs": ["create", "patch"]});
     let make = json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["create"]});
     let stranger = Asked::of(
-        &user(world, "stranger", json!([jobs])).await,
+        &tenant(world, "stranger", json!([jobs])).await,
         world,
         "ImagePullJob",
     );
     let maker = Asked::of(
-        &user(world, "maker", json!([jobs, make])).await,
+        &tenant(world, "maker", json!([jobs, make])).await,
         world,
         "ImagePullJob",
     );
