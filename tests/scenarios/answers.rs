@@ -25,6 +25,19 @@ async fn with_pods(count: usize) -> (World, Life, Vec<String>) {
     (world, life, names)
 }
 
+/// Each has succeeded by one swap, however often that was sent, and its end is all that was told.
+#[track_caller]
+fn assert_swapped_once(world: &World, names: &[String]) {
+    for name in names {
+        assert_eq!(
+            (world.phase(name).as_str(), world.image_changes(name)),
+            ("Succeeded", 1),
+            "{name}"
+        );
+        assert_eq!(world.events(name), ["SidecarEnded"], "{name}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn t3_reply_lost_after_the_patch_was_applied() {
     let (world, _life) = World::with_pod("OnFailure").await;
@@ -32,11 +45,7 @@ async fn t3_reply_lost_after_the_patch_was_applied() {
     world.start_kubelet(Kubelet::default());
     world.ends("p", "main", 0).await;
     world.wait(10).await;
-    assert_eq!(
-        (world.phase("p").as_str(), world.patches("p")),
-        ("Succeeded", 1)
-    );
-    assert_eq!(world.events("p"), ["SidecarEnded"]);
+    world.assert_ended_by_one_patch("p");
     world.assert_quiet().await;
 }
 
@@ -47,11 +56,7 @@ async fn t4_a_504_after_the_patch_was_applied_is_not_sent_again() {
     world.start_kubelet(Kubelet::default());
     world.ends("p", "main", 0).await;
     world.wait(10).await;
-    assert_eq!(
-        (world.phase("p").as_str(), world.patches("p")),
-        ("Succeeded", 1)
-    );
-    assert_eq!(world.events("p"), ["SidecarEnded"]);
+    world.assert_ended_by_one_patch("p");
     world.assert_quiet().await;
 }
 
@@ -164,16 +169,7 @@ async fn t7_writes_fail_for_a_minute() {
         assert!(names.iter().all(|name| world.image_changes(name) == 0));
         world.end_fault(broken);
         world.wait(70).await;
-        assert!(
-            names
-                .iter()
-                .all(|name| world.phase(name) == "Succeeded" && world.image_changes(name) == 1)
-        );
-        assert!(
-            names
-                .iter()
-                .all(|name| world.events(name) == ["SidecarEnded"])
-        );
+        assert_swapped_once(&world, &names);
         world.assert_quiet().await;
     }
 }
@@ -190,16 +186,9 @@ async fn t7_the_server_is_away_for_a_minute() {
     world.end_fault(away);
     world.start_kubelet(Kubelet::default());
     world.wait(30).await;
-    assert!(
-        names
-            .iter()
-            .all(|name| world.phase(name) == "Succeeded" && world.patches(name) == 1)
-    );
-    assert!(
-        names
-            .iter()
-            .all(|name| world.events(name) == ["SidecarEnded"])
-    );
+    for name in &names {
+        world.assert_ended_by_one_patch(name);
+    }
     world.assert_quiet().await;
 }
 
@@ -226,16 +215,7 @@ async fn t8_a_patch_without_an_answer_is_given_up_and_delays_nobody() {
     );
     world.end_fault(hang);
     world.wait(20).await;
-    assert!(
-        names
-            .iter()
-            .all(|name| world.phase(name) == "Succeeded" && world.image_changes(name) == 1)
-    );
-    assert!(
-        names
-            .iter()
-            .all(|name| world.events(name) == ["SidecarEnded"])
-    );
+    assert_swapped_once(&world, &names);
     assert!(life.line.most_under_way() <= CONCURRENCY);
     world.assert_quiet().await;
 }

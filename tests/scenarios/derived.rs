@@ -94,11 +94,7 @@ async fn an_image_is_pushed_once_while_the_mains_run_and_is_there_when_they_end(
         }
         world.wait(5).await;
         for name in names {
-            assert_eq!(
-                (world.phase(name).as_str(), world.patches(name)),
-                ("Succeeded", 1)
-            );
-            assert_eq!(world.events(name), ["SidecarEnded"]);
+            world.assert_ended_by_one_patch(name);
             assert_eq!(world.image(name), *reference(&own()));
         }
         assert_eq!(registry.asked().len(), 1);
@@ -114,11 +110,7 @@ async fn a_pod_that_is_done_before_the_push_waits_in_silence() {
     world.wait(55).await;
     assert_eq!((world.patches("p"), world.events("p")), (0, vec![]));
     world.wait(10).await;
-    assert_eq!(
-        (world.phase("p").as_str(), world.patches("p")),
-        ("Succeeded", 1)
-    );
-    assert_eq!(world.events("p"), ["SidecarEnded"]);
+    world.assert_ended_by_one_patch("p");
     world.assert_quiet().await;
 }
 
@@ -178,11 +170,7 @@ async fn another_life_finds_what_was_written_and_writes_nothing() {
     world.wait(5).await;
     world.start_kubelet(Kubelet::default());
     world.wait(5).await;
-    assert_eq!(
-        (world.phase("p").as_str(), world.patches("p")),
-        ("Succeeded", 1)
-    );
-    assert_eq!(world.events("p"), ["SidecarEnded"]);
+    world.assert_ended_by_one_patch("p");
     assert!(registry.asked().is_empty());
     world.assert_quiet().await;
 }

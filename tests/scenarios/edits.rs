@@ -90,11 +90,7 @@ async fn t16_a_main_that_fails_and_succeeds_later_keeps_its_sidecar_until_then()
     world.start_kubelet(Kubelet::default());
     world.ends("p", "main", 0).await;
     world.wait(5).await;
-    assert_eq!(
-        (world.phase("p").as_str(), world.patches("p")),
-        ("Succeeded", 1)
-    );
-    assert_eq!(world.events("p"), ["SidecarEnded"]);
+    world.assert_ended_by_one_patch("p");
     world.assert_quiet().await;
 }
 

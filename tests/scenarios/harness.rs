@@ -240,6 +240,18 @@ impl World {
         ordered.into_values().collect()
     }
 
+    /// It has succeeded by one patch of a controller, refused ones included, and its end is all that
+    /// was told of it.
+    #[track_caller]
+    pub fn assert_ended_by_one_patch(&self, name: &str) {
+        assert_eq!(
+            (self.phase(name).as_str(), self.patches(name)),
+            ("Succeeded", 1),
+            "{name}"
+        );
+        assert_eq!(self.events(name), ["SidecarEnded"], "{name}");
+    }
+
     /// Ten minutes in which controllers only renew their watches, and ask where the server is after
     /// those that told nothing; and whatever they wrote until now was what they may write.
     pub async fn assert_quiet(&self) {

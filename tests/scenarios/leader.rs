@@ -304,11 +304,7 @@ async fn after_a_kill_the_other_takes_over_within_20_seconds_and_goes_on() {
         ..Kubelet::default()
     });
     world.wait(5).await;
-    assert_eq!(
-        (world.phase("p").as_str(), world.patches("p")),
-        ("Succeeded", 1)
-    );
-    assert_eq!(world.events("p"), ["SidecarEnded"]);
+    world.assert_ended_by_one_patch("p");
 }
 
 #[tokio::test(start_paused = true)]

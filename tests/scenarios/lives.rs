@@ -29,11 +29,7 @@ async fn t1_killed_after_the_patch_was_applied() {
     let _next = world.start_controller();
     world.start_kubelet(Kubelet::default());
     world.wait(5).await;
-    assert_eq!(
-        (world.phase("p").as_str(), world.patches("p")),
-        ("Succeeded", 1)
-    );
-    assert_eq!(world.events("p"), ["SidecarEnded"]);
+    world.assert_ended_by_one_patch("p");
     world.assert_quiet().await;
 }
 
@@ -50,11 +46,7 @@ async fn t1_killed_between_the_swap_and_its_effect() {
         ..Kubelet::default()
     });
     world.wait(5).await;
-    assert_eq!(
-        (world.phase("p").as_str(), world.patches("p")),
-        ("Succeeded", 1)
-    );
-    assert_eq!(world.events("p"), ["SidecarEnded"]);
+    world.assert_ended_by_one_patch("p");
     world.assert_quiet().await;
 }
 
@@ -121,11 +113,7 @@ async fn t2_killed_before_the_patch_left() {
     let _next = world.start_controller();
     world.start_kubelet(Kubelet::default());
     world.wait(5).await;
-    assert_eq!(
-        (world.phase("p").as_str(), world.patches("p")),
-        ("Succeeded", 1)
-    );
-    assert_eq!(world.events("p"), ["SidecarEnded"]);
+    world.assert_ended_by_one_patch("p");
     world.assert_quiet().await;
 }
 

@@ -21,11 +21,7 @@ async fn t17_a_sidecar_in_a_crash_loop() {
         world.start_kubelet(Kubelet::default());
         world.ends("p", "main", 0).await;
         world.wait(5).await;
-        assert_eq!(
-            (world.phase("p").as_str(), world.patches("p")),
-            ("Succeeded", 1)
-        );
-        assert_eq!(world.events("p"), ["SidecarEnded"]);
+        world.assert_ended_by_one_patch("p");
         world.assert_quiet().await;
     }
 }
@@ -45,11 +41,7 @@ async fn t17_a_sidecar_whose_own_image_cannot_be_pulled_keeps_the_pod_pending() 
     assert_eq!(world.phase("p"), "Pending");
     world.start_kubelet(Kubelet::default());
     world.wait(5).await;
-    assert_eq!(
-        (world.phase("p").as_str(), world.patches("p")),
-        ("Succeeded", 1)
-    );
-    assert_eq!(world.events("p"), ["SidecarEnded"]);
+    world.assert_ended_by_one_patch("p");
     world.assert_quiet().await;
 }
 
@@ -63,11 +55,7 @@ async fn t17_a_sidecar_that_has_just_crashed_is_swapped_when_it_is_up_again() {
     world.runs("p", "side").await;
     world.start_kubelet(Kubelet::default());
     world.wait(5).await;
-    assert_eq!(
-        (world.phase("p").as_str(), world.patches("p")),
-        ("Succeeded", 1)
-    );
-    assert_eq!(world.events("p"), ["SidecarEnded"]);
+    world.assert_ended_by_one_patch("p");
     world.assert_quiet().await;
 }
 
@@ -136,11 +124,7 @@ async fn t18_without_the_exit_image_a_clean_end_of_the_sidecar_is_enough() {
         });
         world.ends("p", "main", 0).await;
         world.wait(5).await;
-        assert_eq!(
-            (world.phase("p").as_str(), world.patches("p")),
-            ("Succeeded", 1)
-        );
-        assert_eq!(world.events("p"), ["SidecarEnded"]);
+        world.assert_ended_by_one_patch("p");
         world.assert_quiet().await;
     }
 }
@@ -235,11 +219,7 @@ async fn t28_the_clock_of_the_node_does_not_matter() {
             ..Kubelet::default()
         });
         world.wait(5).await;
-        assert_eq!(
-            (world.phase("p").as_str(), world.patches("p")),
-            ("Succeeded", 1)
-        );
-        assert_eq!(world.events("p"), ["SidecarEnded"]);
+        world.assert_ended_by_one_patch("p");
         assert_eq!(world.lists(), 1);
         world.assert_quiet().await;
     }

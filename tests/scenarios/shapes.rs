@@ -36,11 +36,7 @@ async fn t25_pods_of_a_megabyte_get_small_patches() {
     world.wait(5).await;
     for nth in 0..2 {
         let name = format!("p{nth}");
-        assert_eq!(
-            (world.phase(&name).as_str(), world.patches(&name)),
-            ("Succeeded", 1)
-        );
-        assert_eq!(world.events(&name), ["SidecarEnded"]);
+        world.assert_ended_by_one_patch(&name);
     }
     world.assert_quiet().await;
 }
@@ -112,11 +108,7 @@ async fn t26_a_main_without_a_status_is_waited_for() {
     world.start_kubelet(Kubelet::default());
     world.ends("p", "main", 0).await;
     world.wait(5).await;
-    assert_eq!(
-        (world.phase("p").as_str(), world.patches("p")),
-        ("Succeeded", 1)
-    );
-    assert_eq!(world.events("p"), ["SidecarEnded"]);
+    world.assert_ended_by_one_patch("p");
     world.assert_quiet().await;
 }
 
@@ -174,11 +166,7 @@ async fn t34_a_sidecar_that_has_ended_by_itself_is_left_out_of_the_patch() {
     world.wait(5).await;
     let images: Vec<_> = ["a", "b", "c"].map(|name| world.image_of("p", name)).into();
     assert_eq!(images, ["a:1", EXIT, EXIT]);
-    assert_eq!(
-        (world.phase("p").as_str(), world.patches("p")),
-        ("Succeeded", 1)
-    );
-    assert_eq!(world.events("p"), ["SidecarEnded"]);
+    world.assert_ended_by_one_patch("p");
     world.assert_quiet().await;
 }
 

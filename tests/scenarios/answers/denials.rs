@@ -6,7 +6,7 @@ use swaplet_core::terminate::memory::denials::QUICK_DENIED_RETRIES;
 use swaplet_testbed::apiserver::{Effect, Verb};
 use tokio::time::Instant;
 
-use super::with_pods;
+use super::{assert_swapped_once, with_pods};
 use crate::harness::World;
 use crate::node::Kubelet;
 
@@ -92,16 +92,7 @@ async fn t31_a_token_that_is_refused_for_a_while() {
     world.end_fault(refused);
     world.start_kubelet(Kubelet::default());
     world.wait(60).await;
-    assert!(
-        names
-            .iter()
-            .all(|name| world.phase(name) == "Succeeded" && world.image_changes(name) == 1)
-    );
-    assert!(
-        names
-            .iter()
-            .all(|name| world.events(name) == ["SidecarEnded"])
-    );
+    assert_swapped_once(&world, &names);
     world.assert_quiet().await;
 }
 

@@ -103,11 +103,7 @@ async fn swaplets_crd_alone_is_no_openkruise() {
     world.wait(1).await;
     world.ends("p", "main", 0).await;
     world.wait(10).await;
-    assert_eq!(
-        (world.phase("p").as_str(), world.patches("p")),
-        ("Succeeded", 1)
-    );
-    assert_eq!(world.events("p"), ["SidecarEnded"]);
+    world.assert_ended_by_one_patch("p");
 }
 
 /// A manager that cannot be asked for is no manager that is gone.
