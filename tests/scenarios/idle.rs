@@ -1,6 +1,6 @@
 //! What a controller asks for that has nothing to do.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,15 +8,14 @@ use http::Method;
 use swaplet_controller::restart::driver::RestartSettings;
 use swaplet_controller::restart::on_config::RestartOnSettings;
 use swaplet_controller::run::Settings;
-use swaplet_controller::warm::jobs::WarmSettings;
 use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_core::terminate::openkruise::Coexist;
-use swaplet_core::warm::warming::shape::ShapeChoice;
 use swaplet_testbed::apiserver::{Effect, Recorded, RuleId, Verb};
 
 use super::harness::{CONCURRENCY, Life, SWAPLET, World};
 use super::log::{keep_log, logged};
 use super::openkruise::webhook_kind;
+use super::pull_jobs::warm_settings;
 use super::warm::PARK;
 
 /// Which resources OpenKruise's group has.
@@ -46,20 +45,7 @@ impl World {
                 park: None,
                 leash: None,
             });
-            settings.warm = Some(WarmSettings {
-                namespace: "state".into(),
-                park_image: PARK.into(),
-                shape: ShapeChoice::Auto,
-                exit_image: None,
-                startup_taint_timeout: None,
-                startup_taint_namespaces: BTreeSet::new(),
-                longest_try: Duration::from_secs(1800),
-                coexist: swaplet_core::terminate::openkruise::Coexist::default(),
-                image_caches: None,
-                sandbox_keys: swaplet_core::warm::pull_job::sandbox::SandboxKeys::default(),
-                resolve: crate::pull_jobs::no_registry(),
-                time_of_day,
-            });
+            settings.warm = Some(warm_settings("state", PARK, time_of_day));
             settings.predownload = true;
             settings.state_namespace = Some("state".to_owned());
         })

@@ -20,6 +20,7 @@ use tokio::time::sleep;
 
 use self::daemon::Daemon;
 use super::harness::{CONCURRENCY, Life, SWAPLET, World, is_of_watches, may_be_sent};
+use super::node::Kubelet;
 use super::objects::{EXIT, pod};
 
 const REQUESTS: &str = "containerrecreaterequests";
@@ -52,6 +53,27 @@ fn first() -> Rules {
         node_table: NodeTable::built_in(),
         coexist: Coexist::Own,
     }
+}
+
+/// The daemon is asked in vain, which is told with these words, and then the image is swapped.
+async fn is_swapped_after(daemon: Daemon, restart_policy: &str, words: &str) {
+    let world = World::with_openkruise(restart_policy).await;
+    let _life = world.start_beside(first());
+    world.start_kubelet(Kubelet::default());
+    world.start_daemon(daemon);
+    world.wait(1).await;
+    world.ends("p", "main", 0).await;
+    world.wait(10).await;
+    assert_eq!(
+        (world.phase("p").as_str(), world.patches("p"), world.asked()),
+        ("Succeeded", 1, 1)
+    );
+    assert_eq!(
+        world.events("p"),
+        ["RecreateRequested", "RecreateFailed", "SidecarEnded"]
+    );
+    assert!(world.notes("p")[1].1.contains(words));
+    world.assert_quiet_beside_openkruise().await;
 }
 
 /// Both controllers are there, and nothing is preferred.

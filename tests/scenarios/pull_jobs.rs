@@ -14,14 +14,18 @@ mod sharing;
 mod startup_taint;
 mod troubles;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
+use swaplet_controller::warm::jobs::WarmSettings;
 use swaplet_controller::warm::resolve::Resolve;
+use swaplet_core::terminate::openkruise::Coexist;
 use swaplet_core::warm::pull_job::object::JobKind;
+use swaplet_core::warm::pull_job::sandbox::SandboxKeys;
+use swaplet_core::warm::warming::shape::ShapeChoice;
 use swaplet_testbed::apiserver::{Recorded, Verb};
 use swaplet_testbed::virtual_node::ImageOptions;
 
@@ -192,6 +196,28 @@ impl Jobs {
 /// For whom no tag is to be pinned.
 pub fn no_registry() -> Resolve {
     Resolve::by(|image| async move { panic!("nobody is asked for {image}") })
+}
+
+/// What a controller has that processes jobs, and nothing that has to be asked for.
+pub fn warm_settings(
+    namespace: &str,
+    park_image: &str,
+    time_of_day: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
+) -> WarmSettings {
+    WarmSettings {
+        namespace: namespace.into(),
+        park_image: park_image.into(),
+        shape: ShapeChoice::Auto,
+        exit_image: None,
+        startup_taint_timeout: None,
+        startup_taint_namespaces: BTreeSet::new(),
+        longest_try: Duration::from_secs(1800),
+        coexist: Coexist::default(),
+        image_caches: None,
+        sandbox_keys: SandboxKeys::default(),
+        resolve: no_registry(),
+        time_of_day,
+    }
 }
 
 /// Pods of our own are made, swapped under guards, and deleted by uid.

@@ -1,6 +1,5 @@
 //! Starts lives of the controller, with the settings that a test wants.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,12 +25,12 @@ use swaplet_core::report::decision::Method;
 use swaplet_core::restart::reconcile::ParkImage;
 use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_core::terminate::openkruise::Coexist;
-use swaplet_core::warm::warming::shape::ShapeChoice;
 use tokio::sync::mpsc;
 
 use super::{CONCURRENCY, Life, SWAPLET, World};
 use crate::line::Line;
 use crate::objects::{DERIVED, EXIT, PARK};
+use crate::pull_jobs::warm_settings;
 
 impl World {
     pub fn start_controller(&self) -> Life {
@@ -217,20 +216,10 @@ impl World {
         self.start(SWAPLET, CONCURRENCY, |settings| {
             let time_of_day = Arc::new(move || clock.now());
             settings.warm = Some(WarmSettings {
-                namespace: namespace.into(),
-                park_image: park_image.into(),
-                shape: ShapeChoice::Auto,
-                exit_image: None,
-                startup_taint_timeout: None,
-                startup_taint_namespaces: BTreeSet::new(),
-                longest_try: Duration::from_secs(1800),
-                coexist: swaplet_core::terminate::openkruise::Coexist::default(),
-                image_caches: None,
                 sandbox_keys: swaplet_core::warm::pull_job::sandbox::SandboxKeys::new(
                     ["team", "note"].map(str::to_owned),
                 ),
-                resolve: crate::pull_jobs::no_registry(),
-                time_of_day,
+                ..warm_settings(namespace, park_image, time_of_day)
             });
             change(settings);
         })

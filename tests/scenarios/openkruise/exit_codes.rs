@@ -1,7 +1,7 @@
 //! Sidecars that the daemon stops, and the code with which they exit: one pod finds out.
 
 use super::daemon::{Daemon, OBEDIENT};
-use super::{first, last};
+use super::{first, is_swapped_after, last};
 use crate::harness::World;
 use crate::node::Kubelet;
 use crate::objects::pod;
@@ -9,26 +9,11 @@ use crate::objects::pod;
 /// The trap of the exit code, met once: the next pod knows.
 #[tokio::test(start_paused = true)]
 async fn a_sidecar_that_comes_back_is_told_and_swapped() {
-    let world = World::with_openkruise("OnFailure").await;
-    let _life = world.start_beside(first());
-    world.start_kubelet(Kubelet::default());
-    world.start_daemon(Daemon {
+    let daemon = Daemon {
         stop_code: 143,
         ..OBEDIENT
-    });
-    world.wait(1).await;
-    world.ends("p", "main", 0).await;
-    world.wait(10).await;
-    assert_eq!(
-        (world.phase("p").as_str(), world.patches("p"), world.asked()),
-        ("Succeeded", 1, 1)
-    );
-    assert_eq!(
-        world.events("p"),
-        ["RecreateRequested", "RecreateFailed", "SidecarEnded"]
-    );
-    assert!(world.notes("p")[1].1.contains("exit code 143"));
-    world.assert_quiet_beside_openkruise().await;
+    };
+    is_swapped_after(daemon, "OnFailure", "exit code 143").await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::daemon::{Daemon, OBEDIENT};
-use super::{first, last};
+use super::{first, is_swapped_after, last};
 use crate::harness::World;
 use crate::node::Kubelet;
 
@@ -100,24 +100,9 @@ async fn a_daemon_that_is_removed_costs_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_daemon_that_cannot_stop_the_container() {
-    let world = World::with_openkruise("Never").await;
-    let _life = world.start_beside(first());
-    world.start_kubelet(Kubelet::default());
-    world.start_daemon(Daemon {
+    let daemon = Daemon {
         error: Some("no such container"),
         ..OBEDIENT
-    });
-    world.wait(1).await;
-    world.ends("p", "main", 0).await;
-    world.wait(10).await;
-    assert_eq!(
-        (world.phase("p").as_str(), world.patches("p"), world.asked()),
-        ("Succeeded", 1, 1)
-    );
-    assert_eq!(
-        world.events("p"),
-        ["RecreateRequested", "RecreateFailed", "SidecarEnded"]
-    );
-    assert!(world.notes("p")[1].1.contains("no such container"));
-    world.assert_quiet_beside_openkruise().await;
+    };
+    is_swapped_after(daemon, "Never", "no such container").await;
 }

@@ -10,13 +10,12 @@ use serde_json::{Value, json};
 use swaplet_controller::frame::clock::Now;
 use swaplet_controller::frame::connection::namespaces::Namespaces;
 use swaplet_controller::frame::watch::Event;
-use swaplet_controller::warm::jobs::{Happened, PullAnswer, PullJobs, PullWrite, WarmSettings};
+use swaplet_controller::warm::jobs::{Happened, PullAnswer, PullJobs, PullWrite};
 use swaplet_controller::warm::write::{pod, swap_patch};
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::warm::pod::{WarmerPod, WarmerPodWire};
 use swaplet_core::warm::pull_job::object::PullJob;
-use swaplet_core::warm::warming::shape::ShapeChoice;
 use swaplet_core::warm::warming::{Action, Answer};
 
 use super::*;
@@ -43,20 +42,7 @@ struct Mock {
 impl Mock {
     /// A list job for all of so many nodes.
     fn new(nodes: usize, images_each: usize, parallelism: usize, completion: &str) -> Self {
-        let settings = WarmSettings {
-            namespace: NAMESPACE.into(),
-            park_image: PARK.into(),
-            shape: ShapeChoice::Auto,
-            exit_image: None,
-            startup_taint_timeout: None,
-            startup_taint_namespaces: BTreeSet::new(),
-            longest_try: Duration::from_secs(1800),
-            coexist: swaplet_core::terminate::openkruise::Coexist::default(),
-            image_caches: None,
-            sandbox_keys: swaplet_core::warm::pull_job::sandbox::SandboxKeys::default(),
-            resolve: crate::pull_jobs::no_registry(),
-            time_of_day: Arc::new(|| jiff::Timestamp::UNIX_EPOCH),
-        };
+        let settings = warm_settings(NAMESPACE, PARK, Arc::new(|| jiff::Timestamp::UNIX_EPOCH));
         let metadata = json!({"name": "l", "namespace": "default", "uid": "job", "resourceVersion": "1", "generation": 1});
         let spec = json!({"images": images(images_each), "parallelism": parallelism, "completionPolicy": {"type": completion}});
         Self {

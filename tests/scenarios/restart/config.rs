@@ -136,6 +136,33 @@ impl Configured {
             .filter(|(reason, _)| reason.starts_with("RestartOn"))
             .collect()
     }
+
+    /// Each of the pods `web-0` to `web-2` is restarted once, one after another, and this is said to
+    /// have changed.
+    async fn restarts_three_in_turn(&self, what: &str) {
+        let mut most = 0;
+        for _ in 0..4 * ONE_POD {
+            self.wait(1).await;
+            most = most.max(self.open_requests());
+        }
+        assert_eq!(most, 1, "one at a time");
+        for pod in ["web-0", "web-1", "web-2"] {
+            assert_eq!(
+                (self.restarts_of(pod), self.image_changes(pod)),
+                ((1, 0), 1),
+                "{pod}"
+            );
+            let said = self.said(pod);
+            let [(reason, words)] = &*said else {
+                panic!("{said:?}")
+            };
+            assert_eq!(reason, "RestartOnChanged");
+            assert!(
+                words.contains(&format!("{what} has changed: restarting app")),
+                "{words}"
+            );
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -148,27 +175,7 @@ async fn a_changed_config_map_restarts_one_container_of_each_pod_one_pod_after_a
         "what is seen first is no change"
     );
     world.set_color("blue").await;
-    let mut most = 0;
-    for _ in 0..4 * ONE_POD {
-        world.wait(1).await;
-        most = most.max(world.open_requests());
-    }
-    assert_eq!(most, 1, "one at a time");
-    for pod in ["web-0", "web-1", "web-2"] {
-        assert_eq!(
-            (world.restarts_of(pod), world.image_changes(pod)),
-            ((1, 0), 1),
-            "{pod}"
-        );
-        let [(reason, words)] = &*world.said(pod) else {
-            panic!("{:?}", world.said(pod))
-        };
-        assert_eq!(reason, "RestartOnChanged");
-        assert!(
-            words.contains("configmap/settings has changed: restarting app"),
-            "{words}"
-        );
-    }
+    world.restarts_three_in_turn("configmap/settings").await;
     world.assert_quiet().await;
 
     world

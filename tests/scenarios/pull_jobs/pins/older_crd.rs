@@ -1,16 +1,13 @@
 //! An API server with an older CRD, which keeps no digests.
 
-use std::collections::BTreeSet;
-
 use swaplet_controller::frame::clock::Now;
 use swaplet_controller::frame::connection::namespaces::Namespaces;
 use swaplet_controller::frame::watch::Event;
-use swaplet_controller::warm::jobs::{Happened, PullAnswer, PullJobs, PullWrite, WarmSettings};
+use swaplet_controller::warm::jobs::{Happened, PullAnswer, PullJobs, PullWrite};
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::warm::pull_job::object::PullJob;
-use swaplet_core::warm::warming::shape::ShapeChoice;
 
 use super::*;
 
@@ -20,20 +17,7 @@ fn listed<K>(object: K) -> [Event<K>; 3] {
 }
 
 fn pull_jobs() -> PullJobs {
-    let settings = WarmSettings {
-        namespace: NAMESPACE.into(),
-        park_image: PARK.into(),
-        exit_image: None,
-        shape: ShapeChoice::Auto,
-        startup_taint_timeout: None,
-        startup_taint_namespaces: BTreeSet::new(),
-        longest_try: Duration::from_secs(1800),
-        coexist: swaplet_core::terminate::openkruise::Coexist::default(),
-        image_caches: None,
-        sandbox_keys: swaplet_core::warm::pull_job::sandbox::SandboxKeys::default(),
-        resolve: no_registry(),
-        time_of_day: Arc::new(|| jiff::Timestamp::UNIX_EPOCH),
-    };
+    let settings = warm_settings(NAMESPACE, PARK, Arc::new(|| jiff::Timestamp::UNIX_EPOCH));
     PullJobs::new(settings, Namespaces::default(), NodeTable::built_in())
 }
 

@@ -36,24 +36,7 @@ async fn changed_labels_that_an_environment_takes_restart_it_one_pod_after_anoth
         label(json!({"tier": tier})).await;
         world.wait(2).await;
     }
-    let mut most = 0;
-    for _ in 0..4 * ONE_POD {
-        world.wait(1).await;
-        most = most.max(world.open_requests());
-    }
-    assert_eq!(most, 1, "one at a time");
-    for pod in ["web-0", "web-1", "web-2"] {
-        assert_eq!(
-            (world.restarts_of(pod), world.image_changes(pod)),
-            ((1, 0), 1),
-            "{pod}"
-        );
-        let said = world.said(pod);
-        assert!(
-            matches!(&*said, [(_, words)] if words.contains("pod-metadata has changed: restarting app")),
-            "{said:?}"
-        );
-    }
+    world.restarts_three_in_turn("pod-metadata").await;
     world.assert_quiet().await;
 
     // A change is found also if no controller ran when it happened, and one of both is one restart.
