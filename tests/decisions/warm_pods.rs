@@ -26,7 +26,7 @@ fn create(number: u32) -> Action {
 }
 
 /// Nobody knows whether the write was done.
-fn unanswered() -> Answer {
+const fn unanswered() -> Answer {
     Err(WriteError::Failed {
         error: String::new(),
         retry_after: None,

@@ -135,20 +135,25 @@ impl Node {
     }
 }
 
+/// A pod of which nothing more is known than what was seen of it before.
+pub const fn member<'a>(pod: &'a UpgradePod, memory: &'a mut PodMemory) -> Member<'a> {
+    Member {
+        pod,
+        memory,
+        is_busy: false,
+        is_refused: false,
+        is_foreign: false,
+        taken: Vec::new(),
+    }
+}
+
 /// What is decided about these pods, each with what was seen of it before.
 pub fn planned(set: &SidecarSet, nodes: &[Node], memories: &mut [PodMemory], now: u64) -> Plan {
     let pods: Vec<_> = nodes.iter().map(Node::pod).collect();
     let mut members: Vec<_> = pods
         .iter()
         .zip(memories)
-        .map(|(pod, memory)| Member {
-            pod,
-            memory,
-            is_busy: false,
-            is_refused: false,
-            is_foreign: false,
-            taken: Vec::new(),
-        })
+        .map(|(pod, memory)| member(pod, memory))
         .collect();
     plan(set, &images(), &mut members, moment(now))
 }

@@ -6,7 +6,9 @@ use swaplet_core::restart::hot_upgrade::pod::{UpgradePod, UpgradePodWire};
 use swaplet_core::restart::hot_upgrade::rollout::{Member, PodMemory, plan};
 use swaplet_core::restart::hot_upgrade::sidecar_set::Amount;
 
-use super::node::{NEW, Node, PARK, RECORD, alone, images, planned, set, set_of, spec, write};
+use super::node::{
+    NEW, Node, PARK, RECORD, alone, images, member, planned, set, set_of, spec, write,
+};
 use crate::expect::moment;
 
 #[test]
@@ -131,16 +133,7 @@ fn a_pod_that_is_not_known_to_be_upgraded_keeps_no_other_namespace_waiting() {
         let set = set();
         let mut memories = vec![PodMemory::new(); pods.len()];
         let members = pods.iter().zip(&mut memories);
-        let mut members: Vec<_> = members
-            .map(|(pod, memory)| Member {
-                pod,
-                memory,
-                is_busy: false,
-                is_refused: false,
-                is_foreign: false,
-                taken: Vec::new(),
-            })
-            .collect();
+        let mut members: Vec<_> = members.map(|(pod, memory)| member(pod, memory)).collect();
         change(&mut members[0]);
         let plan = plan(&set, &images(), &mut members, Moment::START);
         plan.writes.iter().map(|(nth, _)| *nth).collect()
