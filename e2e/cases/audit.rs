@@ -15,7 +15,7 @@ use serde_json::Value;
 /// wait for the swap at all writes the phase when the pod has been quiet for 10 s.
 const NEXT_METHOD_AFTER: SignedDuration = SignedDuration::from_secs(15);
 /// The log may follow what it tells of by so much.
-const LOG_FOLLOWS: Duration = Duration::from_secs(20);
+const LOG_FOLLOWS: Duration = Duration::from_secs(60);
 
 /// One request that writes.
 #[derive(Debug)]

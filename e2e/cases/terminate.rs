@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use serde_json::json;
 use tokio::time::sleep;
@@ -12,7 +13,7 @@ use crate::controller::Controller;
 use crate::pods::{
     EXITS_0, EXITS_143, IGNORES_TERM, MARK, container, job, main_ok, pod, sidecar, spec, status_of,
 };
-use crate::world::{World, eventually, phase_of};
+use crate::world::{World, eventually, kubectl, phase_of};
 
 /// A Job with one main and one sidecar completes with one patch, and one Event says so. A second one
 /// says that the sidecar was killed, if its node has shown that: it does for about a second, and not
@@ -269,20 +270,23 @@ async fn restricted_pod_security() {
 async fn a_pod_of_sidecars_only_is_refused() {
     let world = World::new("only-sidecars").await;
     let _controller = Controller::of_swaps(&world).await;
-    world
-        .create_pod(pod(
-            "only",
-            spec(
-                "Never",
-                vec![
-                    sidecar(&world, "a", "sleep 20"),
-                    sidecar(&world, "b", "sleep 30"),
-                ],
-            ),
-        ))
-        .await;
-    // It may be seen late, but not after its end.
+    // It may be seen late, but not after its end, for which it waits.
+    let waits = "until test -e /shared/go; do sleep 1; done; sleep";
+    let mut containers = vec![
+        sidecar(&world, "a", &format!("{waits} 5")),
+        sidecar(&world, "b", &format!("{waits} 10")),
+    ];
+    for container in &mut containers {
+        container["volumeMounts"] = json!([{"name": "shared", "mountPath": "/shared"}]);
+    }
+    let mut spec = spec("Never", containers);
+    spec["volumes"] = json!([{"name": "shared", "emptyDir": {}}]);
+    world.create_pod(pod("only", spec)).await;
     world.events(1).await;
+    let runs = |pod: &Pod| status_of(pod, "b").is_some_and(|status| status.started == Some(true));
+    world.pod_is("only", "running", runs).await;
+    let go = ["exec", "-n", &world.namespace, "only", "-c", "b", "--"];
+    kubectl(&[&go[..], &["touch", "/shared/go"]].concat()).await;
     world.pod_ends("only", "Succeeded").await;
     assert_eq!(
         world.events(1).await,
@@ -331,14 +335,15 @@ async fn twelve_pods_at_once_take_twelve_patches() {
     for name in &names {
         world.pod_ends(name, "Succeeded").await;
     }
+    // The audit log follows, for which this waits.
+    assert_swapped_once(
+        &world.namespace,
+        &names.iter().map(String::as_str).collect::<Vec<_>>(),
+    );
     let patches = written_in(&world.namespace)
         .iter()
         .filter(|write| write.resource == "pods" && write.code < 400)
         .count();
     assert_eq!(patches, 12);
-    assert_swapped_once(
-        &world.namespace,
-        &names.iter().map(String::as_str).collect::<Vec<_>>(),
-    );
     world.done().await;
 }

@@ -3,7 +3,6 @@
 mod others;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::json;
 use swaplet_core::objects::moment::Moment;
