@@ -243,7 +243,8 @@ fn watches(
 ) -> Watches {
     let everything = || (discovery.clone(), namespaces.clone(), ages.clone());
     let (discovery, namespaces, noted) = everything();
-    let requests = gate.before(move || observe(discovery, namespaces, noted));
+    // Containers stay parked until it is known which requests there are, or that there are none.
+    let requests = gate.before(move || observe(discovery, namespaces, noted, true));
     let (discovery, namespaces, noted) = everything();
     let parked = gate.before(move || observe_parked(discovery.client(), &namespaces, &noted));
     (requests, parked)

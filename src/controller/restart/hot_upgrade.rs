@@ -68,6 +68,7 @@ pub(crate) async fn run(
     let served = Served {
         plural: PLURAL,
         is_ours_alone: common.rules.coexist != Coexist::Own,
+        reports_absence: false,
     };
     let mut sets = watch_served(discovery, served, watch_sets(ages.clone()));
     let mut upgrades = HotUpgrades {

@@ -15,17 +15,20 @@ use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::{watch_all_noted, watch_all_selected};
 use crate::frame::watch::served::{Served, watch_served};
 
-/// Starts the watch, in some namespaces or in all; `ages` records the ages of the watches. The
-/// stream ends only when the receiver is dropped, or a watch has died.
+/// Starts the watch, in some namespaces or in all; `ages` records the ages of the watches. With
+/// `reports_absence` an empty list also shows that the kind is not served from the start. The stream
+/// ends only when the receiver is dropped, or a watch has died.
 #[must_use]
 pub fn observe(
     discovery: Discovery,
     namespaces: Namespaces,
     ages: WatchAges,
+    reports_absence: bool,
 ) -> mpsc::Receiver<Event<RestartRequestWire>> {
     let served = Served {
         plural: PLURAL,
         is_ours_alone: false,
+        reports_absence,
     };
     watch_served(discovery, served, move |discovery| {
         watch_all_noted(namespaces.apis(discovery.client()), "", &ages)

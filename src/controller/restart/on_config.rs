@@ -143,6 +143,8 @@ impl Run {
                 discovery.clone(),
                 namespaces.clone(),
                 metrics.watch_ages.clone(),
+                // Without the kind nothing can be restarted, so no change is looked for.
+                false,
             ),
             objects: watches_of_objects(client.clone(), metrics.watch_ages.clone()),
             client: client.clone(),

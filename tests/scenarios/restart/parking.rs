@@ -165,6 +165,33 @@ async fn r5_a_request_that_is_deleted_while_it_is_parked() {
     }
 }
 
+/// The CRD is removed while no controller runs, and the requests with it. While that is not known,
+/// the request may still be there.
+#[tokio::test(start_paused = true)]
+async fn a_container_that_is_parked_when_the_crd_is_removed() {
+    let world = world("Never").await;
+    let life = world.start_controller();
+    life.line.patches(Patches::PassBeforeAllStay(4));
+    world.request("r", &forced()).await;
+    world.wait(6).await;
+    assert_eq!(world.image("app"), PARK);
+    life.kill();
+    world.delete_request("r").await;
+    let forbidden = world.fault(Effect::reply(403), |rule| rule.resource(""));
+    let next = world.start_controller();
+    next.line.hide(Some("/apis/apps.kruise.io"));
+    world.wait(120).await;
+    assert_eq!(world.image("app"), PARK);
+    world.end_fault(forbidden);
+    world.wait(60).await;
+    assert!(
+        world.image("app") == APP && is_unmarked(&world),
+        "{}",
+        world.pod()
+    );
+    assert_eq!((world.restarts("app"), world.image_changes("p")), (2, 2));
+}
+
 /// The patch that parks it arrives when its request is deleted and everybody is dead.
 #[tokio::test(start_paused = true)]
 async fn r4_a_container_that_is_parked_late_for_nobody() {

@@ -46,6 +46,13 @@ impl Resources {
         matches!(&self.0, Seen::Found(names) if names.iter().any(|name| name == plural))
     }
 
+    /// Returns true if the API server is known not to serve the resource of this plural name: not
+    /// where the query is forbidden.
+    #[must_use]
+    pub fn lack(&self, plural: &str) -> bool {
+        !matches!(self.0, Seen::Hidden) && !self.serve(plural)
+    }
+
     /// Returns true if the group has kinds that swaplet's CRDs do not define, as OpenKruise always
     /// brings. As a rule everybody may query this; where it is forbidden, they count as there.
     #[must_use]

@@ -17,16 +17,26 @@ pub(crate) struct Served {
     pub plural: &'static str,
     /// True if the kind is watched only where OpenKruise, whose kind it is, is not installed.
     pub is_ours_alone: bool,
+    /// True if an empty list is reported where the kind is known not to be watched from the start,
+    /// too.
+    pub reports_absence: bool,
 }
 
 impl Served {
     fn is_in(self, resources: &Resources) -> bool {
         resources.serve(self.plural) && !(self.is_ours_alone && resources.are_openkruises())
     }
+
+    /// Returns true if the kind is known not to be watched. Where the query is forbidden, there may
+    /// be objects of it.
+    fn is_out(self, resources: &Resources) -> bool {
+        resources.lack(self.plural) || (self.is_ours_alone && resources.are_openkruises())
+    }
 }
 
 /// Starts the watches of `open` whenever the kind is served, and reports an empty list when it is
-/// not served any more. The stream ends only if the receiver is dropped, or a watch has died.
+/// known not to be served any more. The stream ends only if the receiver is dropped, or a watch has
+/// died.
 pub(crate) fn watch_served<K>(
     discovery: Discovery,
     served: Served,
@@ -37,10 +47,14 @@ where
 {
     let (events, receiver) = mpsc::channel(BUFFER);
     tokio::spawn(async move {
+        let mut listener = served.reports_absence.then_some(&events);
         loop {
-            tokio::select! {
-                () = installed(&discovery, served) => {}
+            let found = tokio::select! {
+                found = installed(&discovery, served, listener.take()) => found,
                 () = events.closed() => return,
+            };
+            if found.is_none() {
+                return;
             }
             let watches = open(&discovery);
             if follow(&discovery, served, watches, &events).await.is_none() {
@@ -51,12 +65,22 @@ where
     receiver
 }
 
-/// Returns when the API server serves the kind.
-async fn installed(discovery: &Discovery, served: Served) {
+/// Returns when the API server serves the kind. Until then `listener`, if any, gets an empty list,
+/// once it is known that there is nothing to watch. Returns `None` if the receiver was dropped.
+async fn installed<K>(
+    discovery: &Discovery,
+    served: Served,
+    mut listener: Option<&mpsc::Sender<Event<K>>>,
+) -> Option<()> {
     let plural = served.plural;
     loop {
         match discovery.resources().await {
-            Ok(resources) if served.is_in(&resources) => return,
+            Ok(resources) if served.is_in(&resources) => return Some(()),
+            Ok(resources) if served.is_out(&resources) => {
+                if let Some(listener) = listener.take() {
+                    report_none(listener).await?;
+                }
+            }
             Ok(_) => {}
             Err(error) => {
                 tracing::warn!(
@@ -88,16 +112,89 @@ async fn follow<K>(
             Some(Event::Trouble(_)) => discovery.resources_now().await,
             Some(_) => Err(String::new()),
         };
-        if resources.is_ok_and(|resources| !served.is_in(&resources)) {
-            // An empty list: all of them are gone.
-            let now = Instant::now();
-            for event in [Event::ListStart, Event::ListEnd, Event::Current(now)] {
-                listener.send(event).await.ok()?;
-            }
-            return Some(());
+        if resources.is_ok_and(|resources| served.is_out(&resources)) {
+            return report_none(listener).await;
         }
         if let Some(event) = event {
             listener.send(event).await.ok()?;
+        }
+    }
+}
+
+/// Reports an empty list: there are no objects of the kind. Returns `None` if the receiver was
+/// dropped.
+async fn report_none<K>(listener: &mpsc::Sender<Event<K>>) -> Option<()> {
+    let now = Instant::now();
+    for event in [Event::ListStart, Event::ListEnd, Event::Current(now)] {
+        listener.send(event).await.ok()?;
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use kube::Api;
+    use swaplet_core::objects::recreate_request::PLURAL;
+    use swaplet_core::restart::request::RestartRequestWire;
+    use swaplet_testbed::apiserver::{Effect, Rule};
+    use swaplet_testbed::{ApiServer, Clock};
+    use tokio::time::timeout_at;
+
+    use super::*;
+    use crate::frame::watch::watch;
+
+    /// Returns true if a list ends within five minutes.
+    async fn lists(events: &mut mpsc::Receiver<Event<RestartRequestWire>>) -> bool {
+        let end = Instant::now() + Duration::from_secs(300);
+        while let Ok(event) = timeout_at(end, events.recv()).await {
+            if matches!(event.unwrap(), Event::ListEnd) {
+                return true;
+            }
+        }
+        false
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kind_that_cannot_be_asked_for_is_not_known_to_be_absent() {
+        for reports_absence in [false, true] {
+            let server = ApiServer::new(Clock::default());
+            let begin = |code| {
+                let served = Served {
+                    plural: PLURAL,
+                    is_ours_alone: false,
+                    reports_absence,
+                };
+                let discovery = Discovery::new(server.client_as("test"));
+                let rule = Rule::new(Effect::reply(code)).resource("");
+                let rule = (code > 0).then(|| server.faults().add(rule));
+                let events = watch_served(discovery, served, |discovery| {
+                    watch(
+                        Api::<RestartRequestWire>::all(discovery.client().clone()),
+                        "",
+                    )
+                });
+                (events, rule)
+            };
+            for (code, is_listed) in [(403, false), (503, false), (404, reports_absence)] {
+                let (mut events, rule) = begin(code);
+                assert_eq!(lists(&mut events).await, is_listed, "{code}");
+                server.faults().remove(rule.unwrap());
+                assert!(lists(&mut events).await, "{code}: it is served now");
+            }
+            let (mut events, _) = begin(0);
+            assert!(lists(&mut events).await);
+            let gone = Rule::new(Effect::reply(404)).resource(PLURAL);
+            server.faults().add(gone);
+            let hidden = Rule::new(Effect::reply(403)).resource("");
+            let hidden = server.faults().add(hidden);
+            assert!(!lists(&mut events).await, "it may still be served");
+            server.faults().remove(hidden);
+            server
+                .faults()
+                .add(Rule::new(Effect::reply(404)).resource(""));
+            assert!(lists(&mut events).await, "it is gone");
         }
     }
 }
