@@ -172,6 +172,53 @@ fn a_native_sidecar_is_restarted_by_kubelets_that_do_not_ignore_it() {
     }
 }
 
+/// Rules with this action after one exit code.
+fn rules(action: &str, code: i64) -> Value {
+    json!([{"action": action, "exitCodes": {"operator": "In", "values": [code]}}])
+}
+
+/// Also not by force: the main containers of the pod would repeat their work.
+#[test]
+fn a_container_whose_end_may_restart_all_containers_is_not_stopped() {
+    let acting = |action: &'static str| {
+        move |pod: &mut Value| {
+            pod["spec"]["containers"][0]["restartPolicyRules"] = rules(action, 42);
+        }
+    };
+    for policy in ["Always", "OnFailure", "Never"] {
+        for action in ["RestartAllContainers", "WhateverComesLater"] {
+            let message = refused(forced(policy, acting(action)));
+            assert!(message.contains("may restart all containers"), "{message}");
+        }
+        let mut alone = forced(policy, acting("Restart"));
+        alone.settle();
+        assert_eq!(alone.swaps, 1, "{policy}");
+    }
+    let mut pod = with_native_sidecar();
+    pod["spec"]["initContainers"][1]["restartPolicyRules"] = rules("RestartAllContainers", 42);
+    let mut world = World::new(&request(&["mesh"], &json!({"forceRecreate": true})), &pod);
+    world.settle();
+    let (phase, message) = world.state("mesh");
+    assert_eq!((phase, world.swaps), (StatePhase::Failed, 0), "{message}");
+    assert!(message.contains("may restart all containers"), "{message}");
+}
+
+/// Under `Never` a container whose rules bring it back has not ended for good.
+#[test]
+fn the_restart_rules_of_a_container_outrank_its_policy() {
+    let ended = |code: i64| {
+        move |pod: &mut Value| {
+            pod["spec"]["containers"][0]["restartPolicyRules"] = rules("Restart", 42);
+            pod["status"]["containerStatuses"][0]["state"] =
+                json!({"terminated": {"exitCode": code}});
+        }
+    };
+    assert!(refused(forced("Never", ended(1))).contains("does not start it again"));
+    let mut world = forced("Never", ended(42));
+    world.settle();
+    assert_eq!(world.swaps, 1);
+}
+
 #[test]
 fn containers_that_are_over_are_not_restarted() {
     let ended = |code: i64| {

@@ -11,9 +11,7 @@ use super::circumstances::Case;
 use crate::image::alias::is_same_image;
 use crate::objects::moment::Moment;
 use crate::objects::pod::evidence::is_pull_error;
-use crate::objects::pod::{
-    Container, ContainerState, ContainerStatus, PROVIDER_FAILED, RestartPolicy,
-};
+use crate::objects::pod::{Container, ContainerState, ContainerStatus, PROVIDER_FAILED};
 use crate::report::decision::Swap;
 use crate::restart::pod::Details;
 use crate::restart::request::{Intent, Mark, Parking, StatePhase};
@@ -286,10 +284,6 @@ impl Target<'_> {
                 self.shows_within().as_secs()
             ),
         }
-    }
-
-    fn policy(&self) -> &RestartPolicy {
-        self.container.effective_policy(&self.case.pod.pod)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::image::alias::{Alias, Reported, is_bare_digest};
 use crate::objects::node::KubeletVersion;
 use crate::objects::pod::evidence::is_pull_error;
 use crate::objects::pod::roles::{self, Mains};
-use crate::objects::pod::{Container, ContainerState, RestartPolicy, Terminated};
+use crate::objects::pod::{Container, ContainerState, RestartPolicy};
 use crate::restart::pod::RestartPod;
 use crate::restart::reconcile::circumstances::Around;
 use crate::restart::reconcile::coming::coming;
@@ -108,6 +108,7 @@ impl Target<'_> {
         let around = self.case.around;
         if let Some(no) = self
             .ended()
+            .or_else(|| self.restarts_all())
             .or_else(|| by_node(around))
             .or_else(|| by_kubelet(around).filter(|_| self.details.is_native_sidecar))
         {
@@ -175,12 +176,21 @@ impl Target<'_> {
             ));
         }
         let end = container.end()?;
-        let policy = container.effective_policy(pod);
-        (!runs_again(policy, end)).then(|| {
+        (container.comes_back_after(pod, end.exit_code) != Some(true)).then(|| {
             format!(
                 "it has ended, and its restart policy {} does not start it again",
-                policy.as_str()
+                container.effective_policy(pod).as_str()
             )
+        })
+    }
+
+    /// Returns why the container must not be stopped; `None` if that stops no other one. Its exit
+    /// code is not known before. Main containers would repeat their work, and the restarts of all
+    /// count against the `backoffLimit` of the pod's Job, so no request can force it.
+    fn restarts_all(&self) -> Option<String> {
+        self.container.may_restart_all().then(|| {
+            "its restartPolicyRules may restart all containers of the pod when it is stopped"
+                .to_owned()
         })
     }
 
@@ -282,15 +292,6 @@ fn already_parked(pod: &RestartPod, name: &str, park: &ParkImage) -> Answer {
         _ => Answer::No(format!(
             "it has the park image {park}, and its previous image is not recorded"
         )),
-    }
-}
-
-/// Returns true if the node restarts a container that ended like this.
-pub(crate) fn runs_again(policy: &RestartPolicy, end: &Terminated) -> bool {
-    match policy {
-        RestartPolicy::Always => true,
-        RestartPolicy::OnFailure => end.exit_code != Some(0),
-        RestartPolicy::Never | RestartPolicy::Unknown(_) => false,
     }
 }
 

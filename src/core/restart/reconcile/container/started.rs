@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::refusal::runs_again;
 use super::{READY_WITHIN, STARTUP_SETTLES, Step, Target, code};
 use crate::objects::moment::Moment;
 use crate::objects::pod::ContainerState;
@@ -15,7 +14,10 @@ impl Target<'_> {
         let now = self.case.around.now;
         let name = &self.container.name;
         if let ContainerState::Terminated(end) = &self.status.state
-            && !runs_again(self.policy(), end)
+            && self
+                .container
+                .comes_back_after(&self.case.pod.pod, end.exit_code)
+                != Some(true)
         {
             let phase = if end.exit_code == Some(0) {
                 StatePhase::Succeeded
