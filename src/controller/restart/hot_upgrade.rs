@@ -40,8 +40,10 @@ use crate::frame::watch::{Event, watch_noted};
 use crate::frame::writer::shares::Shares;
 use crate::frame::writer::tools::Tools;
 
-/// The maximum number of sets in effect; further ones are named in the log.
+/// The maximum number of sets in effect; the status of further ones says so.
 const MOST_SETS: usize = 64;
+/// The maximum number of sets that are known; further ones are named in the log.
+const MOST_KNOWN: usize = 256;
 /// The maximum number of writes in flight, of which each namespace has a share.
 const AT_ONCE: usize = 8;
 /// How long changes of a set's pods are collected before a reconcile.
@@ -167,6 +169,7 @@ impl HotUpgrades {
             Some(Change::Put(set)) => self.apply(set),
             Some(Change::Gone(names)) => {
                 names.iter().for_each(|name| drop(self.sets.remove(name)));
+                self.take_up();
                 self.wake_all();
             }
             None => {}
@@ -177,17 +180,28 @@ impl HotUpgrades {
         let now = self.clock.now();
         if let Some(kept) = self.sets.get_mut(&set.name) {
             kept.apply(set, &self.places, now);
-        } else if self.sets.len() < MOST_SETS {
-            let kept = Kept::new(set, &self.places, now);
+        } else if self.sets.len() < MOST_KNOWN {
+            let kept = Kept::left_out(set, now);
             self.sets.insert(kept.set.name.clone(), kept);
+            self.take_up();
         } else {
             let name = &*set.name;
             tracing::warn!(
                 name,
-                "there are more than {MOST_SETS} SidecarSets: this one is ignored"
+                "there are more than {MOST_KNOWN} SidecarSets: this one is ignored"
             );
         }
         self.wake_all();
+    }
+
+    /// Gives the free places to sets that have none.
+    fn take_up(&mut self) {
+        let now = self.clock.now();
+        let in_effect = self.sets.values().filter(|kept| !kept.is_left_out).count();
+        let left_out = self.sets.values_mut().filter(|kept| kept.is_left_out);
+        for kept in left_out.take(MOST_SETS.saturating_sub(in_effect)) {
+            *kept = Kept::new(kept.set.clone(), &self.places, now);
+        }
     }
 
     /// Schedules a reconcile of all sets: the watched pods, and the set of a pair, may have
@@ -226,8 +240,12 @@ impl HotUpgrades {
     }
 
     fn reconcile_set(&mut self, name: &str, now: Moment) {
+        let Some(is_left_out) = self.sets.get(name).map(|kept| kept.is_left_out) else {
+            return;
+        };
         // A pair in two sets belongs to the first of them by name.
-        let before = self.sets.iter().take_while(|(other, _)| &***other < name);
+        let is_before = |other: &str| !is_left_out && other < name;
+        let before = self.sets.iter().take_while(|(other, _)| is_before(other));
         let taken = kept::taken(before.map(|(_, kept)| kept));
         let Some(kept) = self.sets.get_mut(name) else {
             return;
@@ -236,6 +254,7 @@ impl HotUpgrades {
         if kept.due.is_some() {
             return;
         }
+        self.is_changed |= kept.lists_again(now);
         let mut room = Room {
             left: AT_ONCE.saturating_sub(self.writes.len()),
             shares: &mut self.shares,

@@ -76,6 +76,39 @@ async fn where_openkruise_is_installed_the_sets_are_left_to_it() {
     assert_eq!((world.works("p0"), world.writes().len()), (image(3), 4));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_set_beyond_the_limit_says_so_and_is_taken_up_when_another_one_is_gone() {
+    let world = Upgrades::with_pods(1).await;
+    for nth in 0..64 {
+        let mut other = set(1, json!({}));
+        other["metadata"]["name"] = json!(format!("a{nth}"));
+        other["spec"]["selector"] = json!({"matchLabels": {"app": format!("a{nth}")}});
+        world
+            .request(Method::POST, SETS, "application/json", &other)
+            .await;
+    }
+    let _life = world.start();
+    world.upgrade_to(2).await;
+    world.wait(60).await;
+    assert_eq!((world.works("p0"), world.writes().len()), (image(1), 0));
+    let message = world.status()["message"].to_string();
+    assert!(message.contains("more than 64 SidecarSets"), "{message}");
+    world
+        .request(
+            Method::DELETE,
+            &format!("{SETS}/a7"),
+            "application/json",
+            &json!({}),
+        )
+        .await;
+    world.wait(60).await;
+    assert_eq!(
+        (world.works("p0"), world.counts()),
+        (image(2), [1, 1, 1, 1])
+    );
+    assert_eq!(world.status()["message"], "");
+}
+
 /// The watches of its pods go on, and list them no second time.
 #[tokio::test(start_paused = true)]
 async fn a_set_that_was_made_anew_unseen_goes_on_with_the_pods_that_are_known() {

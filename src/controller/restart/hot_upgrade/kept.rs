@@ -1,11 +1,13 @@
 //! A set with the pods that it selects, as kept in memory.
 
 mod pod;
+mod pods;
+mod status;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::values::label_selector;
 use swaplet_core::report::write_error::WriteError;
@@ -14,7 +16,7 @@ use swaplet_core::restart::hot_upgrade::pod::UpgradePod;
 use swaplet_core::restart::hot_upgrade::rollout::{Counts, Member, Plan, plan};
 use swaplet_core::restart::hot_upgrade::sidecar_set::{SidecarSet, UpgradeImages};
 
-use self::pod::KeptPod;
+use self::pods::Pods;
 use super::AT_ONCE;
 use super::write::HotWrite;
 use crate::frame::isolated::isolated;
@@ -23,12 +25,12 @@ use crate::frame::watch::mirror::{self, Mirror};
 use crate::frame::writer::report::Notice;
 use crate::frame::writer::shares::Shares;
 
-/// The maximum number of pods kept per set.
-const MOST_PODS: usize = 20_000;
 /// The minimum interval between two writes of a status.
 const STATUS_EVERY: Duration = Duration::from_secs(2);
 /// The wait after a status that was not written.
 const STATUS_AGAIN: Duration = Duration::from_secs(10);
+/// The minimum interval between two lists for the sake of pods that were left out.
+const LIST_EVERY: Duration = Duration::from_secs(600);
 /// The time within which the watch must show a write.
 const SHOWN_WITHIN: Duration = Duration::from_secs(60);
 
@@ -43,6 +45,8 @@ pub(super) struct Selected {
     /// The namespaces that the set selects. Pods of others are not kept, so that all are listed
     /// again for other ones.
     namespaces: String,
+    /// The number of lists for the sake of pods that were left out: each is a watch of its own.
+    list: u32,
 }
 
 impl Selected {
@@ -67,8 +71,13 @@ pub(super) struct Kept {
     mirrors: BTreeMap<Selected, Mirror<Uid>>,
     /// The selections whose namespaces are hidden, which count as empty.
     hidden: BTreeSet<Selected>,
-    pods: BTreeMap<Uid, KeptPod>,
-    is_full: bool,
+    pods: Pods,
+    /// The number of lists for the sake of pods that were left out.
+    list: u32,
+    /// When the last of these lists began, or the first of all.
+    list_at: Moment,
+    /// True while there are too many sets: this one handles no pod.
+    pub(super) is_left_out: bool,
     /// `status` as the API server has it, or as it was written last.
     status: Value,
     status_due: Moment,
@@ -115,7 +124,7 @@ pub(super) fn taken<'a>(sets: impl Iterator<Item = &'a Kept>) -> Taken {
     let mut taken = Taken::new();
     for kept in sets {
         let names = || kept.set.containers.iter().map(|one| one.name.clone());
-        for uid in kept.pods.keys() {
+        for uid in kept.pods.by_uid.keys() {
             taken.entry(uid.clone()).or_default().extend(names());
         }
     }
@@ -125,23 +134,34 @@ pub(super) fn taken<'a>(sets: impl Iterator<Item = &'a Kept>) -> Taken {
 impl Kept {
     pub(super) fn new(set: SidecarSet, places: &[Box<str>], now: Moment) -> Self {
         let status = set.status.clone();
-        let selected = select(&set, places).into_iter();
+        let selected = select(&set, places, 0).into_iter();
         Self {
             set,
             due: Some(now),
             mirrors: selected.map(|one| (one, Mirror::new())).collect(),
             hidden: BTreeSet::new(),
-            pods: BTreeMap::new(),
-            is_full: false,
+            pods: Pods::default(),
+            list: 0,
+            list_at: now,
+            is_left_out: false,
             status,
             status_due: now,
             is_status_under_way: false,
         }
     }
 
+    /// Returns a set that handles no pod, because there are too many.
+    pub(super) fn left_out(set: SidecarSet, now: Moment) -> Self {
+        Self {
+            is_left_out: true,
+            ..Self::new(set, &[], now)
+        }
+    }
+
     /// Handles a change of the set.
     pub(super) fn apply(&mut self, set: SidecarSet, places: &[Box<str>], now: Moment) {
-        let selected = select(&set, places);
+        let places: &[Box<str>] = if self.is_left_out { &[] } else { places };
+        let selected = select(&set, places, self.list);
         if !self.mirrors.keys().eq(&selected) {
             // Its watches start again, and so does everything that is known of pods.
             *self = Self::new(set, places, now);
@@ -177,14 +197,15 @@ impl Kept {
         if matches!(event, Event::Hidden(_)) {
             return self.hidden.insert(selected.clone());
         }
-        let (was_listed, before) = (mirror.is_complete(), self.pods.len());
-        let known = self.pods.iter().filter(|(_, kept)| selected.has(&kept.pod));
+        let (was_listed, before) = (mirror.is_complete(), self.pods.by_uid.len());
+        let pods = self.pods.by_uid.iter();
+        let known = pods.filter(|(_, kept)| selected.has(&kept.pod));
         let read = |pod: Option<UpgradePod>| pod.map(|pod| (pod.uid.clone(), pod));
         match mirror.change(event, known.map(|(uid, _)| uid.clone()), read) {
             Some(mirror::Change::Put(pod)) => self.keep(pod),
             Some(mirror::Change::Gone(uids)) => {
-                uids.iter().for_each(|uid| drop(self.pods.remove(uid)));
-                !was_listed || self.pods.len() < before
+                uids.iter().for_each(|uid| self.pods.forget(uid));
+                !was_listed || self.pods.by_uid.len() < before
             }
             None => false,
         }
@@ -197,19 +218,31 @@ impl Kept {
     }
 
     fn keep(&mut self, pod: UpgradePod) -> bool {
-        if !self.set.has_namespace(&pod.namespace) {
-            return false;
-        }
-        if let Some(kept) = self.pods.get_mut(&pod.uid) {
-            kept.pod = pod;
-            return true;
-        }
-        self.is_full = self.pods.len() >= MOST_PODS;
-        if !self.is_full {
+        let is_kept = self.set.has_namespace(&pod.namespace);
+        if is_kept {
             let is_new = self.are_listed();
-            self.pods.insert(pod.uid.clone(), KeptPod::new(pod, is_new));
+            self.pods.keep(pod, is_new);
         }
-        true
+        is_kept
+    }
+
+    /// Lists all pods again, if there may be room for some that were left out: nothing else is known
+    /// of them. Returns true if other watches are needed for that.
+    pub(super) fn lists_again(&mut self, now: Moment) -> bool {
+        let is_due = self.pods.have_room && self.list_at + LIST_EVERY <= now;
+        if is_due {
+            self.pods.begin_list();
+            self.list += 1;
+            self.list_at = now;
+            let list = self.list;
+            let next = |selected: Selected| Selected { list, ..selected };
+            // They stay complete: a pod that appears in the list is none of ours.
+            let mirrors = std::mem::take(&mut self.mirrors).into_iter();
+            self.mirrors = mirrors.map(|(one, mirror)| (next(one), mirror)).collect();
+            let hidden = std::mem::take(&mut self.hidden).into_iter();
+            self.hidden = hidden.map(next).collect();
+        }
+        is_due
     }
 
     /// Reconciles the set, with as many writes to pods as there is room for.
@@ -232,16 +265,16 @@ impl Kept {
             return Ok(step);
         }
         let plan = self.plan(images, taken, now)?;
-        let pods: Vec<Uid> = self.pods.keys().cloned().collect();
+        let pods: Vec<Uid> = self.pods.by_uid.keys().cloned().collect();
         self.due = plan.due;
         for (nth, report) in plan.reports {
-            let kept = self.pods.get_mut(&pods[nth]);
+            let kept = self.pods.by_uid.get_mut(&pods[nth]);
             step.notices.extend(kept.and_then(|kept| kept.news(report)));
         }
         let mut waiting = plan.writes;
         while !waiting.is_empty() {
             let namespace = |(nth, _): &(usize, Change)| {
-                let kept = self.pods.get(&pods[*nth]);
+                let kept = self.pods.by_uid.get(&pods[*nth]);
                 kept.map_or("", |kept| &*kept.pod.namespace)
             };
             let Some((nth, change)) = room.take(&mut waiting, namespace, now) else {
@@ -249,7 +282,7 @@ impl Kept {
                 self.wake(now + STATUS_EVERY);
                 break;
             };
-            let Some(kept) = self.pods.get_mut(&pods[nth]) else {
+            let Some(kept) = self.pods.by_uid.get_mut(&pods[nth]) else {
                 continue;
             };
             kept.hold(now + SHOWN_WITHIN);
@@ -260,13 +293,16 @@ impl Kept {
             });
         }
         self.wake_for_holds(now);
+        if self.pods.have_room {
+            self.wake(self.list_at + LIST_EVERY);
+        }
         step.writes.extend(self.next_status(&plan.counts, now));
         Ok(step)
     }
 
     fn plan(&mut self, images: &UpgradeImages, taken: &Taken, now: Moment) -> Result<Plan, String> {
         let set = &self.set;
-        let pods = &mut self.pods;
+        let pods = &mut self.pods.by_uid;
         isolated(&set.name, || {
             let mut members: Vec<_> = pods
                 .iter_mut()
@@ -285,7 +321,8 @@ impl Kept {
 
     /// Schedules a reconcile for the end of the next hold.
     fn wake_for_holds(&mut self, now: Moment) {
-        let holds = self.pods.values().filter_map(|kept| kept.hold.as_ref());
+        let pods = self.pods.by_uid.values();
+        let holds = pods.filter_map(|kept| kept.hold.as_ref());
         let next = holds.map(|hold| hold.until).filter(|at| *at > now).min();
         if let Some(at) = next {
             self.wake(at);
@@ -311,32 +348,6 @@ impl Kept {
         })
     }
 
-    fn status_of(&self, counts: &Counts) -> Value {
-        let mut message = self.set.problems.clone();
-        if counts.failed > 0 {
-            message.push(format!(
-                "a new image was reverted in {} pods (`kubectl describe pod` says why), and is tried in no other of their namespaces: change the set to try again",
-                counts.failed
-            ));
-        }
-        if counts.unknown > 0 {
-            message.push(format!("{} pods have no empty container", counts.unknown));
-        }
-        if self.is_full {
-            message.push(format!(
-                "it selects more than {MOST_PODS} pods; no others are upgraded"
-            ));
-        }
-        json!({
-            "observedGeneration": self.set.generation,
-            "matchedPods": counts.matched,
-            "updatedPods": counts.updated,
-            "readyPods": counts.ready,
-            "updatedReadyPods": counts.updated_ready,
-            "message": message.join("; "),
-        })
-    }
-
     /// Handles the outcome of a write. Returns what to report.
     pub(super) fn written(
         &mut self,
@@ -352,7 +363,7 @@ impl Kept {
             }
             return None;
         };
-        let kept = self.pods.get_mut(&target.uid)?;
+        let kept = self.pods.by_uid.get_mut(&target.uid)?;
         let notice = kept.written(outcome, target, change, now);
         if let Some(hold) = &kept.hold {
             let until = hold.until;
@@ -362,7 +373,7 @@ impl Kept {
     }
 }
 
-fn select(set: &SidecarSet, places: &[Box<str>]) -> BTreeSet<Selected> {
+fn select(set: &SidecarSet, places: &[Box<str>], list: u32) -> BTreeSet<Selected> {
     let Some(pods) = set.pods.as_ref().filter(|_| !set.containers.is_empty()) else {
         return BTreeSet::new();
     };
@@ -372,6 +383,7 @@ fn select(set: &SidecarSet, places: &[Box<str>]) -> BTreeSet<Selected> {
         pods: pods.to_string(),
         updated: set.update.selector.to_string(),
         namespaces: set.namespaces.to_string(),
+        list,
     };
     places.iter().map(|place| selected(place)).collect()
 }
