@@ -198,6 +198,15 @@ fn a2_bug1_a_journal_that_is_replaced_while_it_is_parked_brings_nothing_else_bac
 
 /// The journal says that an alias could not be pulled.
 fn put_back(present: &str, image_id: &str, from: &str) -> (World, (StatePhase, String)) {
+    put_back_of(present, image_id, (from, present))
+}
+
+/// The same about this image before and its alias, whatever the container has now.
+fn put_back_of(
+    present: &str,
+    image_id: &str,
+    (from, to): (&str, &str),
+) -> (World, (StatePhase, String)) {
     let mut object = pod("Always");
     object["spec"]["containers"][0]["image"] = json!(present);
     object["status"]["containerStatuses"][0]["imageID"] = json!(image_id);
@@ -205,7 +214,7 @@ fn put_back(present: &str, image_id: &str, from: &str) -> (World, (StatePhase, S
         [(
             "app".into(),
             Mark {
-                intent: Some(intent(from, present, true, None)),
+                intent: Some(intent(from, to, true, None)),
                 ..Mark::default()
             },
         )]
@@ -270,6 +279,28 @@ fn a2_an_alias_is_taken_back_for_what_has_the_same_digest_only() {
             "it is told"
         );
     }
+}
+
+/// The image is still there, so nothing was reverted; and what is put back would get a digest again.
+#[test]
+fn an_alias_to_which_a_webhook_has_added_a_digest_is_not_called_reverted() {
+    let to = "docker.io/library/app:1";
+    let present = format!("{to}@{DIGEST}");
+    let reported = format!("docker.io/library/app@{DIGEST}");
+    for image_id in ["", &reported] {
+        let (world, (phase, message)) = put_back_of(&present, image_id, ("app:1", to));
+        assert_eq!(
+            (world.image("app"), world.swaps, phase),
+            (&*present, 0, StatePhase::Failed)
+        );
+        assert!(
+            message.contains("kubectl set image -n ns pod/p app=IMAGE")
+                && !message.contains("reverted"),
+            "{message}"
+        );
+    }
+    let (_, (_, message)) = put_back_of("app:1", "", ("app:1", to));
+    assert!(message.contains("reverted"), "{message}");
 }
 
 fn orphan_of(world: &World, requests: &[RestartRequest]) -> Option<Orphan> {

@@ -100,6 +100,24 @@ fn a_container_is_parked_and_brought_back_under_every_policy() {
 }
 
 #[test]
+fn a_webhook_that_adds_a_digest_to_the_image_that_is_put_back_is_nobody_else() {
+    let mut world = parked("Always");
+    world.settle();
+    let pinned = images("app").1;
+    assert_eq!(world.image("app"), images("app").0);
+    world.node_says("app", |pod, index| {
+        pod.pod.containers[index].image = pinned.as_str().into();
+    });
+    assert_eq!(world.settle().reason, Reason::RestartPending);
+    starts(&mut world);
+    assert_eq!(
+        world.assert_over("app"),
+        (StatePhase::Succeeded, String::new())
+    );
+    assert_eq!((world.image("app"), world.swaps), (&*pinned, 2));
+}
+
+#[test]
 fn each_of_two_containers_that_are_parked_at_once_takes_two_restarts_of_the_job() {
     let forced = request(&["app", "log"], &json!({"forceRecreate": true}));
     for (most, parked) in [(1, [false, false]), (3, [true, false]), (4, [true, true])] {

@@ -138,7 +138,7 @@ impl Target<'_> {
         if self.case.around.parks(image) {
             return self.taken_out();
         }
-        if *image != intent.from {
+        if !is_same_image(image, &intent.from) {
             return self.changed_by_others();
         }
         if let Some(why) = &intent.back {

@@ -1,37 +1,45 @@
 //! The return to the image before, from an alias that cannot be started.
 
 use super::{Step, Target};
-use crate::image::alias::{Alias, is_same_digest};
+use crate::image::alias::{Alias, is_same_digest, is_same_image};
 use crate::image::reference::ImageReference;
 use crate::restart::reconcile::parking::before;
 use crate::restart::request::{Intent, StatePhase};
 
 impl Target<'_> {
     pub(super) fn put_back(&self, intent: &Intent, why: &str) -> Step {
-        if self.container.image == intent.to && intent.from != intent.to {
-            // The alias was pulled after all: do not stop the running container again.
-            if self.has_started() {
-                return self.becomes_ready();
-            }
-            // The right to write requests must not allow choosing images.
-            if !self.is_other_spelling(&intent.from, &intent.to) {
-                return Step::Final(StatePhase::Failed, self.not_put_back(intent, why));
-            }
-            if !is_same_digest(&intent.from, &intent.to) {
-                return Step::Swap(self.change(&intent.to, &intent.from));
-            }
+        let present = &self.container.image;
+        if *present == intent.from || !is_same_image(present, &intent.to) {
             return Step::Final(
                 StatePhase::Failed,
                 format!(
-                    "its image cannot be pulled by digest, with a tag before it or without: {why}"
+                    "its image could not be started under its other name, which was reverted: {why}"
                 ),
             );
         }
+        // The alias was pulled after all: do not stop the running container again.
+        if self.has_started() {
+            return self.becomes_ready();
+        }
+        // A webhook that has changed what was written would also change what is put back.
+        if *present != intent.to {
+            let changed = format!("somebody has changed {}, which was written", intent.to);
+            return self.not_put_back(&changed, why);
+        }
+        // The right to write requests must not allow choosing images.
+        if !self.is_other_spelling(&intent.from, present) {
+            let unknown = format!(
+                "{} is not another spelling of {present} by what its node reports",
+                before::shown(&intent.from)
+            );
+            return self.not_put_back(&unknown, why);
+        }
+        if !is_same_digest(&intent.from, present) {
+            return Step::Swap(self.change(present, &intent.from));
+        }
         Step::Final(
             StatePhase::Failed,
-            format!(
-                "its image could not be started under its other name, which was reverted: {why}"
-            ),
+            format!("its image cannot be pulled by digest, with a tag before it or without: {why}"),
         )
     }
 
@@ -54,15 +62,12 @@ impl Target<'_> {
         }
     }
 
-    fn not_put_back(&self, intent: &Intent, why: &str) -> String {
-        let (namespace, pod, name) = (
-            &self.case.pod.pod.namespace,
-            &self.case.pod.pod.name,
-            &self.container.name,
+    fn not_put_back(&self, because: &str, why: &str) -> Step {
+        let pod = &self.case.pod.pod;
+        let (namespace, pod, name) = (&pod.namespace, &pod.name, &self.container.name);
+        let message = format!(
+            "its previous image is not put back. Give it the image that its workload names: kubectl set image -n {namespace} pod/{pod} {name}=IMAGE. {because}; {why}"
         );
-        let (from, to) = (before::shown(&intent.from), &intent.to);
-        format!(
-            "its previous image is not put back. Give it the image that its workload names: kubectl set image -n {namespace} pod/{pod} {name}=IMAGE. {from} is not another spelling of {to} by what its node reports; {why}"
-        )
+        Step::Final(StatePhase::Failed, message)
     }
 }
