@@ -22,7 +22,9 @@ use swaplet_core::objects::recreate_request::RequestPhase;
 use swaplet_core::report::shell_word::shell_word;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::pod::{RestartPod, RestartPodWire};
-use swaplet_core::restart::reconcile::{Acceptance, Action, Around, Memory, Sight, Status, decide};
+use swaplet_core::restart::reconcile::{
+    Acceptance, Action, Around, Memory, Sight, Status, decide, restarts_coming,
+};
 use swaplet_core::restart::request::{RestartRequest, RestartRequestWire};
 
 use self::room::Room;
@@ -59,16 +61,24 @@ pub(in crate::cli::restart) struct UnderWay {
     pub(in crate::cli::restart) pod: Option<Pod>,
     /// The images that were, or may have been, changed: container, from, to.
     changed: Vec<(String, String, String)>,
+    /// How many restarts the pod, as last observed, has still to show.
+    coming: u32,
 }
 
 impl UnderWay {
-    /// Returns how many of its restarts may still appear, which count against a Job.
+    /// Returns how many of its restarts may still appear, which count against a Job: also those of a
+    /// restart that was given up.
     pub(in crate::cli::restart) fn coming(&self) -> u32 {
         if self.request.is_completed() {
-            0
+            self.coming
         } else {
             u32::try_from(self.changed.len()).unwrap_or(u32::MAX)
         }
+    }
+
+    fn observe(&mut self, pod: Option<&RestartPod>) {
+        self.pod = pod.map(|pod| pod.pod.clone());
+        self.coming = pod.map_or(0, |pod| restarts_coming(&self.request, pod));
     }
 }
 
@@ -173,6 +183,7 @@ impl Direct {
             memory: Memory::default(),
             pod: None,
             changed: Vec::new(),
+            coming: 0,
         })
     }
 
@@ -186,7 +197,7 @@ impl Direct {
     ) -> anyhow::Result<Option<String>> {
         for _ in 0..STEPS {
             let pod = self.pod(&member.name).await?;
-            restart.pod = pod.as_ref().map(|pod| pod.pod.clone());
+            restart.observe(pod.as_ref());
             let Some(action) = self.decide(restart, pod.as_ref()).await? else {
                 return Ok(None);
             };

@@ -75,3 +75,44 @@ impl Room {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use swaplet_core::objects::recreate_request::RequestPhase;
+    use swaplet_core::restart::pod::{RestartPod, RestartPodWire};
+    use swaplet_core::restart::reconcile::Memory;
+    use swaplet_core::restart::request::{Journal, RestartRequest};
+
+    use super::*;
+
+    /// A pod whose container has the alias, with this containerID.
+    fn pod(id: &str) -> RestartPod {
+        let pod = json!({"metadata": {"name": "p", "namespace": "ns", "uid": "u"},
+            "spec": {"containers": [{"name": "app", "image": "b:1"}]},
+            "status": {"containerStatuses": [{"name": "app", "containerID": id}]}});
+        let wire: RestartPodWire = serde_json::from_value(pod).unwrap();
+        wire.read().unwrap()
+    }
+
+    /// The node may be slow, and the next pod of the Job must not take the same room.
+    #[test]
+    fn a_restart_that_was_given_up_counts_until_the_pod_shows_it() {
+        let journal = r#"{"app": {"containerID": "c", "intent": {"from": "a:1", "to": "b:1"}}}"#;
+        let mut restart = UnderWay {
+            request: RestartRequest {
+                journal: Journal::read(journal),
+                phase: RequestPhase::Completed,
+                ..RestartRequest::default()
+            },
+            memory: Memory::default(),
+            pod: None,
+            changed: vec![("app".to_owned(), "a:1".to_owned(), "b:1".to_owned())],
+            coming: 0,
+        };
+        for (id, coming) in [("c", 1), ("d", 0)] {
+            restart.observe(Some(&pod(id)));
+            assert_eq!(restart.coming(), coming, "{id}");
+        }
+    }
+}
