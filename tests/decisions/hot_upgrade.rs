@@ -191,6 +191,32 @@ fn an_image_that_does_not_work_is_taken_back_and_tried_on_no_other_pod() {
     }
 }
 
+/// As where a policy engine replaces tags by digests.
+#[test]
+fn an_image_to_which_a_webhook_has_added_a_digest_is_the_one_that_was_written() {
+    let (set, mut node, mut memory) = (set(), Node::new("a"), PodMemory::new());
+    let pinned = format!("{NEW}@sha256:{}", "a".repeat(64));
+    node.takes(write(&alone(&set, &node, &mut memory, 0)));
+    node.object["spec"]["containers"][2]["image"] = json!(pinned);
+    let (mut failing, mut seen) = (node.clone(), memory.clone());
+    node.starts(2);
+    assert!(alone(&set, &node, &mut memory, 1).writes.is_empty());
+    node.takes(write(&alone(&set, &node, &mut memory, 4)));
+    assert_eq!((node.image(1), node.image(2)), (PARK, &*pinned));
+    let over = alone(&set, &node, &mut memory, 5);
+    assert_eq!((over.writes.len(), over.counts.updated), (0, 1));
+    let other = set_of(&spec("r.example/mesh"));
+    assert_eq!(alone(&other, &node, &mut memory, 6).counts.updated, 0);
+    // One that cannot be had is tried once.
+    failing.fails(2, "ImagePullBackOff");
+    assert!(alone(&set, &failing, &mut seen, 1).writes.is_empty());
+    failing.takes(write(&alone(&set, &failing, &mut seen, 61)));
+    assert_eq!((failing.image(1), failing.image(2)), (OLD, PARK));
+    failing.starts(2);
+    let stopped = alone(&set, &failing, &mut seen, 62);
+    assert_eq!((stopped.writes.len(), stopped.counts.failed), (0, 1));
+}
+
 /// It had this image not long ago, and the kubelet waits before it starts it again.
 #[test]
 fn an_image_that_has_not_been_started_yet_is_not_taken_back_for_a_back_off() {

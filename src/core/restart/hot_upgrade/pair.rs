@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::pod::{UpgradeContainer, UpgradePod, VERSION, VERSION_ALT, WORKING};
 use super::record::{Entry, RECORD};
 use super::sidecar_set::{HotContainer, SidecarSet, UpgradeImages};
+use crate::image::reference::ImageReference;
 use crate::objects::moment::Moment;
 use crate::report::decision::Report;
 use crate::report::reason::Reason;
@@ -161,7 +162,9 @@ impl<'a> Pair<'a> {
                     (first, second)
                 };
                 let entry = self.pod.record.0.get(&self.sidecar.name);
-                let is_ours = |entry: &&Entry| entry.failed.is_none() && entry.image == new.image;
+                let is_ours = |entry: &&Entry| {
+                    entry.failed.is_none() && is_as_written(&new.image, &entry.image)
+                };
                 match entry.filter(is_ours).filter(|_| working.is_some()) {
                     Some(entry) => Stage::Upgrades { new, old, entry },
                     None => Stage::Unknown(format!(
@@ -171,6 +174,12 @@ impl<'a> Pair<'a> {
                 }
             }
         }
+    }
+
+    /// Returns true if a container has the set's image.
+    #[must_use]
+    pub fn has_image(&self, container: &UpgradeContainer) -> bool {
+        is_as_written(&container.image, &self.sidecar.image)
     }
 
     /// Returns true if the set's image was taken back here, for this generation of the set.
@@ -275,7 +284,7 @@ impl<'a> Pair<'a> {
         why: Option<&str>,
     ) -> Change {
         let failed = why.map(|_| Entry {
-            image: new.image.clone(),
+            image: self.sidecar.image.clone(),
             run: Box::default(),
             failed: Some(self.set.generation),
         });
@@ -312,6 +321,19 @@ impl<'a> Pair<'a> {
         working.insert(self.sidecar.name.clone(), container.name.clone());
         let text = serde_json::to_string(&working).unwrap_or_default();
         (WORKING.to_owned(), Some(text))
+    }
+}
+
+/// Returns true for an image as it was written, also if an admission webhook has added a digest.
+fn is_as_written(image: &str, written: &str) -> bool {
+    if image == written {
+        return true;
+    }
+    let name = image.split_once('@');
+    let name = name.map(|(name, _)| ImageReference::parse(name));
+    match (name, ImageReference::parse(written)) {
+        (Some(Ok(name)), Ok(written)) => name.normalized() == written.normalized(),
+        _ => false,
     }
 }
 

@@ -173,7 +173,7 @@ impl Plan {
                 Stage::Rests { working, .. } => {
                     let memory = &mut member.memory;
                     memory.retain(|of, memory| of != name || memory.rests(set.generation));
-                    if working.image == pair.sidecar.image {
+                    if pair.has_image(working) {
                         standing.is_partly_updated = true;
                         continue;
                     }
