@@ -38,7 +38,7 @@ fn targets(job: &PullJob) -> Vec<Target> {
 
 fn wants(spec: Value, options: &CacheOptions) -> Option<NewImageCache> {
     let job = job(spec);
-    wanted(&job, job.spec.as_ref().unwrap(), &targets(&job), options)
+    wanted(&job, job.spec.as_ref().unwrap(), &targets(&job), options).ok()
 }
 
 #[test]
@@ -102,7 +102,10 @@ fn none_is_wanted_while_paused_or_while_it_is_not_known_what_is_pulled() {
     let spec = job.spec.as_ref().unwrap();
     let mut targets = targets(&job);
     targets[0].pull = Pull::Waits;
-    assert_eq!(wanted(&job, spec, &targets, &options(None)), None);
+    assert!(matches!(
+        wanted(&job, spec, &targets, &options(None)),
+        Err(CacheState::Waits(_))
+    ));
     targets[0].pull = Pull::Fails("no such tag".into());
     assert_eq!(
         wanted(&job, spec, &targets, &options(None)).unwrap().images,
@@ -111,8 +114,35 @@ fn none_is_wanted_while_paused_or_while_it_is_not_known_what_is_pulled() {
     targets[1].pull = Pull::Fails("no such tag".into());
     assert_eq!(
         wanted(&job, spec, &targets, &options(Some(A))),
-        None,
+        Err(CacheState::Failed("no image is pulled".to_owned())),
         "the exit image alone is no reason"
+    );
+}
+
+/// The provider accepts no more images, and the admission policy no more of either.
+#[test]
+fn a_job_with_more_images_or_secrets_than_a_cache_can_have_has_failed_at_once() {
+    let many = |name: &str, count: usize| -> Vec<String> {
+        (0..count).map(|number| format!("{name}{number}")).collect()
+    };
+    let state = |images: usize, secrets: usize, options: &CacheOptions| {
+        let job = job(json!({"images": many("i", images), "pullSecrets": many("s", secrets)}));
+        wanted(&job, job.spec.as_ref().unwrap(), &targets(&job), options)
+            .err()
+            .map(|state| format!("{state:?}"))
+    };
+    let exit = options(Some(A));
+    assert_eq!(state(20, 20, &options(None)), None);
+    assert_eq!(state(19, 20, &exit), None);
+    let images = state(20, 20, &exit).unwrap();
+    assert!(
+        images.starts_with("Failed") && images.contains("would have 21, the exit image included"),
+        "{images}"
+    );
+    let secrets = state(1, 21, &exit).unwrap();
+    assert!(
+        secrets.starts_with("Failed") && secrets.contains("spec.pullSecrets has 21"),
+        "{secrets}"
     );
 }
 

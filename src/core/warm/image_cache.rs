@@ -15,6 +15,9 @@ use crate::objects::values::short_digest::short_digest;
 use crate::warm::image_cache::object::{ImageCache, NewImageCache};
 use crate::warm::pull_job::object::{Completion, Parallelism, PullJob, PullSpec};
 
+/// The most images of a cache, and the most Secrets: the provider accepts no more images, and
+/// `deploy/leash.yaml` lets no more of either be created.
+const MOST: usize = 20;
 /// The most characters of a provider's message that are reported.
 const MESSAGE_CHARS: usize = 300;
 
@@ -67,22 +70,22 @@ impl Cached {
     }
 }
 
-/// Returns the cache for the images of a job. `None` while it is unknown what is pulled for one of
-/// them, if nothing is pulled at all, and while the job is paused.
-#[must_use]
+/// Returns the cache for the images of a job.
+///
+/// # Errors
+/// Returns the state of a job that wants none: it waits while it is unknown what is pulled for one
+/// of its images, and while the job is paused. It has failed if nothing is pulled at all, or more
+/// than one cache can have: each pod starts from one, so several would not help it.
 pub fn wanted(
     job: &PullJob,
     spec: &PullSpec,
     targets: &[Target],
     options: &CacheOptions,
-) -> Option<NewImageCache> {
+) -> Result<NewImageCache, CacheState> {
     let is_paused = matches!(
         spec.parallelism,
         Parallelism::Nodes(0) | Parallelism::Percent(0)
     );
-    if is_paused || targets.iter().any(|target| target.pull == Pull::Waits) {
-        return None;
-    }
     let pulled = targets.iter().filter_map(|target| {
         if let Pull::Image(image) = &target.pull {
             Some(image)
@@ -91,20 +94,27 @@ pub fn wanted(
         }
     });
     let mut images: BTreeSet<Box<str>> = pulled.cloned().collect();
-    if images.is_empty() {
-        return None;
+    let some_wait = targets.iter().any(|target| target.pull == Pull::Waits);
+    if images.is_empty() && !some_wait {
+        return Err(CacheState::Failed("no image is pulled".to_owned()));
+    }
+    if is_paused || some_wait {
+        return Err(CacheState::Waits("no ImageCache is created yet".to_owned()));
     }
     images.extend(options.exit_image.clone());
     let secrets = spec.pods.pull_secrets.iter();
     let pull_secrets: BTreeSet<Box<str>> = secrets
         .map(|name| format!("{}:{name}", job.namespace).into())
         .collect();
+    if let Some(why) = too_many(images.len(), pull_secrets.len()) {
+        return Err(CacheState::Failed(why));
+    }
     let name = format!(
         "swaplet-{}",
         short_digest(format!("{images:?} {pull_secrets:?} {}", options.size), 10)
     );
     let pull_secrets = pull_secrets.into_iter().collect();
-    Some(NewImageCache {
+    Ok(NewImageCache {
         name: name.into(),
         images,
         pull_secrets,
@@ -113,17 +123,17 @@ pub fn wanted(
     })
 }
 
-/// Returns the state of a job that wants no cache now: failed if none of its images is pulled, else
-/// waiting.
-#[must_use]
-pub fn without(targets: &[Target]) -> CacheState {
-    if targets
-        .iter()
-        .all(|target| matches!(target.pull, Pull::Fails(_)))
-    {
-        return CacheState::Failed("no image is pulled".to_owned());
+/// Returns why there can be no cache with this many images, the exit image included, and Secrets;
+/// `None` if there can.
+fn too_many(images: usize, secrets: usize) -> Option<String> {
+    if images > MOST {
+        return Some(format!(
+            "an ImageCache has at most {MOST} images, and this one would have {images}, the exit image included: divide spec.images among several jobs"
+        ));
     }
-    CacheState::Waits("no ImageCache is created yet".to_owned())
+    (secrets > MOST).then(|| {
+        format!("an ImageCache has at most {MOST} Secrets, and spec.pullSecrets has {secrets}: remove some")
+    })
 }
 
 /// Returns the state of the wanted cache; `found` is the object of its name, if it exists. Only its

@@ -2,7 +2,7 @@
 
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::warm::image_cache::object::NewImageCache;
-use swaplet_core::warm::image_cache::{CacheState, patience, wanted, without};
+use swaplet_core::warm::image_cache::{CacheState, patience, wanted};
 
 use super::Entry;
 use crate::warm::jobs::caches::Caches;
@@ -16,11 +16,13 @@ impl Entry {
             .run
             .as_mut()
             .filter(|run| !run.cached.nodes.is_empty() && !run.gave_up)?;
-        let Some(cache) = wanted(&self.job, &run.spec, &run.targets, &caches.options) else {
-            let state = without(&run.targets);
-            self.has_news |= state != run.cached.state;
-            run.cached.state = state;
-            return None;
+        let cache = match wanted(&self.job, &run.spec, &run.targets, &caches.options) {
+            Ok(cache) => cache,
+            Err(state) => {
+                self.has_news |= state != run.cached.state;
+                run.cached.state = state;
+                return None;
+            }
         };
         let (name, since) = run
             .cache_since
