@@ -54,7 +54,7 @@ async fn create_node(world: &World) {
 async fn cache_of(caches: &Api<DynamicObject>, image: &str) -> DynamicObject {
     eventually("the image cache", || async {
         let all = caches
-            .list(&ListParams::default().labels("swaplet.io/image-cache=true"))
+            .list(&ListParams::default().labels("swaplet.io/image-cache"))
             .await
             .unwrap();
         all.items.into_iter().find(|cache| {

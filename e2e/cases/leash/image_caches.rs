@@ -15,7 +15,7 @@ async fn of_image_caches_those_of_swaplet_can_be_made_and_none_be_changed_or_del
     let leashed = Leashed::new("leash-caches").await;
     let name = format!("swaplet-{:020x}", std::process::id());
     let cache = json!({"apiVersion": "eci.alibabacloud.com/v1", "kind": "ImageCache",
-        "metadata": {"name": name, "labels": {"swaplet.io/image-cache": "true"}},
+        "metadata": {"name": name, "labels": {"swaplet.io/image-cache": "team"}},
         "spec": {"images": ["registry.example/app:v1"], "imageCacheSize": 20, "retentionDays": 7}});
     let administrator: Api<DynamicObject> =
         Api::all_with(leashed.world.client.clone(), &resource());

@@ -287,6 +287,7 @@ impl PullJobs {
         let Some(caches) = &mut self.caches else {
             return Vec::new();
         };
+        caches.count(now);
         let new = self.jobs.each(now, |_, entry| entry.cache(caches, now));
         new.into_iter()
             .flatten()

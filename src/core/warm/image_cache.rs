@@ -116,6 +116,7 @@ pub fn wanted(
     let pull_secrets = pull_secrets.into_iter().collect();
     Ok(NewImageCache {
         name: name.into(),
+        namespace: job.namespace.clone(),
         images,
         pull_secrets,
         size: options.size,

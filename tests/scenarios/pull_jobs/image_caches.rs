@@ -124,7 +124,7 @@ async fn nodes_of_eci_have_succeeded_when_the_cache_is_ready_and_not_before() {
         json!({"images": [image(0), image(1), EXIT], "imageCacheSize": 30, "retentionDays": 7});
     assert_eq!(
         (&cache["spec"], &cache["metadata"]["labels"]),
-        (&spec, &json!({"swaplet.io/image-cache": "true"}))
+        (&spec, &json!({"swaplet.io/image-cache": "default"}))
     );
     for phase in ["", "Preparing", "Creating"] {
         jobs.provider_says(json!({"phase": phase, "progress": "40%"}))
@@ -298,7 +298,7 @@ async fn one_that_somebody_deletes_again_and_again_is_made_less_and_less_often()
 }
 
 #[tokio::test(start_paused = true)]
-async fn there_are_fifty_at_most_also_where_the_watch_tells_of_them_late() {
+async fn a_namespace_has_half_of_the_fifty_at_most_also_where_the_watch_tells_of_them_late() {
     let jobs = Jobs::beside_eci(0).await;
     jobs.serve_image_caches().await;
     jobs.cluster.world.fault(Effect::Hang, |rule| {
@@ -314,7 +314,7 @@ async fn there_are_fifty_at_most_also_where_the_watch_tells_of_them_late() {
         .await;
     }
     jobs.wait(600).await;
-    assert_eq!((jobs.caches().len(), jobs.asked_for_caches()), (50, 50));
+    assert_eq!((jobs.caches().len(), jobs.asked_for_caches()), (25, 25));
     let waiting: Vec<_> = (0..60)
         .map(|number| {
             jobs.status(ONE, &format!("j{number}"))["message"]
@@ -326,9 +326,9 @@ async fn there_are_fifty_at_most_also_where_the_watch_tells_of_them_late() {
     assert_eq!(
         waiting
             .iter()
-            .filter(|message| message.contains("there are 50 ImageCaches of swaplet already"))
+            .filter(|message| message.contains("there are 25 ImageCaches of swaplet already"))
             .count(),
-        10,
+        35,
         "{waiting:#?}"
     );
     let name = jobs.caches()[0]["metadata"]["name"]
@@ -339,7 +339,7 @@ async fn there_are_fifty_at_most_also_where_the_watch_tells_of_them_late() {
     jobs.wait(60).await;
     assert_eq!(
         (jobs.caches().len(), jobs.asked_for_caches()),
-        (50, 51),
+        (25, 26),
         "another one has its turn"
     );
 }

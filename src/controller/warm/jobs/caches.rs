@@ -45,6 +45,8 @@ pub(crate) struct Caches {
     known: BTreeMap<Box<str>, ImageCache>,
     mirror: Mirror<Box<str>>,
     attempts: BTreeMap<Box<str>, Attempt>,
+    /// How many caches each namespace has, those on their way included.
+    taken: BTreeMap<Box<str>, usize>,
     /// Why image caches cannot be watched; `None` while they can.
     trouble: Option<String>,
 }
@@ -52,6 +54,8 @@ pub(crate) struct Caches {
 /// The attempts to create one image cache.
 #[derive(Default)]
 struct Attempt {
+    /// The namespace of the job that the cache is for.
+    namespace: Box<str>,
     /// The earliest time of the next attempt; `None` while one is in flight.
     again: Option<Moment>,
     /// How often it was created.
@@ -81,6 +85,7 @@ impl Caches {
             known: BTreeMap::new(),
             mirror: Mirror::new(),
             attempts: BTreeMap::new(),
+            taken: BTreeMap::new(),
             trouble: None,
         }
     }
@@ -123,20 +128,37 @@ impl Caches {
         }
     }
 
+    /// Counts the caches of each namespace, before each step: in a step many jobs ask for one.
+    pub fn count(&mut self, now: Moment) {
+        let unseen = self
+            .attempts
+            .iter()
+            .filter(|(name, _)| !self.known.contains_key(*name));
+        let under_way = unseen
+            .filter(|(_, attempt)| attempt.is_under_way(now))
+            .map(|(_, attempt)| &attempt.namespace);
+        let there = self.known.values().map(|cache| &cache.namespace);
+        let mut taken: BTreeMap<Box<str>, usize> = BTreeMap::new();
+        for namespace in there.chain(under_way) {
+            *taken.entry(namespace.clone()).or_default() += 1;
+        }
+        self.taken = taken;
+    }
+
     /// Returns the state of a cache. While caches cannot be watched, the last observed state holds,
     /// because a cache stays as it was created.
     pub fn state(&self, wanted: &NewImageCache, now: Moment) -> CacheState {
         let found = self.known.get(&wanted.name);
-        match self.obstacle(&wanted.name, now).filter(|_| found.is_none()) {
+        match self.obstacle(wanted, now).filter(|_| found.is_none()) {
             Some(obstacle) => CacheState::Waits(obstacle),
             None => state(wanted, found),
         }
     }
 
-    /// Returns why a missing cache of this name is not being created; `None` if nothing prevents
+    /// Returns why this cache, if it is missing, is not being created; `None` if nothing prevents
     /// it.
-    fn obstacle(&self, name: &str, now: Moment) -> Option<String> {
-        let attempt = self.attempts.get(name);
+    fn obstacle(&self, wanted: &NewImageCache, now: Moment) -> Option<String> {
+        let attempt = self.attempts.get(&wanted.name);
         if self.served.is_none() {
             return Some("it is not known yet whether there are ImageCaches".to_owned());
         }
@@ -146,7 +168,7 @@ impl Caches {
             if is_under_way {
                 None
             } else {
-                self.too_many(now)
+                self.too_many(&wanted.namespace)
             }
         })
     }
@@ -159,24 +181,27 @@ impl Caches {
         if !self.mirror.is_complete()
             || self.known.contains_key(&wanted.name)
             || !is_due
-            || self.too_many(now).is_some()
+            || self.too_many(&wanted.namespace).is_some()
         {
             return false;
         }
-        self.attempts.entry(wanted.name.clone()).or_default().again = None;
+        let namespace = &wanted.namespace;
+        let attempt = self.attempts.entry(wanted.name.clone()).or_default();
+        (attempt.namespace, attempt.again) = (namespace.clone(), None);
+        *self.taken.entry(namespace.clone()).or_default() += 1;
         true
     }
 
-    fn too_many(&self, now: Moment) -> Option<String> {
-        let unseen = self
-            .attempts
-            .iter()
-            .filter(|(name, _)| !self.known.contains_key(*name));
-        let under_way = unseen
-            .filter(|(_, attempt)| attempt.is_under_way(now))
-            .count();
-        (self.known.len() + under_way >= MOST)
-            .then(|| format!("there are {MOST} ImageCaches of swaplet already, which are billed: delete some, or wait until they expire"))
+    /// Returns why no further cache is created for a namespace; `None` if one may be. A namespace
+    /// gets one only while more are free than it has: so it has half of them at most, and however
+    /// many jobs it has, something is left for the next one.
+    fn too_many(&self, namespace: &str) -> Option<String> {
+        let own = self.taken.get(namespace).copied().unwrap_or_default();
+        let all: usize = self.taken.values().sum();
+        let free = MOST.saturating_sub(all);
+        (own >= free).then(|| {
+            format!("there are {all} ImageCaches of swaplet already, which are billed, {own} of them for this namespace, and of {MOST} at most {free} are left for others: delete some, or wait until they expire")
+        })
     }
 
     pub fn was_written(
@@ -218,5 +243,70 @@ fn trouble(name: &str, error: &WriteError) -> String {
             }
             format!("ImageCache {name} was not created: {error}")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Duration = Duration::from_secs(100);
+
+    fn wanted(namespace: &str, number: usize) -> NewImageCache {
+        NewImageCache {
+            name: format!("{namespace}-{number}").into(),
+            namespace: namespace.into(),
+            images: [format!("r.example/{number}").into()].into(),
+            pull_secrets: Vec::new(),
+            size: 20,
+            retention_days: 7,
+        }
+    }
+
+    /// The state after a list of these caches.
+    fn listed(there: &[NewImageCache]) -> Caches {
+        let mut caches = Caches::new(CacheOptions {
+            exit_image: None,
+            size: 20,
+            retention_days: 7,
+        });
+        caches.observe(CacheNews::Served(true));
+        let there = there
+            .iter()
+            .map(|cache| Event::Listed(cache.object().into()));
+        let list = [Event::ListStart].into_iter().chain(there);
+        for event in list.chain([Event::ListEnd]) {
+            caches.observe(CacheNews::Event(Box::new(event)));
+        }
+        caches
+    }
+
+    /// How many caches a namespace gets that has sixty jobs.
+    fn made(caches: &mut Caches, namespace: &str) -> usize {
+        caches.count(NOW);
+        (0..60)
+            .filter(|number| caches.is_to_be_made(&wanted(namespace, *number), NOW))
+            .count()
+    }
+
+    #[test]
+    fn a9_a_namespace_gets_a_cache_only_while_more_are_free_than_it_has() {
+        let mut caches = listed(&[]);
+        let each = ["greedy", "modest", "third", "late"];
+        assert_eq!(each.map(|each| made(&mut caches, each)), [25, 13, 6, 3]);
+        caches.count(NOW);
+        let state = caches.state(&wanted("greedy", 59), NOW);
+        assert!(
+            matches!(&state, CacheState::Waits(why) if why.contains("25 of them for this namespace")),
+            "{state:?}"
+        );
+    }
+
+    #[test]
+    fn a9_whose_a_cache_is_outlives_the_process() {
+        let there: Vec<_> = (0..25).map(|number| wanted("greedy", number)).collect();
+        let mut caches = listed(&there);
+        assert_eq!(made(&mut caches, "greedy"), 0);
+        assert_eq!(made(&mut caches, "modest"), 13);
     }
 }

@@ -14,7 +14,8 @@ use crate::objects::values::bounds::{ITEMS, MESSAGE, cut};
 pub const API_VERSION: &str = "eci.alibabacloud.com/v1";
 /// The plural, as URLs spell it.
 pub const IMAGE_CACHES: &str = "imagecaches";
-/// The label of the caches that swaplet has created, with the value `true`.
+/// The label of the caches that swaplet has created; its value is the namespace of the job that
+/// each was created for. Caches belong to no namespace, but each namespace has a share of them.
 pub const IMAGE_CACHE: &str = "swaplet.io/image-cache";
 
 /// An `ImageCache` that swaplet has created.
@@ -22,6 +23,8 @@ pub const IMAGE_CACHE: &str = "swaplet.io/image-cache";
 pub struct ImageCache {
     /// `metadata.name`
     pub name: Box<str>,
+    /// The label [`IMAGE_CACHE`].
+    pub namespace: Box<str>,
     /// True if `metadata.deletionTimestamp` is set.
     pub deleting: bool,
     /// `spec.images`
@@ -40,6 +43,8 @@ pub struct NewImageCache {
     /// The name: the same for the same images, secrets and size, so that two requests share one
     /// object.
     pub name: Box<str>,
+    /// The namespace of the job; jobs of other namespaces share the cache, too.
+    pub namespace: Box<str>,
     /// The images, sorted.
     pub images: BTreeSet<Box<str>>,
     /// The Secrets to pull with, as `NAMESPACE:NAME`; the provider reads them, swaplet does not.
@@ -80,7 +85,12 @@ impl ImageCache {
             .as_array()
             .and_then(|events| events.last())
             .unwrap_or(&Value::Null);
+        let label = metadata
+            .labels
+            .as_ref()
+            .and_then(|labels| labels.get(IMAGE_CACHE));
         Some(Self {
+            namespace: cut(label.map_or("", String::as_str), MESSAGE).into(),
             name: metadata.name?.into(),
             deleting: metadata.deletion_timestamp.is_some(),
             images,
@@ -99,7 +109,7 @@ impl NewImageCache {
         if !self.pull_secrets.is_empty() {
             spec["imagePullSecrets"] = json!(self.pull_secrets);
         }
-        let metadata = json!({"name": self.name, "labels": {IMAGE_CACHE: "true"}});
+        let metadata = json!({"name": self.name, "labels": {IMAGE_CACHE: self.namespace}});
         json!({"apiVersion": API_VERSION, "kind": "ImageCache", "metadata": metadata, "spec": spec})
     }
 }

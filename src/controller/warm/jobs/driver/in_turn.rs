@@ -90,7 +90,8 @@ fn namespace_of(write: &PullWrite) -> &str {
         PullWrite::Report { job, .. } => &job.namespace,
         PullWrite::DeleteJob(job) | PullWrite::Release(job) => &job.namespace,
         PullWrite::DeletePod(pod) => &pod.job_namespace,
-        PullWrite::CreateCache(_) | PullWrite::Untaint(_) => "",
+        PullWrite::CreateCache(cache) => &cache.namespace,
+        PullWrite::Untaint(_) => "",
     }
 }
 

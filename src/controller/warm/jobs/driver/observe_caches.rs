@@ -49,7 +49,7 @@ async fn observe_once(
 /// Forwards events until image caches are no longer served.
 async fn follow(client: &Client, ages: &WatchAges, news: &mpsc::Sender<CacheNews>) -> Option<()> {
     news.send(CacheNews::Served(true)).await.ok()?;
-    let ours = ListParams::default().labels(&format!("{IMAGE_CACHE}=true"));
+    let ours = ListParams::default().labels(IMAGE_CACHE);
     let mut caches = watch_noted(Api::all_with(client.clone(), &resource()), ours, ages);
     loop {
         let event = caches.recv().await?;
