@@ -10,14 +10,15 @@ use swaplet_core::warm::pull_job::pins::{Resolved, Unresolved};
 
 use crate::build::build_derived;
 use crate::docker_config::{Credentials, DockerConfigError};
-use crate::push::{PushError, push};
+use crate::push::{PushError, has_platforms, push};
 use crate::registry::{Access, Reach, Registry, RegistryOptions};
 use crate::registry_error::{Problem, RegistryError};
 
 /// The digits of a digest that make a tag which no other image has.
 const TAG_DIGITS: usize = 16;
 
-/// Pushes the exit image with these paths, unless it exists, and returns the reference to write.
+/// Pushes the exit image with these paths, unless it exists with all platforms, and returns the
+/// reference to write.
 ///
 /// The image is written by its digest, and kept under a tag, so that no registry collects it as
 /// garbage.
@@ -50,12 +51,16 @@ pub async fn push_derived(
     let registry = Registry::connect(repository, &credentials, options)
         .await
         .map_err(trouble_with_registry)?;
-    if registry
+    let has_index = registry
         .digest(&reference)
         .await
         .map_err(trouble_with_registry)?
-        .is_none()
-    {
+        .is_some();
+    let is_there = has_index
+        && has_platforms(&registry, &reference, &image)
+            .await
+            .map_err(trouble_with_registry)?;
+    if !is_there {
         push(&registry, &tag, &image, false)
             .await
             .map_err(of_push)?;

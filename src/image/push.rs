@@ -224,6 +224,23 @@ fn guard(
     }
 }
 
+/// Returns true if the repository of `reference` has the manifests of all platforms of an image.
+///
+/// # Errors
+/// Returns what the registry refuses.
+pub async fn has_platforms(
+    registry: &Registry,
+    reference: &ImageReference,
+    image: &BuiltImage,
+) -> Result<bool, RegistryError> {
+    for platform in &image.platforms {
+        if !has_platform(registry, reference, platform).await? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// Returns true if the registry has the manifest that the index names for a platform. Registries may
 /// have deleted it alone, as garbage or by hand.
 async fn has_platform(

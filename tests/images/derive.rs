@@ -82,12 +82,9 @@ async fn an_image_that_an_administrator_has_pushed_is_found() {
 
 #[tokio::test]
 async fn what_is_there_is_not_written_again() {
-    let digest = build_derived(Kind::Exit, [OWN])
-        .unwrap()
-        .digest()
-        .to_owned();
-    let registry = FakeRegistry::start(move |_, _| {
-        Answer::status(200).header("docker-content-digest", digest.clone())
+    let registry = FakeRegistry::start(|request, _| {
+        let digest = request.path.rsplit('/').next().unwrap_or_default();
+        Answer::status(200).header("docker-content-digest", digest)
     });
     derive(&format!("{}/derived", registry.host)).await.unwrap();
     let asked: Vec<_> = registry
@@ -95,7 +92,35 @@ async fn what_is_there_is_not_written_again() {
         .into_iter()
         .map(|request| request.method)
         .collect();
-    assert_eq!(asked, ["GET", "HEAD"]);
+    assert_eq!(
+        asked,
+        ["GET", "HEAD", "HEAD", "HEAD"],
+        "the login, the index and its two platforms"
+    );
+}
+
+/// On nodes of that platform it could not be pulled, and a swap to it could fail a Job.
+#[tokio::test]
+async fn an_image_that_has_lost_a_platform_is_pushed_again() {
+    let image = build_derived(Kind::Exit, [OWN]).unwrap();
+    let lost = image.platforms[1].manifest.digest.clone();
+    let registry = FakeRegistry::start(move |request, _| {
+        let at = request.path.rsplit('/').next().unwrap_or_default();
+        let is_there = request.path.contains("/manifests/sha256:") && *at != *lost;
+        match &*request.method {
+            "HEAD" if is_there => Answer::status(200).header("docker-content-digest", at),
+            "POST" => Answer::status(202).header("location", "/v2/derived/blobs/uploads/7"),
+            "PUT" => Answer::status(201),
+            _ if request.path == "/v2/" => Answer::status(200),
+            _ => Answer::status(404),
+        }
+    });
+    derive(&format!("{}/derived", registry.host)).await.unwrap();
+    let seen = registry.seen();
+    let manifests = seen
+        .iter()
+        .filter(|request| request.method == "PUT" && request.path.contains("/manifests/"));
+    assert_eq!(manifests.count(), 3, "{seen:?}");
 }
 
 #[tokio::test]
