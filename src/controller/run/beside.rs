@@ -1,8 +1,6 @@
 //! The tasks beside the loop of pods: each is a task of its own, because neither needs to know of
 //! the other.
 
-use std::collections::BTreeSet;
-
 use swaplet_core::report::reason::Reason;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -23,6 +21,7 @@ use crate::restart::driver::RestartSettings;
 use crate::restart::hot_upgrade::{self, HotUpgradeSettings};
 use crate::restart::on_config::{self, RestartOnSettings};
 use crate::restart::readiness_gate;
+use crate::warm::derived::Derived;
 use crate::warm::jobs::WarmSettings;
 use crate::warm::jobs::driver::AskedInside;
 use crate::warm::predownload::own::OwnJobs;
@@ -94,7 +93,7 @@ impl Beside {
     async fn pulls(
         self,
         warm: WarmSettings,
-        derived: watch::Sender<BTreeSet<Box<str>>>,
+        derived: watch::Sender<Derived>,
         own: watch::Sender<OwnJobs>,
     ) -> TaskDied {
         let metrics = self.tools.metrics.clone();
@@ -103,8 +102,9 @@ impl Beside {
                 derived: derived.subscribe(),
                 own: own.subscribe(),
             };
-            // Another task may have requested jobs before this one subscribed.
+            // Other tasks may have requested images before this one subscribed.
             asked.own.mark_changed();
+            asked.derived.mark_changed();
             let Self {
                 discovery,
                 common,

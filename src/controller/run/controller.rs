@@ -9,13 +9,13 @@ mod restarts;
 mod rights;
 mod troubles;
 
-use std::collections::BTreeSet;
+use std::collections::HashMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
-use swaplet_core::report::decision::Action;
+use swaplet_core::report::decision::{Action, Paths};
 use swaplet_core::report::write_error::WriteError;
 use tokio::sync::{mpsc, watch as channel};
 use tokio::task::{JoinError, JoinSet};
@@ -42,6 +42,7 @@ use crate::terminate::derive::{Deriver, Pushed};
 use crate::terminate::index::{Effect, Index, Write};
 use crate::terminate::logs::Logs;
 use crate::terminate::selection::{Progress, Selected, Selection};
+use crate::warm::derived::Derived;
 
 /// The pause of a loop that has nothing to wait for.
 const IDLE: Duration = Duration::from_secs(3600);
@@ -66,9 +67,11 @@ pub(super) struct Controller {
     pub(super) writes: JoinSet<(Write, Outcome)>,
     pub(super) restarts: Driver,
     pub(super) deriver: Deriver,
-    /// The references of the exit images that were derived.
-    pub(super) derived: channel::Sender<BTreeSet<Box<str>>>,
-    brake: Moment,
+    /// The namespaces for which exit images are being derived, by the paths of the images.
+    deriving: HashMap<Paths, Box<str>>,
+    /// The exit images that were derived.
+    pub(super) derived: channel::Sender<Derived>,
+    brake: Duration,
     /// The time of day, as it was last read.
     today: Timestamp,
     verdicts: Option<VerdictStore>,
@@ -120,6 +123,7 @@ impl Controller {
             shares: Shares::default(),
             writes: JoinSet::new(),
             deriver: Deriver::new(settings.push.clone()),
+            deriving: HashMap::new(),
             derived: channel::Sender::default(),
             brake: Moment::START,
             today: Timestamp::UNIX_EPOCH,
@@ -279,11 +283,12 @@ impl Controller {
 
     pub(super) fn derived(&mut self, paths: &[String], pushed: Pushed) {
         let shown = cut(&paths.join(", "), MESSAGE);
+        let namespace = self.deriving.remove(paths).unwrap_or_default();
         match &pushed {
             Ok(reference) => {
                 tracing::info!(paths = shown, %reference, "an exit image for these paths is there");
                 self.derived
-                    .send_if_modified(|derived| derived.insert(reference.clone()));
+                    .send_if_modified(|derived| derived.insert(&namespace, reference));
             }
             Err(trouble) => tracing::warn!(
                 paths = shown,
@@ -313,7 +318,10 @@ impl Controller {
                     self.metrics.ended_with(&ends, timed);
                 }
                 Effect::SidecarLog(log) => self.logs.read(log),
-                Effect::Derive(namespace, paths) => self.deriver.start(namespace, paths),
+                Effect::Derive(namespace, paths) => {
+                    self.deriving.insert(paths.clone(), namespace.clone());
+                    self.deriver.start(namespace, paths);
+                }
                 Effect::Learned(learned) => self.learned(&learned),
             }
         }

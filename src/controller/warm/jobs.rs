@@ -31,6 +31,7 @@ use crate::frame::clock::Now;
 use crate::frame::connection::namespaces::Namespaces;
 use crate::frame::watch::mirror::Mirror;
 use crate::frame::writer::report::Notice;
+use crate::warm::derived::Derived;
 use caches::Caches;
 use entry::{Entry, exit_images};
 use isolation::Jobs;
@@ -79,7 +80,7 @@ impl PullJobs {
     #[must_use]
     pub fn new(settings: WarmSettings, namespaces: Namespaces, table: NodeTable) -> Self {
         let exit_images = exit_images::uid(&settings, &namespaces);
-        let kept = exit_images::job(&settings, &exit_images, &BTreeSet::new());
+        let kept = exit_images::job(&settings, &exit_images, &Derived::default());
         let caches = settings.image_caches.clone().map(Caches::new);
         let shape = settings.shape;
         let startup_taints = settings.startup_taint_timeout.map(StartupTaints::new);

@@ -6,7 +6,6 @@ mod observe;
 mod observe_caches;
 mod rights;
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Event as KubeEvent;
@@ -46,6 +45,7 @@ use crate::frame::watch::named::NamedWatches;
 use crate::frame::watch::{Event, watch_noted};
 use crate::frame::writer::report::Reporter;
 use crate::frame::writer::tools::Tools;
+use crate::warm::derived::Derived;
 use crate::warm::direct::PULLED;
 use crate::warm::predownload::own::OwnJobs;
 use crate::warm::resolve::Resolver;
@@ -77,7 +77,7 @@ pub(crate) async fn run(
 /// The images that other tasks of this process request.
 pub(crate) struct AskedInside {
     /// The exit images that have been derived so far.
-    pub derived: watch::Receiver<BTreeSet<Box<str>>>,
+    pub derived: watch::Receiver<Derived>,
     /// The pre-downloads without an object.
     pub own: watch::Receiver<OwnJobs>,
 }

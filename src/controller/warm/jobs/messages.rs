@@ -1,6 +1,5 @@
 //! The messages of the loop: events that it handles, and writes that it requests.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use swaplet_core::objects::node::NodeWire;
@@ -18,6 +17,7 @@ use swaplet_core::warm::warming::{Action, Answer};
 
 use super::caches::CacheNews;
 use crate::frame::watch::Event;
+use crate::warm::derived::Derived;
 use crate::warm::predownload::own::OwnJobs;
 use crate::warm::write::Warmers;
 use crate::warm::write::pull_job::Report;
@@ -93,7 +93,7 @@ pub enum Happened {
     /// A kubelet's report of a pull: the namespace of the Event, the uid of the pod, and the pull.
     Pulled(String, Box<str>, Pulled),
     /// The exit images that have been derived so far.
-    Derived(BTreeSet<Box<str>>),
+    Derived(Derived),
     /// The pre-downloads that are to be done without an object.
     Own(OwnJobs),
     /// The answers of registries for the images of a job.

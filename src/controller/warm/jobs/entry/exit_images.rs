@@ -2,7 +2,6 @@
 //! object. So it needs no CRD, nobody can delete or edit it by mistake, and there is no status to
 //! write. The log and `swaplet warm status` report on it.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -16,6 +15,7 @@ use swaplet_core::warm::warming::End;
 
 use super::Entry;
 use crate::frame::connection::namespaces::Namespaces;
+use crate::warm::derived::Derived;
 use crate::warm::jobs::nodes::Nodes;
 use crate::warm::jobs::settings::WarmSettings;
 
@@ -31,7 +31,7 @@ const TIMEOUT_SECONDS: u32 = 300;
 /// The wait before failed nodes are tried again: there is no user who could create the job again
 /// when the registry works.
 const AGAIN: Duration = Duration::from_secs(1800);
-/// The most derived images that are kept: tenants can request ever new ones.
+/// The most derived images that are kept, in turns by namespace: tenants can request ever new ones.
 const MOST_DERIVED: usize = 50;
 
 /// Returns the label [`JOB`](swaplet_core::warm::pod::JOB) of its pods: the same after a restart,
@@ -48,11 +48,11 @@ pub(in crate::warm::jobs) fn uid(settings: &WarmSettings, namespaces: &Namespace
 pub(in crate::warm::jobs) fn job(
     settings: &WarmSettings,
     uid: &str,
-    derived: &BTreeSet<Box<str>>,
+    derived: &Derived,
 ) -> Option<PullJob> {
     let exit_image = settings.exit_image.clone()?;
     let images: Vec<_> = std::iter::once(exit_image)
-        .chain(derived.iter().take(MOST_DERIVED).cloned())
+        .chain(derived.in_turns(MOST_DERIVED))
         .collect();
     Some(PullJob {
         kind: JobKind::ImageListPullJob,
