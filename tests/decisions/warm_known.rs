@@ -27,6 +27,7 @@ fn event(pod: &str, uid: &str, second: i64, image: &str) -> Announced {
     };
     Announced {
         node: "n".into(),
+        namespace: "".into(),
         pod: pod.into(),
         uid: uid.into(),
         at: Timestamp::from_second(second).ok(),
@@ -51,6 +52,7 @@ fn a_container_of_a_warmer_pod_proves_its_image_and_no_other() {
     assert_eq!(
         of(A, &pods, &[]),
         Knowledge::Proved {
+            namespace: "".into(),
             pod: "pod-u".into(),
             since: None
         }
@@ -64,6 +66,7 @@ fn the_container_before_a_swap_proves_nothing() {
     assert_eq!(
         of(B, &pods, &[]),
         Knowledge::Pulling {
+            namespace: "".into(),
             pod: "pod-u".into()
         }
     );
@@ -72,17 +75,47 @@ fn the_container_before_a_swap_proves_nothing() {
     assert_eq!(
         of(B, &unclear, &[]),
         Knowledge::Pulling {
+            namespace: "".into(),
             pod: "pod-u".into()
         }
     );
     let told = [event("pod-u", "u", 1, B)];
+    let elsewhere = [Announced {
+        namespace: "team".into(),
+        ..told[0].clone()
+    }];
+    assert!(
+        matches!(of(B, &unclear, &elsewhere), Knowledge::Announced(_)),
+        "an Event of another namespace says nothing of the pod"
+    );
     assert_eq!(
         of(B, &unclear, &told),
         Knowledge::Proved {
+            namespace: "".into(),
             pod: "pod-u".into(),
             since: None
         }
     );
+}
+
+/// Anyone who may create pods can create one that names another node.
+#[test]
+fn a_pod_on_another_node_proves_nothing_of_the_one_that_it_names() {
+    for (on, known) in [
+        (
+            "n",
+            Knowledge::Proved {
+                namespace: "".into(),
+                pod: "pod-u".into(),
+                since: None,
+            },
+        ),
+        ("m", Knowledge::Nothing { listed: 1 }),
+    ] {
+        let mut forged = object("u", A, None, &running("c1", A));
+        forged["spec"]["nodeName"] = on.into();
+        assert_eq!(of(A, &[read(forged)], &[]), known, "{on}");
+    }
 }
 
 #[test]
@@ -181,6 +214,7 @@ fn without_a_question_all_is_told_that_warmer_pods_have_had() {
                 "n",
                 Some(A),
                 Knowledge::Proved {
+                    namespace: "".into(),
                     pod: "pod-u".into(),
                     since: None
                 }

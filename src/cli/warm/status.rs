@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use swaplet_controller::frame::clock::time_of_day;
 use swaplet_controller::frame::list::words;
 use swaplet_controller::warm::status::{Answer, Question, ask};
-use swaplet_core::warm::known::{Announced, Knowledge, Known};
+use swaplet_core::warm::known::{Knowledge, Known};
 
 use super::results::{header, how};
 use crate::cli::client::ClusterArgs;
@@ -46,6 +46,8 @@ KNOWN says how:
 
 API servers keep Events for an hour by default. You need to list nodes, and in the namespace pods \
 and events.
+
+With -A, HOW names the namespace of each pod: who may create pods there can imitate warmer pods.
 
 Exit codes: 0 what is known was printed; 2 wrong usage, or nodes, pods or events cannot be read.";
 
@@ -108,7 +110,12 @@ impl StatusArgs {
         let Answer { known, remarks } = asked
             .map_err(|error| anyhow::anyhow!(words(&error)))
             .context("cannot list nodes")?;
-        print(&show(&known, self.output, time_of_day())?)?;
+        print(&show(
+            &known,
+            self.all_namespaces,
+            self.output,
+            time_of_day(),
+        )?)?;
         remarks
             .iter()
             .for_each(|remark| eprintln!("error: {remark}"));
@@ -120,13 +127,15 @@ impl StatusArgs {
     }
 }
 
-fn show(known: &[Known], output: Output, now: Timestamp) -> anyhow::Result<String> {
+/// Returns what is printed; pods are named with their namespaces if those of all were read.
+fn show(known: &[Known], of_all: bool, output: Output, now: Timestamp) -> anyhow::Result<String> {
     let mut lines = vec![header(&["NODE", "IMAGE", "KNOWN", "AGE", "HOW"])];
-    lines.extend(known.iter().map(|known| cells(known, now)));
+    lines.extend(known.iter().map(|known| cells(known, of_all, now)));
+    let values = known.iter().map(|known| value(known, of_all));
     render(
         output,
         &lines,
-        &json!({"images": known.iter().map(value).collect::<Vec<_>>()}),
+        &json!({"images": values.collect::<Vec<_>>()}),
     )
 }
 
@@ -136,6 +145,7 @@ fn cells(
         image,
         knowledge,
     }: &Known,
+    of_all: bool,
     now: Timestamp,
 ) -> Vec<String> {
     let age = at(knowledge).map(|at| age(at, now)).unwrap_or_default();
@@ -144,7 +154,7 @@ fn cells(
         dash(image.as_deref().unwrap_or_default()),
         word(knowledge).to_owned(),
         dash(age),
-        proof(knowledge),
+        proof(knowledge, of_all),
     ]
 }
 
@@ -154,14 +164,16 @@ fn value(
         image,
         knowledge,
     }: &Known,
+    of_all: bool,
 ) -> Value {
     let pulled = match knowledge {
         Knowledge::Announced(announced) => Some(&announced.pulled),
         _ => None,
     };
+    let (namespace, pod) = pod(knowledge).unzip();
     json!({
-        "node": node, "image": image, "known": word(knowledge), "how": proof(knowledge),
-        "pod": pod(knowledge), "since": at(knowledge).map(|at| at.to_string()),
+        "node": node, "image": image, "known": word(knowledge), "how": proof(knowledge, of_all),
+        "namespace": namespace, "pod": pod, "since": at(knowledge).map(|at| at.to_string()),
         "pullSeconds": pulled.and_then(|pulled| pulled.took).map(|took| took.as_secs_f64()),
         "bytes": pulled.and_then(|pulled| pulled.bytes),
     })
@@ -179,14 +191,31 @@ const fn word(knowledge: &Knowledge) -> &'static str {
     }
 }
 
-fn proof(knowledge: &Knowledge) -> String {
-    match knowledge {
-        Knowledge::Proved { pod, .. } => format!("a container of pod {pod} has it"),
-        Knowledge::Failed { pod, why } => format!("pod {pod} waits for it: {why}"),
-        Knowledge::Announced(Announced { pod, pulled, .. }) => {
-            format!("the kubelet reported of pod {pod}: {}", how(Some(pulled)))
+fn proof(knowledge: &Knowledge, of_all: bool) -> String {
+    let named = |namespace: &str, pod: &str| {
+        if of_all {
+            format!("{namespace}/{pod}")
+        } else {
+            pod.to_owned()
         }
-        Knowledge::Pulling { pod } => format!("pod {pod} waits for it"),
+    };
+    match knowledge {
+        Knowledge::Proved { namespace, pod, .. } => {
+            format!("a container of pod {} has it", named(namespace, pod))
+        }
+        Knowledge::Failed {
+            namespace,
+            pod,
+            why,
+        } => format!("pod {} waits for it: {why}", named(namespace, pod)),
+        Knowledge::Announced(announced) => format!(
+            "the kubelet reported of pod {}: {}",
+            named(&announced.namespace, &announced.pod),
+            how(Some(&announced.pulled))
+        ),
+        Knowledge::Pulling { namespace, pod } => {
+            format!("pod {} waits for it", named(namespace, pod))
+        }
         Knowledge::Claimed { listed } => {
             format!("no proof; it is among the {listed} images that the node lists")
         }
@@ -203,12 +232,13 @@ const fn at(knowledge: &Knowledge) -> Option<Timestamp> {
     }
 }
 
-fn pod(knowledge: &Knowledge) -> Option<&str> {
+/// Returns the namespace and the name of the pod.
+fn pod(knowledge: &Knowledge) -> Option<(&str, &str)> {
     match knowledge {
-        Knowledge::Proved { pod, .. }
-        | Knowledge::Failed { pod, .. }
-        | Knowledge::Pulling { pod } => Some(pod),
-        Knowledge::Announced(announced) => Some(&announced.pod),
+        Knowledge::Proved { namespace, pod, .. }
+        | Knowledge::Failed { namespace, pod, .. }
+        | Knowledge::Pulling { namespace, pod } => Some((namespace, pod)),
+        Knowledge::Announced(announced) => Some((&announced.namespace, &announced.pod)),
         Knowledge::Claimed { .. } | Knowledge::Skipped(_) | Knowledge::Nothing { .. } => None,
     }
 }
@@ -217,6 +247,7 @@ fn pod(knowledge: &Knowledge) -> Option<&str> {
 mod tests {
     use std::time::Duration;
 
+    use swaplet_core::warm::known::Announced;
     use swaplet_core::warm::warming::pulled::Pulled;
 
     use super::*;
@@ -233,6 +264,7 @@ mod tests {
         };
         let announced = Announced {
             node: "n".into(),
+            namespace: "team".into(),
             pod: "p-2".into(),
             uid: "u".into(),
             at: at(0),
@@ -248,6 +280,7 @@ mod tests {
                 "n",
                 Some("r.example/a:1"),
                 Knowledge::Proved {
+                    namespace: "warm".into(),
                     pod: "p-1".into(),
                     since: at(240),
                 },
@@ -257,6 +290,7 @@ mod tests {
                 "n",
                 Some("r.example/c:1"),
                 Knowledge::Failed {
+                    namespace: "warm".into(),
                     pod: "p-1".into(),
                     why: "ErrImagePull: not found".into(),
                 },
@@ -279,6 +313,7 @@ mod tests {
     fn the_table_says_what_is_known_and_how() {
         let text = show(
             &known(),
+            false,
             Output::Table,
             Timestamp::from_second(300).unwrap(),
         )
@@ -297,9 +332,10 @@ mod tests {
 
     #[test]
     fn programs_get_numbers_and_times() {
-        let json: Value =
-            serde_json::from_str(&show(&known(), Output::Json, Timestamp::UNIX_EPOCH).unwrap())
-                .unwrap();
+        let json: Value = serde_json::from_str(
+            &show(&known(), true, Output::Json, Timestamp::UNIX_EPOCH).unwrap(),
+        )
+        .unwrap();
         let reported = &json["images"][1];
         assert_eq!(
             (
@@ -309,9 +345,24 @@ mod tests {
             ),
             (&json!(1.5), &json!(48_200_000), &json!("p-2"))
         );
+        let of_pod = ["namespace", "pod"].map(|key| &json["images"][0][key]);
+        assert_eq!(of_pod, [&json!("warm"), &json!("p-1")]);
         assert_eq!(
             (&reported["since"], &json["images"][5]["image"]),
             (&json!("1970-01-01T00:00:00Z"), &Value::Null)
         );
+    }
+
+    /// Who may create pods in a namespace can imitate warmer pods there.
+    #[test]
+    fn of_all_namespaces_each_pod_is_named_with_its_own() {
+        let text = show(&known(), true, Output::Table, Timestamp::UNIX_EPOCH).unwrap();
+        for named in [
+            "pod warm/p-1 has it",
+            "pod team/p-2: ",
+            "pod warm/p-1 waits",
+        ] {
+            assert!(text.contains(named), "{text}");
+        }
     }
 }

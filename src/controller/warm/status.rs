@@ -130,6 +130,7 @@ fn announced(event: Event) -> Option<Announced> {
         .map(|time| time.0);
     Some(Announced {
         node: source.host?.into(),
+        namespace: event.metadata.namespace.unwrap_or_default().into(),
         pod: event.involved_object.name?.into(),
         uid: event.involved_object.uid?.into(),
         at: event

@@ -32,6 +32,8 @@ pub struct ListedNode {
 pub struct Announced {
     /// The node of the kubelet.
     pub node: Box<str>,
+    /// The namespace of the Event, and of the pod.
+    pub namespace: Box<str>,
     /// The name of the pod.
     pub pod: Box<str>,
     /// The uid of the pod.
@@ -47,6 +49,8 @@ pub struct Announced {
 pub enum Knowledge {
     /// A container of a warmer pod proves the image, and keeps it there.
     Proved {
+        /// The namespace of the pod.
+        namespace: Box<str>,
         /// The name of the pod.
         pod: Box<str>,
         /// Since when the container runs; `None` if it does not run.
@@ -54,6 +58,8 @@ pub enum Knowledge {
     },
     /// A warmer pod waits for the image, and a pull has failed.
     Failed {
+        /// The namespace of the pod.
+        namespace: Box<str>,
         /// The name of the pod.
         pod: Box<str>,
         /// The reason, in the node's words.
@@ -63,6 +69,8 @@ pub enum Knowledge {
     Announced(Announced),
     /// A warmer pod waits for the image.
     Pulling {
+        /// The namespace of the pod.
+        namespace: Box<str>,
         /// The name of the pod.
         pod: Box<str>,
     },
@@ -158,13 +166,19 @@ struct Facts<'a> {
 impl<'a> Facts<'a> {
     fn of(pods: &'a [WarmerPod], events: &'a [Announced]) -> Self {
         let is_announced = |pod: &WarmerPod, image: &WarmerImage| {
-            events
-                .iter()
-                .any(|event| event.uid == pod.uid && *event.pulled.image == *image.image)
+            // In other namespaces others may write Events with its uid.
+            events.iter().any(|event| {
+                event.uid == pod.uid
+                    && event.namespace == pod.namespace
+                    && *event.pulled.image == *image.image
+            })
         };
-        // A pod that is going away keeps no image.
+        // A pod that is going away keeps no image. One on another node, as anyone can create who may
+        // create pods, proves nothing of the node that it names.
         let stays = |pod: &&WarmerPod| {
-            !pod.deleting && !matches!(pod.phase, Phase::Succeeded | Phase::Failed)
+            !pod.deleting
+                && !pod.is_elsewhere
+                && !matches!(pod.phase, Phase::Succeeded | Phase::Failed)
         };
         let pulls = pods
             .iter()
@@ -248,21 +262,27 @@ impl Knowledge {
 }
 
 fn of_pod(pod: &WarmerPod, image: &WarmerImage, verdict: &Verdict) -> Knowledge {
-    let name = pod.name.clone();
+    let (namespace, name) = (pod.namespace.clone(), pod.name.clone());
     match verdict {
         Verdict::Pulled => Knowledge::Proved {
+            namespace,
             pod: name,
             since: started_at(&image.container.state),
         },
         Verdict::Refused { why, .. } | Verdict::NotMounted(why) => Knowledge::Failed {
+            namespace,
             pod: name,
             why: why.clone(),
         },
         Verdict::HasRun(how) => Knowledge::Failed {
+            namespace,
             pod: name,
             why: has_run(how).into(),
         },
-        Verdict::Unclear | Verdict::Pending => Knowledge::Pulling { pod: name },
+        Verdict::Unclear | Verdict::Pending => Knowledge::Pulling {
+            namespace,
+            pod: name,
+        },
     }
 }
 

@@ -80,6 +80,8 @@ pub struct WarmerPod {
     pub generation: i64,
     /// The name of the node that the pod is for.
     pub node: Box<str>,
+    /// True if the pod is on another node than it is for, which reports about itself.
+    pub is_elsewhere: bool,
     /// How the pod pulls.
     pub shape: Shape,
     /// The annotation [`BEFORE`]; `None` in a pod that has had only one image.
@@ -238,6 +240,20 @@ mod tests {
         );
         several["metadata"]["annotations"][IMAGE] = "app:1 b:2 c:3".into();
         assert_eq!(read(several), None);
+    }
+
+    #[test]
+    fn a_pod_is_elsewhere_if_it_is_on_another_node_than_its_annotation_names() {
+        for (on, is_elsewhere) in [
+            (json!("n"), false),
+            (json!(null), false),
+            (json!(""), false),
+            (json!("m"), true),
+        ] {
+            let mut pod = pod();
+            pod["spec"]["nodeName"] = on.clone();
+            assert_eq!(read(pod).unwrap().is_elsewhere, is_elsewhere, "{on}");
+        }
     }
 
     /// Anyone who may create pods can write a hundred thousand spaces there.

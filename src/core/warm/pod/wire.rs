@@ -64,6 +64,8 @@ struct AnnotationsWire {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct SpecWire {
+    #[serde(rename = "nodeName")]
+    node_name: Text,
     os: Lenient<Object<OsWire>>,
     containers: Objects<ContainerWire>,
     volumes: Objects<VolumeWire>,
@@ -170,6 +172,8 @@ impl WarmerPodWire {
             .enumerate()
             .map(|(number, wanted)| image(wanted, &container(number), &spec, &status));
         let images = images.collect::<Option<Vec<_>>>()?;
+        let node = annotations.node.value?;
+        let on = spec.node_name.value.as_deref().unwrap_or_default();
         Some(WarmerPod {
             name: meta.name.value?,
             uid: meta.uid.value?,
@@ -178,7 +182,8 @@ impl WarmerPodWire {
             job: labels.job.value.unwrap_or_default(),
             job_namespace: labels.job_namespace.value.unwrap_or_default(),
             generation: meta.generation.value.unwrap_or_default(),
-            node: annotations.node.value?,
+            is_elsewhere: !on.is_empty() && *on != *node,
+            node,
             shape,
             before: annotations.before.value,
             deleting: meta.deletion_timestamp.value.0,

@@ -332,6 +332,7 @@ fn new_pod(node: &str, number: usize, shape: Shape, images: &[Box<str>]) -> Warm
         job_namespace: "default".into(),
         generation: 1,
         node: node.into(),
+        is_elsewhere: false,
         shape,
         before: None,
         deleting: false,
