@@ -105,14 +105,18 @@ impl Entry {
         self.completed == Some(self.job.generation) || self.job.is_completed()
     }
 
-    /// Returns the query for the pods by which the job selects nodes, while it is not completed.
+    /// Returns the query for the pods by which the job selects nodes, while it is not completed and
+    /// there is room.
     pub fn query(&self) -> Option<&PodQuery> {
         let query = self.selected.query.as_ref();
-        query.filter(|_| !self.is_completed())
+        query.filter(|_| !self.is_completed() && !self.waits_for_room)
     }
 
-    /// Records which queries are followed.
+    /// Records which queries are followed. A completed job keeps no pods.
     pub fn are_followed(&mut self, queries: &BTreeSet<PodQuery>) {
+        if self.is_completed() {
+            self.selected.drop_all();
+        }
         let waits = self.query().is_some_and(|query| !queries.contains(query));
         self.has_news |= std::mem::replace(&mut self.selected.waits, waits) != waits;
     }

@@ -26,8 +26,8 @@ use crate::warm::write::pull_job::Report;
 pub type Key = (JobKind, Box<str>, Box<str>);
 
 /// A query for the pods that a job's `podSelector` matches: the uid of the job, its namespace, the
-/// selector, and the generation since which the pods are collected, so that two collections are two
-/// queries although their selectors may be the same.
+/// selector, and a number, so that two collections are two queries although their selectors may be
+/// the same: the generation since which the pods are collected, or a larger one.
 pub type PodQuery = (Box<str>, Box<str>, String, i64);
 
 /// The job for which registries are queried: its key, and its uid.

@@ -14,7 +14,7 @@ const CREDENTIALS: &str = "newer kubelets check the pull secrets of each pod aga
 const WATCHES: &str = "waits until other jobs with a podSelector are completed or deleted, because pods are watched for 32 of a namespace at most, and for 256 in all";
 
 /// The note about a job without nodes, because those of so many others are kept.
-const ROOM: &str = "waits until other jobs are completed or deleted, because the images of all jobs on all their nodes take memory: those of a namespace half of it at most, unless one job alone takes more";
+const ROOM: &str = "waits until other jobs are completed or deleted, because the images of all jobs on all their nodes, and the pods that they select, take memory: those of a namespace half of it at most, unless one job alone takes more";
 
 /// The most keys of `sandboxConfig` that are named, and the most characters of each.
 const KEYS_TOLD: usize = 5;

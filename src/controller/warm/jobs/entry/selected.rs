@@ -11,6 +11,9 @@ use crate::frame::watch::Event;
 use crate::frame::watch::mirror::{Change, Mirror};
 use crate::warm::jobs::messages::PodQuery;
 
+/// What the number of a query grows by when its pods are collected again: no generation is as large.
+const ANOTHER: i64 = 1 << 32;
+
 /// The pods that a job's `podSelector` matches, with their nodes.
 pub(crate) struct Selected {
     /// The query for the pods; `None` if the job has no `podSelector`.
@@ -20,6 +23,8 @@ pub(crate) struct Selected {
     /// The node of each pod, by the pod's uid.
     pods: BTreeMap<Box<str>, Box<str>>,
     mirror: Mirror<Box<str>>,
+    /// The number of pods when they were forgotten, until they have been listed again.
+    forgotten: usize,
 }
 
 impl Selected {
@@ -29,6 +34,7 @@ impl Selected {
             waits: false,
             pods: BTreeMap::new(),
             mirror: Mirror::new(),
+            forgotten: 0,
         }
     }
 
@@ -47,9 +53,25 @@ impl Selected {
         self.query.is_none() || self.mirror.is_complete()
     }
 
-    /// Returns the number of pods.
+    /// Returns the number of pods; where they were forgotten, as many as they were at least.
     pub fn count(&self) -> usize {
-        self.pods.len()
+        self.pods.len().max(self.forgotten)
+    }
+
+    /// Forgets the pods while there is no room for them. Later they are collected by another query,
+    /// because events of this one may still come.
+    pub fn forget(&mut self) {
+        self.forgotten = self.count();
+        self.drop_all();
+        if let Some(query) = &mut self.query {
+            query.3 = query.3.saturating_add(ANOTHER);
+        }
+    }
+
+    /// Drops the pods of a completed job, which are not watched any more.
+    pub fn drop_all(&mut self) {
+        self.pods = BTreeMap::new();
+        self.mirror = Mirror::new();
     }
 
     pub fn nodes(&self) -> BTreeSet<Box<str>> {
@@ -64,7 +86,11 @@ impl Selected {
         };
         let (were_known, before) = (self.are_known(), self.pods.len());
         let known = self.pods.keys().cloned();
-        match self.mirror.change(event, known, read) {
+        let change = self.mirror.change(event, known, read);
+        if self.mirror.is_complete() {
+            self.forgotten = 0;
+        }
+        match change {
             Some(Change::Put(pod)) => self.apply(&pod),
             Some(Change::Gone(uids)) => {
                 uids.iter().for_each(|uid| drop(self.pods.remove(uid)));
