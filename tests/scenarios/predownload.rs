@@ -127,6 +127,23 @@ async fn a_new_image_gets_a_job_until_no_old_pod_is_left() {
     assert!(since.is_empty(), "{since:#?}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a9_a_template_of_many_images_gets_its_jobs_in_several_turns() {
+    let world = at_rest(&json!({"swaplet.io/predownload": "true"})).await;
+    let containers: Vec<_> = (0..60)
+        .map(|number| {
+            json!({"name": format!("c{number}"), "image": format!("registry.example/{number}:1")})
+        })
+        .collect();
+    let mut many = template(NEW);
+    many["spec"]["containers"] = containers.into();
+    edit_deployment(&world, &json!({"spec": {"template": many}})).await;
+    world.wait(5).await;
+    assert_eq!(jobs(&world).len(), 50);
+    world.wait(30).await;
+    assert_eq!((jobs(&world).len(), writes(&world).len()), (60, 60));
+}
+
 /// As where a webhook does not answer for one namespace.
 #[tokio::test(start_paused = true)]
 async fn a9_workloads_whose_writes_hang_keep_another_namespace_waiting_for_one_of_them() {

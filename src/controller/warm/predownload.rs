@@ -50,6 +50,8 @@ use own::{Own, OwnJobs};
 const LOOK: Duration = Duration::from_secs(15);
 /// The wait after a read or a write failed.
 const AGAIN: Duration = Duration::from_secs(30);
+/// The most writes of one turn: a template may have a thousand images, and others wait meanwhile.
+const A_TURN: usize = 50;
 /// How long the last turn of a namespace is remembered: longer than any workload waits.
 const REMEMBERED: Duration = Duration::from_secs(3600);
 
@@ -257,7 +259,7 @@ impl Predownload {
             return Ok(false);
         };
         let (mut own, mut refused) = (Vec::new(), None);
-        for action in &actions {
+        for action in actions.iter().take(A_TURN) {
             let outcome = self.writer.predownload(workload, action).await;
             self.health
                 .note_write(right_of(action), &workload.namespace, &outcome);
@@ -287,7 +289,8 @@ impl Predownload {
     /// Hands the jobs to the loop of jobs. Each reconcile tries to create the objects again.
     fn do_without_object(&mut self, workload: &Workload, jobs: Vec<Value>, words: &str) -> Trouble {
         let key = key_of(workload);
-        if !self.own.has_room(&key) {
+        let room = self.own.room(&key);
+        if room == 0 {
             return Trouble::Lasting(format!(
                 "{words}: switch that gate on in OpenKruise's manager, or run swaplet with --warm, which then pulls by itself what there is \
                  room for"
@@ -295,10 +298,14 @@ impl Predownload {
         }
         let images: Vec<_> = jobs
             .iter()
+            .take(room)
             .filter_map(|job| job["spec"]["image"].as_str())
             .collect();
-        let images = images.join(", ");
-        self.own.set(&key, jobs);
+        let mut images = images.join(", ");
+        if jobs.len() > room {
+            images = format!("{images} (there is no room for {} more)", jobs.len() - room);
+        }
+        self.own.set(&key, jobs.into_iter().take(room).collect());
         Trouble::NoObject(format!(
             "{images} is pulled to the nodes of the old pods by swaplet without an ImagePullJob, because {words}"
         ))

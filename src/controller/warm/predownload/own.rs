@@ -17,10 +17,9 @@ use super::Key;
 /// The present jobs without an object.
 pub type OwnJobs = Arc<Vec<PullJob>>;
 
-/// The most jobs of one workload, and the total from which on no other workload gets any: anyone
-/// who may create workloads can request ever new ones.
+/// The most jobs in all: anyone who may create workloads can request ever new ones.
 const MOST: usize = 200;
-/// The same total of one namespace, so that four have room beside each other.
+/// The most jobs of one namespace, so that four have room beside each other.
 const EACH: usize = 50;
 
 /// The jobs without an object of each workload, and the channel to the loop that runs them.
@@ -38,13 +37,18 @@ impl Own {
         }
     }
 
-    /// Returns true if there is a loop to run them, and room for another workload's jobs.
-    pub fn has_room(&self, key: &Key) -> bool {
+    /// Returns how many jobs a workload may have beside those of the others; 0 if there is no loop
+    /// to run them.
+    pub fn room(&self, key: &Key) -> usize {
         let others = || self.jobs.iter().filter(|(other, _)| *other != key);
         let in_all: usize = others().map(|(_, jobs)| jobs.len()).sum();
         let of_namespace = others().filter(|(other, _)| other.1 == key.1);
         let in_namespace: usize = of_namespace.map(|(_, jobs)| jobs.len()).sum();
-        self.doer.is_some() && in_all < MOST && in_namespace < EACH
+        if self.doer.is_none() {
+            return 0;
+        }
+        MOST.saturating_sub(in_all)
+            .min(EACH.saturating_sub(in_namespace))
     }
 
     /// Sets the jobs of a workload, given as objects. A job that is known already stays as it is.
@@ -53,7 +57,7 @@ impl Own {
         let jobs: Vec<_> = wanted
             .into_iter()
             .filter_map(without_object)
-            .take(MOST)
+            .take(EACH)
             .collect();
         let stays = |job: PullJob| {
             known
@@ -104,15 +108,30 @@ mod tests {
         let mut own = Own::new(Some(doer));
         for number in 0..EACH {
             let web = key("greedy", &format!("web-{number}"));
-            assert!(own.has_room(&web));
+            assert!(own.room(&web) > 0);
             let metadata = json!({"name": "j", "namespace": "greedy", "uid": "u"});
             own.set(
                 &web,
                 vec![json!({"metadata": metadata, "spec": {"image": "a"}})],
             );
         }
-        assert!(own.has_room(&key("greedy", "web-0")), "it has its own");
-        assert!(!own.has_room(&key("greedy", "late")));
-        assert!(own.has_room(&key("modest", "web")));
+        assert_eq!(own.room(&key("greedy", "web-0")), 1, "it has its own");
+        assert_eq!(own.room(&key("greedy", "late")), 0);
+        assert_eq!(own.room(&key("modest", "web")), EACH);
+    }
+
+    #[test]
+    fn a9_a_workload_of_many_images_has_no_more_than_its_namespace() {
+        let (doer, _jobs) = watch::channel(OwnJobs::default());
+        let mut own = Own::new(Some(doer));
+        let web = key("greedy", "web");
+        assert_eq!(own.room(&web), EACH);
+        let job = |number: usize| {
+            let metadata = json!({"name": format!("j{number}"), "namespace": "greedy", "uid": "u"});
+            json!({"metadata": metadata, "spec": {"image": "a"}})
+        };
+        own.set(&web, (0..MOST).map(job).collect());
+        assert_eq!(own.room(&key("greedy", "late")), 0);
+        assert_eq!(own.room(&key("modest", "web")), EACH);
     }
 }
