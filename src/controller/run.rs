@@ -82,7 +82,7 @@ pub async fn run(
             Some(done) = controller.writes.join_next() => controller.finish(done)?,
             Some(ended) = beside.join_next() => return Err(ended.unwrap_or_else(|error| TaskDied(error.to_string()))),
             happened = controller.restarts.next() => controller.see_restart(happened?),
-            Some((paths, pushed)) = controller.deriver.next() => controller.derived(&paths, pushed),
+            Some((namespace, paths, pushed)) = controller.deriver.next() => controller.derived(&namespace, &paths, pushed),
             () = sleep_until(due) => controller.wake(),
             () = heartbeat.due() => {}
         }

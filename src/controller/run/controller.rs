@@ -9,13 +9,12 @@ mod restarts;
 mod rights;
 mod troubles;
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
-use swaplet_core::report::decision::{Action, Paths};
+use swaplet_core::report::decision::Action;
 use swaplet_core::report::write_error::WriteError;
 use tokio::sync::{mpsc, watch as channel};
 use tokio::task::{JoinError, JoinSet};
@@ -67,11 +66,9 @@ pub(super) struct Controller {
     pub(super) writes: JoinSet<(Write, Outcome)>,
     pub(super) restarts: Driver,
     pub(super) deriver: Deriver,
-    /// The namespaces for which exit images are being derived, by the paths of the images.
-    deriving: HashMap<Paths, Box<str>>,
     /// The exit images that were derived.
     pub(super) derived: channel::Sender<Derived>,
-    brake: Duration,
+    brake: Moment,
     /// The time of day, as it was last read.
     today: Timestamp,
     verdicts: Option<VerdictStore>,
@@ -123,7 +120,6 @@ impl Controller {
             shares: Shares::default(),
             writes: JoinSet::new(),
             deriver: Deriver::new(settings.push.clone()),
-            deriving: HashMap::new(),
             derived: channel::Sender::default(),
             brake: Moment::START,
             today: Timestamp::UNIX_EPOCH,
@@ -281,14 +277,13 @@ impl Controller {
         Ok(())
     }
 
-    pub(super) fn derived(&mut self, paths: &[String], pushed: Pushed) {
+    pub(super) fn derived(&mut self, namespace: &str, paths: &[String], pushed: Pushed) {
         let shown = cut(&paths.join(", "), MESSAGE);
-        let namespace = self.deriving.remove(paths).unwrap_or_default();
         match &pushed {
             Ok(reference) => {
                 tracing::info!(paths = shown, %reference, "an exit image for these paths is there");
                 self.derived
-                    .send_if_modified(|derived| derived.insert(&namespace, reference));
+                    .send_if_modified(|derived| derived.insert(namespace, reference));
             }
             Err(trouble) => tracing::warn!(
                 paths = shown,
@@ -318,10 +313,7 @@ impl Controller {
                     self.metrics.ended_with(&ends, timed);
                 }
                 Effect::SidecarLog(log) => self.logs.read(log),
-                Effect::Derive(namespace, paths) => {
-                    self.deriving.insert(paths.clone(), namespace.clone());
-                    self.deriver.start(namespace, paths);
-                }
+                Effect::Derive(namespace, paths) => self.deriver.start(namespace, paths),
                 Effect::Learned(learned) => self.learned(&learned),
             }
         }

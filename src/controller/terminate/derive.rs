@@ -101,13 +101,14 @@ impl Deriver {
         }
     }
 
-    /// Waits for the next push to finish; `None` while none is in progress.
-    pub(crate) async fn next(&mut self) -> Option<(Paths, Pushed)> {
+    /// Waits for the next push to finish, and returns it with the namespace whose pod has asked for
+    /// it; `None` while none is in progress.
+    pub(crate) async fn next(&mut self) -> Option<(Box<str>, Paths, Pushed)> {
         // A task ends in an error only when the whole process ends.
-        let (namespace, paths, pushed) = self.under_way.join_next().await?.ok()?;
-        self.shares.answered(&namespace);
+        let finished = self.under_way.join_next().await?.ok()?;
+        self.shares.answered(&finished.0);
         self.begin();
-        Some((paths, pushed))
+        Some(finished)
     }
 }
 
@@ -147,7 +148,7 @@ mod tests {
         })));
         for (path, words) in [("/breaks", "defect of swaplet"), ("/hangs", "120 s")] {
             deriver.start("a".into(), vec![path.to_owned()]);
-            let (paths, pushed) = deriver.next().await.unwrap();
+            let (_, paths, pushed) = deriver.next().await.unwrap();
             assert_eq!(paths, [path]);
             assert!(pushed.unwrap_err().words.contains(words));
         }
@@ -168,7 +169,7 @@ mod tests {
             deriver.start("modest".into(), vec![path.to_owned()]);
         }
         let mut seconds = Vec::new();
-        while let Some((paths, _)) = deriver.next().await {
+        while let Some((_, paths, _)) = deriver.next().await {
             if paths[0].starts_with("/modest") {
                 seconds.push(start.elapsed().as_secs());
             }

@@ -18,12 +18,15 @@ use crate::frame::writer::is_missing_right;
 
 /// The most caches: each is billed, so users who may create jobs must not get any number of them.
 const MOST: usize = 50;
-/// The back-off before a cache is created again: the first delay after a failed attempt. For a
-/// cache that was created and is gone it doubles each time, because each is billed.
+/// The back-off before a cache is created again. For one that was created and is gone it doubles
+/// each time, because each is billed; for one that was not created after [`SOON`] attempts.
 const AGAIN: Backoff = Backoff {
     first: Duration::from_secs(30),
     longest: Duration::from_secs(3600),
 };
+
+/// After how many attempts that failed one after the other the next ones become rarer.
+const SOON: u32 = 3;
 
 /// How long a created cache may be missing from the watch: a dead watch is noticed by then.
 const UNSEEN: Duration = Duration::from_secs(60);
@@ -47,6 +50,8 @@ pub(crate) struct Caches {
     attempts: BTreeMap<Box<str>, Attempt>,
     /// How many caches each namespace has, those on their way included.
     taken: BTreeMap<Box<str>, usize>,
+    /// The earliest time of any attempt, after one that lacked a right.
+    not_before: Moment,
     /// Why image caches cannot be watched; `None` while they can.
     trouble: Option<String>,
 }
@@ -60,6 +65,8 @@ struct Attempt {
     again: Option<Moment>,
     /// How often it was created.
     made: u32,
+    /// How many attempts have failed since then.
+    failures: u32,
     /// When it was last created.
     made_at: Option<Moment>,
     /// Why the last attempt failed.
@@ -86,6 +93,7 @@ impl Caches {
             mirror: Mirror::new(),
             attempts: BTreeMap::new(),
             taken: BTreeMap::new(),
+            not_before: Moment::START,
             trouble: None,
         }
     }
@@ -181,6 +189,7 @@ impl Caches {
         if !self.mirror.is_complete()
             || self.known.contains_key(&wanted.name)
             || !is_due
+            || now < self.not_before
             || self.too_many(&wanted.namespace).is_some()
         {
             return false;
@@ -219,11 +228,18 @@ impl Caches {
         let name = &cache.name;
         let attempt = self.attempts.entry(name.clone()).or_default();
         attempt.trouble = answer.as_ref().err().map(|error| trouble(name, error));
-        attempt.again = Some(now + AGAIN.first);
-        if answer.is_ok() {
+        if let Err(error) = answer {
+            let is_of_all = matches!(error, WriteError::Denied(why) if is_missing_right(why));
+            if is_of_all {
+                self.not_before = now + AGAIN.first;
+            } else {
+                attempt.failures += 1;
+            }
+            attempt.again = Some(now + AGAIN.after(attempt.failures.saturating_sub(SOON)));
+        } else {
             tracing::info!(cache = %name, images = cut(&format!("{:?}", cache.images), MESSAGE), days = cache.retention_days, "an ImageCache is created, which is billed");
             attempt.again = Some(now + AGAIN.after(attempt.made));
-            attempt.made += 1;
+            (attempt.made, attempt.failures) = (attempt.made + 1, 0);
             attempt.made_at = Some(now);
         }
     }
@@ -250,7 +266,7 @@ fn trouble(name: &str, error: &WriteError) -> String {
 mod tests {
     use super::*;
 
-    const NOW: Duration = Duration::from_secs(100);
+    const NOW: Moment = Moment::after_start(Duration::from_secs(100));
 
     fn wanted(namespace: &str, number: usize) -> NewImageCache {
         NewImageCache {
@@ -299,6 +315,45 @@ mod tests {
         assert!(
             matches!(&state, CacheState::Waits(why) if why.contains("25 of them for this namespace")),
             "{state:?}"
+        );
+    }
+
+    /// How often a cache is asked for in an hour in which it is denied.
+    fn asked(caches: &mut Caches, cache: &NewImageCache, why: &str) -> usize {
+        let seconds = (0..3600).map(|second| Moment::after_start(Duration::from_secs(second)));
+        let asked = seconds.filter(|now| {
+            caches.count(*now);
+            let is_asked = caches.is_to_be_made(cache, *now);
+            if is_asked {
+                caches.was_written(cache, &Err(WriteError::Denied(why.to_owned())), *now);
+            }
+            is_asked
+        });
+        asked.count()
+    }
+
+    #[test]
+    fn a_cache_that_is_denied_again_and_again_is_asked_for_less_and_less_often() {
+        let policy =
+            "imagecaches.eci.alibabacloud.com is forbidden: ValidatingAdmissionPolicy denied it";
+        let mut caches = listed(&[]);
+        assert_eq!(asked(&mut caches, &wanted("team", 1), policy), 9);
+    }
+
+    #[test]
+    fn without_the_right_all_caches_wait_for_the_next_attempt_together() {
+        let right = "imagecaches is forbidden: User \"swaplet\" cannot create resource";
+        let mut caches = listed(&[]);
+        let (one, other) = (wanted("team", 1), wanted("other", 2));
+        caches.count(NOW);
+        assert!(caches.is_to_be_made(&one, NOW));
+        caches.was_written(&one, &Err(WriteError::Denied(right.to_owned())), NOW);
+        assert!(!caches.is_to_be_made(&other, NOW + Duration::from_secs(29)));
+        assert!(caches.is_to_be_made(&other, NOW + AGAIN.first));
+        assert_eq!(
+            asked(&mut listed(&[]), &one, right),
+            120,
+            "a right may come"
         );
     }
 
