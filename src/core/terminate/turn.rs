@@ -14,6 +14,7 @@
 //! that of the API server (`Pod::clock_behind`). Times of containers are whole seconds, and the end
 //! was in that second.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use jiff::SignedDuration;
@@ -31,10 +32,10 @@ use crate::report::decision::Method;
 /// The most steps of a pod: each is decided for itself, at each event of the pod. Sidecars of the
 /// orders beyond are ended with the last one.
 const MOST_STEPS: usize = 32;
-/// How long steps wait for an earlier sidecar that the node starts again, since the status of the
-/// pod changed last. A kubelet shows the end for some seconds, and then that the container runs or
-/// waits for its back-off, in which it is ended like any other. A node that shows neither may never
-/// start it.
+/// How long steps wait for an earlier sidecar that the node starts again, since its end was first
+/// shown, whatever else changes in the pod. A kubelet shows the end for some seconds, and then that
+/// the container runs or waits for its back-off, in which it is ended like any other. A node that
+/// shows neither may never start it.
 const STARTS_AGAIN: Duration = Duration::from_secs(30);
 
 /// One step: sidecars that are ended together.
@@ -99,9 +100,12 @@ pub(crate) fn turns(case: Case<'_>) -> Vec<Turn<'_>> {
 fn held(case: Case<'_>) -> Option<(i32, Moment)> {
     let (pod, memory, around) = (case.pod, case.memory, case.around);
     memory.mains_done_at?;
-    let until = memory.finish.as_deref()?.status_changed_at + STARTS_AGAIN;
-    let first = roles::returning(pod).map(order).min()?;
-    (until > around.now).then_some((first, until))
+    let record = memory.finish.as_deref()?;
+    let waits = roles::returning(pod).filter_map(|sidecar| {
+        let until = record.returns_since(sidecar)? + STARTS_AGAIN;
+        (until > around.now).then_some((order(sidecar), until))
+    });
+    waits.min_by_key(|(order, until)| (*order, Reverse(*until)))
 }
 
 /// `ended` is when the main containers ended.

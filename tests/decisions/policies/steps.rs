@@ -129,6 +129,35 @@ fn a_step_does_not_wait_for_ever_for_one_that_is_not_started_again() {
     }
 }
 
+/// As a probe that fails now and then.
+#[test]
+fn what_changes_elsewhere_in_the_pod_does_not_prolong_that_wait() {
+    let pod = two("OnFailure");
+    let crashed = |proxy_restarts: u32| {
+        pod.clone()
+            .but("uploader", |uploader| uploader.ended(1))
+            .but("proxy", |proxy| {
+                proxy.status("restartCount", proxy_restarts)
+            })
+    };
+    let mut life = on(NodeClass::VirtualUpdates);
+    life.assert_silent(&crashed(0), Reason::SidecarDelayed);
+    let waits = life
+        .later(20)
+        .assert_silent(&crashed(1), Reason::SidecarDelayed);
+    assert_eq!(waits.again, Some(Duration::from_secs(30)));
+    assert_eq!(swapped(&life.later(10).sees(&crashed(2))), ["proxy"]);
+
+    // Once it has run again, the next crash is another one.
+    let up = pod.annotation(WAIT_FOR_EXIT, "uploader=10m");
+    let down = up.clone().but("uploader", |uploader| uploader.ended(1));
+    let mut life = on(NodeClass::VirtualUpdates);
+    life.assert_silent(&down, Reason::SidecarDelayed);
+    life.later(20).assert_silent(&up, Reason::SidecarDelayed);
+    let waits = life.later(10).assert_silent(&down, Reason::SidecarDelayed);
+    assert_eq!(waits.again, Some(Duration::from_secs(60)));
+}
+
 /// One that crashes for ever and cannot be ended holds up the others only while its end is shown.
 #[test]
 fn a_crash_loop_that_nothing_ends_does_not_hold_up_the_others() {

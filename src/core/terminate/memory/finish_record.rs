@@ -1,10 +1,11 @@
-//! The memory of a pod whose phase is to be written: how long it was quiet, and the writes.
+//! The memory of a pod whose main containers are done and whose phase may be written: how long it
+//! was quiet, the writes, and the sidecars that its node starts again.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use crate::objects::moment::Moment;
-use crate::objects::pod::Pod;
+use crate::objects::pod::{Container, Pod, roles};
 
 /// How long a kubelet's pod must not have changed: the pod worker handles nothing new before the
 /// runtime was listed once more after its last work, which takes a second on an idle node and
@@ -30,7 +31,10 @@ pub struct FinishRecord {
     pub(crate) changed_at: Moment,
     /// A digest of the status fields that a kubelet changes.
     status: u64,
-    pub(crate) status_changed_at: Moment,
+    status_changed_at: Duration,
+    /// The sidecars that are shown ended and that the node starts again, and since when: one that
+    /// has been shown otherwise in between counts anew.
+    returning: Vec<(Box<str>, Duration)>,
     /// The number of writes of the phase, and the time of the last.
     pub(crate) writes: u32,
     pub(crate) written_at: Option<Moment>,
@@ -43,20 +47,24 @@ pub struct FinishRecord {
 impl FinishRecord {
     /// Creates the record; a pod observed for the first time counts as changed just now.
     pub(crate) fn new(pod: &Pod, now: Moment) -> Self {
-        Self {
+        let mut record = Self {
             unrest_since: now,
             version: pod.version.clone(),
             changed_at: now,
             status: digest(pod),
             status_changed_at: now,
+            returning: Vec::new(),
             writes: 0,
             written_at: None,
             under_way: None,
             is_unseen: false,
-        }
+        };
+        record.observe_returning(pod, now);
+        record
     }
 
     pub(crate) fn observe(&mut self, pod: &Pod, now: Moment) {
+        self.observe_returning(pod, now);
         let status = digest(pod);
         if self.status != status {
             self.status = status;
@@ -70,6 +78,23 @@ impl FinishRecord {
         }
         self.changed_at = now;
         self.confirm(pod);
+    }
+
+    fn observe_returning(&mut self, pod: &Pod, now: Moment) {
+        let returning = roles::returning(pod).map(|sidecar| {
+            let since = self.returns_since(sidecar).unwrap_or(now);
+            (sidecar.name.clone(), since)
+        });
+        self.returning = returning.collect();
+    }
+
+    /// Returns since when a sidecar is shown ended that the node starts again, if it is.
+    pub(crate) fn returns_since(&self, sidecar: &Container) -> Option<Duration> {
+        let (_, since) = self
+            .returning
+            .iter()
+            .find(|(name, _)| *name == sidecar.name)?;
+        Some(*since)
     }
 
     /// Confirms a write that the watch shows, before its response or instead of it. A node too
