@@ -2,6 +2,7 @@
 //! whatever the API server answers.
 
 mod on_a_node;
+mod part_lists;
 mod starts;
 
 use std::time::Duration;

@@ -112,6 +112,7 @@ pub(super) fn reported(held: &mut Held, event: Event<(Box<str>, bool)>) {
         Event::Deleted((uid, _)) => held.is_gone(&uid),
         Event::ListEnd => held.list_ends(),
         Event::Current(_) => held.comes_in_sight(),
+        Event::Relists(_) => {}
         Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => held.goes_out_of_sight(),
     }
 }

@@ -134,7 +134,7 @@ impl Gates {
                 self.tools.metrics.watch_trouble("pods");
             }
             // A pod that is no longer listed is found to be gone when it has its turn.
-            Event::ListStart | Event::ListEnd | Event::Current(_) => {}
+            Event::ListStart | Event::ListEnd | Event::Current(_) | Event::Relists(_) => {}
         }
     }
 

@@ -26,6 +26,8 @@ pub(crate) fn take_notice(headroom: &mut Ledger, event: Event<JobWire>) {
         },
         Event::ListEnd => headroom.job_list_ends(),
         Event::Current(_) => headroom.jobs_watched(),
+        // The limit of a Job hardly ever changes.
+        Event::Relists(_) => {}
         Event::Deleted(job) => headroom.job_gone(job.meta().uid.as_deref().unwrap_or_default()),
         Event::Trouble(error) | Event::Forbidden(error) => headroom.jobs_trouble(&error),
         Event::Hidden(error) => headroom.jobs_hidden(&error),

@@ -172,7 +172,11 @@ impl PolicyStore {
             Event::Deleted(object) => {
                 SidecarPolicy::read(kind, object).is_some_and(|policy| self.remove(&key(&policy)))
             }
-            Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => false,
+            Event::Current(_)
+            | Event::Relists(_)
+            | Event::Trouble(_)
+            | Event::Forbidden(_)
+            | Event::Hidden(_) => false,
         };
         self.relist.wanted |= has_changed;
         has_changed

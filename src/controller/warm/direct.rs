@@ -217,7 +217,9 @@ impl Run {
                 Some(Event::Trouble(trouble) | Event::Hidden(trouble)) => {
                     report(News::Trouble(trouble))
                 }
-                Some(Event::Applied(_) | Event::Deleted(_) | Event::Current(_)) => (),
+                Some(
+                    Event::Applied(_) | Event::Deleted(_) | Event::Current(_) | Event::Relists(_),
+                ) => (),
                 None => return Err(WarmError::TaskDied("the watch of nodes".to_owned())),
             }
         }

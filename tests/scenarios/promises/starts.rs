@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use swaplet_controller::cluster::rules::Rules;
+use swaplet_controller::terminate::index::Index;
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::objects::job::Job;
 use swaplet_core::objects::moment::Moment;
@@ -18,10 +19,10 @@ use crate::node::{running, status, terminated};
 use crate::objects::{main_container, pod_of, sidecar};
 
 const LISTED: &str = "registry.example/other/exit:v2";
-const NOW: Moment = Moment::after_start(Duration::from_secs(1));
+pub(super) const NOW: Duration = Duration::from_secs(1);
 
 /// A pod of the Job whose main container is done.
-fn seen(name: &str, image: &str, state: Value, restarts: u32) -> Pod {
+pub(super) fn seen(name: &str, image: &str, state: Value, restarts: u32) -> Pod {
     let mut side = sidecar("side");
     side["image"] = image.into();
     side["env"]
@@ -41,10 +42,8 @@ fn seen(name: &str, image: &str, state: Value, restarts: u32) -> Pod {
         .unwrap()
 }
 
-/// The first pod counts as four restarts. When it has ended, the others need one each, and two fit
-/// beside it at once.
-#[test]
-fn pods_that_wait_for_an_exit_image_to_start_are_looked_at_when_it_has_worked() {
+/// Has a Job that allows six, with these pods, whose sidecars ask for a listed image.
+pub(super) fn index_of_job(pods: &[&str]) -> Index {
     let mut index = index_under(Rules {
         exit_images: ExitImages::new(None, vec!["registry.example/other/*".parse().unwrap()]),
         allowed: AllowedMethods {
@@ -53,7 +52,7 @@ fn pods_that_wait_for_an_exit_image_to_start_are_looked_at_when_it_has_worked() 
         },
         ..rules()
     });
-    for name in ["a", "b", "c"] {
+    for name in pods {
         index.apply(seen(name, "side:1", running(), 0), NOW);
     }
     let job = Job {
@@ -69,6 +68,14 @@ fn pods_that_wait_for_an_exit_image_to_start_are_looked_at_when_it_has_worked() 
         },
         NOW,
     );
+    index
+}
+
+/// The first pod counts as four restarts. When it has ended, the others need one each, and two fit
+/// beside it at once.
+#[test]
+fn pods_that_wait_for_an_exit_image_to_start_are_looked_at_when_it_has_worked() {
+    let mut index = index_of_job(&["a", "b", "c"]);
     let first = index.next_write(NOW).0.unwrap();
     assert_eq!(index.next_write(NOW).0, None);
     index.written(first, &Ok(vec![LISTED.into()]), NOW);

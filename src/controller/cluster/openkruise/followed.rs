@@ -98,6 +98,7 @@ impl<K> Followed<K> {
                 self.forbidden = None;
                 vec![News::Has(self.right)]
             }
+            Event::Relists(_) => Vec::new(),
             Event::Listed(object) => self.add(object, true),
             Event::Applied(object) => self.add(object, false),
             Event::ListEnd => {

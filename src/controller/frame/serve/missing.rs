@@ -21,7 +21,11 @@ impl Health {
             }
             Event::Trouble(error) => self.note_trouble(right, namespace, error),
             Event::Forbidden(words) => self.says_once(right, namespace, words),
-            Event::Listed(_) | Event::ListEnd | Event::Applied(_) | Event::Deleted(_) => {}
+            Event::Listed(_)
+            | Event::ListEnd
+            | Event::Relists(_)
+            | Event::Applied(_)
+            | Event::Deleted(_) => {}
         }
     }
 

@@ -16,6 +16,9 @@ pub enum Event<K> {
     /// The API server has opened a watch at this moment: events from then on are reported. It is
     /// sent again for each watch, so every 45 s.
     Current(Instant),
+    /// True: the objects of one of several namespaces are being listed again, and what is known of
+    /// them may be old. False: no such list is in progress any more.
+    Relists(bool),
     /// An object was added or has changed.
     Applied(K),
     /// An object was deleted; this is its last state.
@@ -39,6 +42,7 @@ impl<K> Event<K> {
             | Self::Listed(_)
             | Self::ListEnd
             | Self::Current(_)
+            | Self::Relists(_)
             | Self::Applied(_)
             | Self::Deleted(_) => None,
         }
@@ -51,6 +55,7 @@ impl<K> Event<K> {
             Self::Listed(object) => Event::Listed(read(object)),
             Self::ListEnd => Event::ListEnd,
             Self::Current(since) => Event::Current(since),
+            Self::Relists(is_listing) => Event::Relists(is_listing),
             Self::Applied(object) => Event::Applied(read(object)),
             Self::Deleted(object) => Event::Deleted(read(object)),
             Self::Trouble(error) => Event::Trouble(error),

@@ -1,6 +1,6 @@
 //! One watch of several namespaces. Each namespace is listed by itself: only the first list covers
 //! all of them, and ends when each has been listed. One that is listed again later is reported by
-//! its changes.
+//! its changes, and by [`Event::Relists`].
 //!
 //! A namespace that must not be listed counts as empty, so that the others continue: its
 //! RoleBinding is deleted with the namespace. With [`Unlisted::AreHidden`] so does one whose list
@@ -136,6 +136,8 @@ struct Round<'a, K> {
     /// The reasons to report once the list is complete: one of each namespace that is hidden.
     hidden: Vec<Event<K>>,
     complete: bool,
+    /// The last reported [`Event::Relists`].
+    relists: bool,
     /// The last reported time of the watch that was opened first.
     current: Option<Instant>,
     events: &'a mpsc::Sender<Event<K>>,
@@ -156,6 +158,7 @@ impl<'a, K: Resource + Send + 'static> Round<'a, K> {
             unlisted,
             hidden: Vec::new(),
             complete: false,
+            relists: false,
             current: None,
             events,
         }
@@ -185,6 +188,7 @@ impl<'a, K: Resource + Send + 'static> Round<'a, K> {
                 Take::SeenAgain => return Ok(()),
             }
             self.complete_list().await?;
+            self.send_relists().await?;
         }
     }
 
@@ -241,6 +245,17 @@ impl<'a, K: Resource + Send + 'static> Round<'a, K> {
             }
         }
         Ok(())
+    }
+
+    /// Reports when the first list of a namespace after the list of all begins, and when none is
+    /// left.
+    async fn send_relists(&mut self) -> Result<(), Closed> {
+        let relists = self.complete && self.places.iter().any(Place::is_relisted);
+        if relists == self.relists {
+            return Ok(());
+        }
+        self.relists = relists;
+        self.send(Event::Relists(relists)).await
     }
 
     async fn send(&mut self, event: Event<K>) -> Result<(), Closed> {

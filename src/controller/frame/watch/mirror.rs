@@ -81,7 +81,11 @@ impl<K: Ord> Mirror<K> {
                 self.unlisted.remove(&key);
                 Some(Change::Gone(vec![key]))
             }
-            Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => None,
+            Event::Current(_)
+            | Event::Relists(_)
+            | Event::Trouble(_)
+            | Event::Forbidden(_)
+            | Event::Hidden(_) => None,
         }
     }
 }

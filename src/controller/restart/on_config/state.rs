@@ -172,7 +172,7 @@ impl State {
                     .for_each(|(namespace, uid, name)| self.forget(namespace, uid, name));
                 self.requests_are_seen = true;
             }
-            Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
+            _ => {}
         }
     }
 
@@ -264,7 +264,11 @@ impl State {
             }
             Event::Deleted(_) => Content::Absent,
             Event::ListEnd if !known.listed => Content::Absent,
-            Event::ListEnd | Event::Current(_) | Event::Trouble(_) | Event::Hidden(_) => return,
+            Event::ListEnd
+            | Event::Current(_)
+            | Event::Relists(_)
+            | Event::Trouble(_)
+            | Event::Hidden(_) => return,
             Event::Forbidden(_) if known.sight == Sight::Forbidden => return,
             Event::Forbidden(_) => {
                 known.sight = Sight::Forbidden;

@@ -111,7 +111,7 @@ impl Restarts {
             Event::Hidden(why) if matches!(entry.sight, Seen::NotYet) => {
                 entry.sight = Seen::Refused(why.into())
             }
-            Event::Current(_) => return,
+            Event::Current(_) | Event::Relists(_) => return,
             // The loop reports trouble.
             Event::ListEnd | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
         }

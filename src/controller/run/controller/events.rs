@@ -25,6 +25,11 @@ impl Controller {
                 self.effects(effects);
                 self.health.pods_listed();
             }
+            Event::Relists(true) => self.index.part_list_starts(),
+            Event::Relists(false) => {
+                let effects = self.index.part_list_ends(now);
+                self.effects(effects);
+            }
             Event::Current(since) => {
                 self.reported.reached();
                 self.health.pods_current(since);
@@ -67,7 +72,11 @@ impl Controller {
             }
             Event::ListStart => self.health.nothing_hidden("jobs"),
             Event::Current(since) => self.health.jobs_current(*since),
-            Event::Listed(_) | Event::ListEnd | Event::Applied(_) | Event::Deleted(_) => {}
+            Event::Listed(_)
+            | Event::ListEnd
+            | Event::Relists(_)
+            | Event::Applied(_)
+            | Event::Deleted(_) => {}
         }
         let effects = self
             .index

@@ -43,6 +43,7 @@ impl Controller {
                 }
             }
             Event::Current(_) => self.health.has(Right::WatchNodes),
+            Event::Relists(_) => {}
             Event::Trouble(error) | Event::Hidden(error) => {
                 self.metrics.watch_trouble("nodes");
                 self.health.lacks(Right::WatchNodes, &error);

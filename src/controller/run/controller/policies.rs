@@ -77,6 +77,7 @@ impl Controller {
             Event::ListStart
             | Event::Listed(_)
             | Event::ListEnd
+            | Event::Relists(_)
             | Event::Applied(_)
             | Event::Deleted(_) => {}
         }
@@ -103,7 +104,7 @@ impl Controller {
             }
             Event::Current(_) => self.health.has(Right::WatchLabels),
             Event::ListEnd => self.index.policies.namespaces_listed(),
-            Event::ListStart => {}
+            Event::ListStart | Event::Relists(_) => {}
         }
     }
 

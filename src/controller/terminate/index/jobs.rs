@@ -25,6 +25,18 @@ impl Index {
         self.headroom.waiting()
     }
 
+    /// Records that the pods of one of several namespaces are being listed again. Restarts may have
+    /// been missed there, so no swap is granted until [`part_list_ends`](Self::part_list_ends).
+    pub fn part_list_starts(&mut self) {
+        self.headroom.pod_list_starts();
+    }
+
+    /// Records that no such list is in progress any more. What is gone was reported gone.
+    pub fn part_list_ends(&mut self, now: Moment) -> Vec<Effect> {
+        self.headroom.pod_list_ends(self.list);
+        self.reconcile_woken(now)
+    }
+
     /// Updates the ledger of Jobs, and reconciles the pods concerned.
     pub fn jobs(&mut self, change: impl FnOnce(&mut Ledger), now: Moment) -> Vec<Effect> {
         change(&mut self.headroom);

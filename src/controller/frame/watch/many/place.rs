@@ -74,6 +74,11 @@ impl<K: Resource> Place<K> {
         self.state == State::Waits
     }
 
+    /// Returns true while a list is in progress that is not the first.
+    pub(crate) fn is_relisted(&self) -> bool {
+        self.state == State::Relists
+    }
+
     pub(crate) fn is_hidden(&self) -> bool {
         self.state == State::Hidden
     }

@@ -105,18 +105,26 @@ async fn watch_one_namespace_that_is_listed_again_is_told_by_what_has_changed_in
     assert_eq!(
         all(&mut told),
         [
+            "Relists(true)",
             "Applied(a)",
             "Applied(new)",
             "Deleted(other)",
             "Applied(other)",
-            "Deleted(gone)"
+            "Deleted(gone)",
+            "Relists(false)"
         ]
     );
     play(&watches[0], vec![Event::Deleted(object("new"))]).await;
     play(&watches[0], listed(&["a", "other/2"])).await;
     assert_eq!(
         all(&mut told),
-        ["Deleted(new)", "Applied(a)", "Applied(other)"],
+        [
+            "Deleted(new)",
+            "Relists(true)",
+            "Applied(a)",
+            "Applied(other)",
+            "Relists(false)"
+        ],
         "nothing ends twice"
     );
 }
@@ -150,7 +158,15 @@ async fn watch_a_namespace_that_must_not_be_listed_any_more_is_empty() {
     play(&watches[1], listed(&["b"])).await;
     all(&mut told);
     play(&watches[0], vec![Event::ListStart, forbidden()]).await;
-    assert_eq!(all(&mut told), ["Deleted(a)", "Hidden(no)"]);
+    assert_eq!(
+        all(&mut told),
+        [
+            "Relists(true)",
+            "Deleted(a)",
+            "Hidden(no)",
+            "Relists(false)"
+        ]
+    );
 }
 
 #[tokio::test]
@@ -217,7 +233,10 @@ async fn watch_a_namespace_whose_list_keeps_failing_is_waited_for_only_where_tha
         )
         .await;
         play(&watches[1], listed(&["b"])).await;
-        assert_eq!(all(&mut told), ["Applied(b)"]);
+        assert_eq!(
+            all(&mut told),
+            ["Relists(true)", "Applied(b)", "Relists(false)"]
+        );
         play(&watches[0], vec![Event::ListEnd]).await;
         assert!(round.await.unwrap());
     }
@@ -233,6 +252,7 @@ async fn watch_no_namespace_is_hidden_while_none_can_be_listed() {
     for watch in &watches {
         play(watch, vec![Event::ListStart]).await;
     }
+    assert_eq!(all(&mut told), ["Relists(true)"]);
     for _ in 0..3 {
         advance(Duration::from_secs(6)).await;
         for watch in &watches {
@@ -246,7 +266,10 @@ async fn watch_no_namespace_is_hidden_while_none_can_be_listed() {
     )
     .await;
     play(&watches[1], vec![trouble()]).await;
-    assert_eq!(all(&mut told), ["Applied(a)", "Deleted(b)", "Hidden(500)"]);
+    assert_eq!(
+        all(&mut told),
+        ["Applied(a)", "Deleted(b)", "Hidden(500)", "Relists(false)"]
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -43,7 +43,7 @@ impl PullJobs {
                 waits.cannot_be_seen();
                 return true;
             }
-            Event::Current(_) => None,
+            Event::Current(_) | Event::Relists(_) => None,
         };
         let is_waited_for =
             |node: &str| self.jobs.all.values().any(|entry| entry.is_kept_back(node));
