@@ -183,7 +183,7 @@ fn climb_turn(case: Case<'_>, turn: &Turn<'_>) -> Step {
 }
 
 /// Adds to the decision of a step when the next sidecar is due and, once the first swap was made,
-/// the swaps of sidecars whose turn has not come.
+/// the swaps of sidecars whose turn has not come: those of the step itself are in it.
 fn with_rest(case: Case<'_>, turn: &Turn<'_>, decision: Decision) -> Decision {
     let memory = case.memory;
     let again = decision.again.into_iter().chain(turn.waits).min();
@@ -194,7 +194,7 @@ fn with_rest(case: Case<'_>, turn: &Turn<'_>, decision: Decision) -> Decision {
     };
     Decision {
         again,
-        swaps_later,
+        swaps_later: decision.swaps_later.saturating_add(swaps_later),
         ..decision
     }
 }

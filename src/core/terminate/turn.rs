@@ -97,15 +97,20 @@ pub(crate) fn turns(case: Case<'_>) -> Vec<Turn<'_>> {
 
 /// Returns the lowest order of the sidecars that the node starts again, and until when the steps
 /// after it wait for that; `None` if no step waits.
-fn held(case: Case<'_>) -> Option<(i32, Moment)> {
-    let (pod, memory, around) = (case.pod, case.memory, case.around);
+fn held(case: Case<'_>) -> Option<(i32, Duration)> {
+    let (pod, memory) = (case.pod, case.memory);
     memory.mains_done_at?;
-    let record = memory.finish.as_deref()?;
-    let waits = roles::returning(pod).filter_map(|sidecar| {
-        let until = record.returns_since(sidecar)? + STARTS_AGAIN;
-        (until > around.now).then_some((order(sidecar), until))
-    });
+    let waits = roles::returning(pod)
+        .filter_map(|sidecar| Some((order(sidecar), returns_until(case, sidecar)?)));
     waits.min_by_key(|(order, until)| (*order, Reverse(*until)))
+}
+
+/// Returns until when it is awaited that the node starts a sidecar again whose end it shows; `None`
+/// if nothing is awaited (any more).
+pub(crate) fn returns_until(case: Case<'_>, sidecar: &Container) -> Option<Duration> {
+    let record = case.memory.finish.as_deref()?;
+    let until = record.returns_since(sidecar)? + STARTS_AGAIN;
+    (until > case.around.now).then_some(until)
 }
 
 /// `ended` is when the main containers ended.

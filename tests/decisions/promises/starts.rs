@@ -6,7 +6,7 @@ use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::memory::Memory;
 use swaplet_core::terminate::methods::AllowedMethods;
 
-use super::{FINISH, NEVER_FINISH, QUIET_SECONDS, finishes, under};
+use super::{FINISH, NEVER_FINISH, QUIET_SECONDS, finishes, swapped_names, under};
 use crate::builder::{PodBuilder, sidecar_with_image};
 use crate::expect::{LISTED, Life};
 use crate::headroom::{done, ledger};
@@ -48,8 +48,18 @@ fn fails(pod: &PodBuilder, starts: u32) -> PodBuilder {
 }
 
 fn ends(pod: &PodBuilder) -> PodBuilder {
+    is_ended(pod, "side")
+}
+
+fn is_ended(pod: &PodBuilder, name: &str) -> PodBuilder {
     pod.clone()
-        .but("side", |side| side.ended(0).restarted_as(LISTED, 1))
+        .but(name, |side| side.ended(0).restarted_as(LISTED, 1))
+}
+
+/// The same with a second sidecar that asks for an image of the list.
+fn beside_another(pod: &PodBuilder) -> PodBuilder {
+    pod.clone()
+        .with(sidecar_with_image("other", LISTED).running())
 }
 
 fn told(decision: &Decision) -> Vec<Reason> {
@@ -130,6 +140,102 @@ fn an_image_that_has_worked_counts_as_one_restart_in_sidecars_like_that() {
     assert_eq!(wanted(&mut life, &other), 4);
     let elsewhere = asks("f").set("/metadata/namespace", "other");
     assert_eq!(wanted(&mut life, &elsewhere), 4);
+}
+
+/// The restarts of one that does not start are reserved once, and not for each of them.
+#[test]
+fn exit_images_that_may_not_start_are_tried_one_at_a_time() {
+    let pod = beside_another(&asks("a"));
+    let mut life = on_job(6, FINISH);
+    let decision = life.sees(&pod);
+    assert_eq!(
+        (swapped_names(&decision), decision.swaps_wanted),
+        (vec!["other"], 5),
+        "{decision:?}"
+    );
+    let first = life.swaps(&pod);
+    let waits = life.assert_silent(&first, Reason::SwapPending);
+    assert_eq!(waits.swaps_later, 1);
+    on_job(6, FINISH).assert_silent(&first, Reason::SwapPending);
+    // The sidecar has stopped, and its node has started nothing yet.
+    for code in [0, 143] {
+        let stopped = first.clone().but("other", |other| other.ended(code));
+        let waits = life.assert_silent(&stopped, Reason::SwapPending);
+        assert!(waits.again.is_some(), "{waits:?}");
+    }
+    let first = is_ended(&first, "other");
+    let decision = life.sees(&first);
+    assert_eq!(
+        (swapped_names(&decision), decision.swaps_wanted),
+        (vec!["side"], 4),
+        "{decision:?}"
+    );
+    let both = ends(&life.swaps(&first));
+    life.assert_silent(&both, Reason::SidecarsEnded);
+    life.headroom.pod_gone(&both.read());
+
+    life.memory = Memory::default();
+    let next = beside_another(&asks("b"));
+    let decision = life.sees(&next);
+    assert_eq!(
+        (swapped_names(&decision), decision.swaps_wanted),
+        (vec!["side", "other"], 2),
+        "both have worked: {decision:?}"
+    );
+    on_job(5, FINISH).assert_silent(&pod, Reason::FinishWaits);
+}
+
+/// Nothing is begun beside it that would have to be waited for, or that would count as well.
+#[test]
+fn while_an_exit_image_is_tried_no_other_swap_is_made() {
+    let pod = beside_another(&done("a"));
+    let mut life = on_job(6, FINISH);
+    let decision = life.sees(&pod);
+    assert_eq!(
+        (swapped_names(&decision), decision.swaps_wanted),
+        (vec!["other"], 4),
+        "{decision:?}"
+    );
+    let first = life.swaps(&pod);
+    life.assert_silent(&first, Reason::SwapPending);
+    let broken = first.clone().but("other", |other| {
+        other
+            .waiting("RunContainerError", "exec: no such file")
+            .restarted_as(LISTED, 1)
+            .last_ended(128)
+    });
+    let mut other_life = on_job(6, FINISH);
+    other_life.sees(&first);
+    for life in [&mut life, &mut other_life] {
+        assert_eq!(life.later(1).sees(&broken).reason, Reason::FinishWaits);
+        finishes(&life.later(QUIET_SECONDS).sees(&broken));
+    }
+
+    let mut life = on_job(6, FINISH);
+    let first = is_ended(&life.swaps(&pod), "other");
+    let decision = life.sees(&first);
+    assert_eq!(
+        (swapped_names(&decision), decision.swaps_wanted),
+        (vec!["side"], 1),
+        "{decision:?}"
+    );
+    // Where nobody counts the restarts, or nothing ends them, there is nothing to wait for.
+    let never = pod.clone().set("/spec/restartPolicy", "Never");
+    for (mut life, pod) in [(on_job(6, NEVER_FINISH), pod), (under(FINISH), never)] {
+        assert_eq!(swapped_names(&life.sees(&pod)), ["side", "other"]);
+    }
+}
+
+/// A node may never start what was written, and not say so.
+#[test]
+fn the_outcome_of_a_trial_is_not_waited_for_without_end() {
+    let pod = beside_another(&asks("a"));
+    for code in [0, 143] {
+        let mut life = on_job(6, FINISH);
+        let stopped = life.swaps(&pod).but("other", |other| other.ended(code));
+        life.now = life.sees(&stopped).again.unwrap();
+        finishes(&life.sees(&stopped));
+    }
 }
 
 /// Each try of the node is a restart, so there is no second chance where the phase ends the pod.

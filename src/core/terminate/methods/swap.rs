@@ -1,11 +1,12 @@
 //! The method `swap`: the images of the sidecars are changed to an exit image, and the node is
 //! watched until it has acted.
 //!
-//! A sidecar that can be swapped does not wait for one that cannot. The phase is written after
-//! those that were swapped have ended, because it would meet a container that is just being
-//! replaced. A pod that was left stuck on an exit image that cannot run, by an earlier run of
-//! swaplet or somebody else, is swapped once more under `OnFailure`, to the right one; swaps by
-//! this run were checked before.
+//! A sidecar that can be swapped does not wait for one that cannot. It waits for one whose exit
+//! image may not start, and is being tried (`starts.rs`). The phase is written after those that
+//! were swapped have ended, because it would meet a container that is just being replaced. A pod
+//! that was left stuck on an exit image that cannot run, by an earlier run of swaplet or somebody
+//! else, is swapped once more under `OnFailure`, to the right one; swaps by this run were checked
+//! before.
 
 mod plan;
 mod room;
@@ -29,6 +30,7 @@ use crate::terminate::turn::is_finished;
 use plan::{Plan, is_settled};
 pub(crate) use room::{headroom, no_room};
 pub use starts::learn_starts;
+use starts::{Restarts, Trial};
 pub(crate) use time::graces;
 pub use time::{age_when_told, patience};
 
@@ -57,7 +59,7 @@ pub(crate) fn step(case: Case<'_>, unended: &[Unended<'_>], later: &[Method]) ->
     // Those that can be swapped do not wait for those that cannot.
     if !plan.swaps.is_empty() {
         return if around.may_swap(pod) {
-            plan.decide(case, wanted_later(case, unended))
+            plan.decide(case, later_than(case, unended))
         } else {
             Step::Next {
                 reports: Vec::new(),
@@ -68,19 +70,32 @@ pub(crate) fn step(case: Case<'_>, unended: &[Unended<'_>], later: &[Method]) ->
     let swapped: Vec<_> = unended
         .iter()
         .copied()
-        .filter(|(index, _)| !plan.has_blocked(*index))
+        .filter(|(index, _)| !plan.has_blocked(*index) && !plan.puts_off(*index))
         .collect();
     let beside = later.first() == Some(&Method::Recreate);
-    plan.left_over(pending(pod, &swapped, later, memory, around.now), beside)
+    let pending = match pending(pod, &swapped, later, memory, around.now) {
+        Step::Here(decision) => Step::Here(Decision {
+            swaps_later: plan.restarts().count(),
+            again: decision.again.into_iter().chain(plan.tried_until).min(),
+            ..decision
+        }),
+        next @ Step::Next { .. } => next,
+    };
+    plan.left_over(pending, beside)
 }
 
 /// Returns the restarts that the swaps still to be made may cause.
 pub(crate) fn wanted(case: Case<'_>, unended: &[Unended<'_>]) -> u32 {
-    Plan::make(case, unended).size()
+    Plan::make(case, unended).restarts().count()
 }
 
 /// Returns the restarts that the swaps of sidecars whose turn has not come may cause.
 pub(crate) fn wanted_later(case: Case<'_>, turn: &[Unended<'_>]) -> u32 {
+    later_than(case, turn).count()
+}
+
+/// Returns the swaps of sidecars whose turn has not come.
+fn later_than(case: Case<'_>, turn: &[Unended<'_>]) -> Restarts {
     let (pod, around) = (case.pod, case.around);
     let later: Vec<_> = unended(pod)
         .into_iter()
@@ -90,9 +105,11 @@ pub(crate) fn wanted_later(case: Case<'_>, turn: &[Unended<'_>]) -> u32 {
         })
         .collect();
     if later.is_empty() || !around.may_swap(pod) {
-        return 0;
+        return Restarts::default();
     }
-    wanted(case, &later)
+    let mut restarts = Plan::make(case, &later).restarts();
+    restarts.is_tried |= Trial::of(case, turn).goes_on();
+    restarts
 }
 
 /// Returns the derived exit images that the sidecars of a pod need and that do not exist yet, also

@@ -1,10 +1,11 @@
 //! The swaps that are still to be made in a pod, and why some of its sidecars get none.
 
 use std::fmt::Write as _;
+use std::mem::take;
 use std::time::Duration;
 
 use super::room::no_room;
-use super::starts::restarts;
+use super::starts::{Restarts, Trial, starts_count};
 use super::words::{refused_image, unknown_owner};
 use crate::cluster::owner;
 use crate::objects::moment::Moment;
@@ -27,8 +28,14 @@ const PUSHED: Duration = Duration::from_secs(300);
 #[derive(Default)]
 pub(crate) struct Plan {
     pub(crate) swaps: Vec<Swap>,
-    /// The restarts that they may cause.
-    restarts: u32,
+    /// The restarts that they may cause, and those that are put off.
+    restarts: Restarts,
+    /// The positions of the sidecars whose exit images may not start.
+    risky: Vec<usize>,
+    /// The positions of the sidecars whose swaps wait for the outcome of another one.
+    put_off: Vec<usize>,
+    /// Until when they wait at most, if no unended sidecar shows that outcome.
+    pub(crate) tried_until: Option<Duration>,
     /// Text for the notes about images that were requested and not granted.
     refused: Vec<String>,
     /// The positions of the sidecars that cannot be swapped.
@@ -49,7 +56,27 @@ impl Plan {
                 plan.add(case, index, container);
             }
         }
+        plan.try_one(case, unended);
         plan
+    }
+
+    /// Puts off all swaps but that to one exit image that may not start, and all while such a one
+    /// is being tried. The last one of the spec is the first: its sidecar was started last.
+    fn try_one(&mut self, case: Case<'_>, unended: &[Unended<'_>]) {
+        if self.swaps.is_empty() {
+            return;
+        }
+        let trial = Trial::of(case, unended);
+        let first = self.risky.last().copied();
+        if !trial.goes_on() && first.is_none() {
+            return;
+        }
+        (self.restarts.is_tried, self.tried_until) = (trial.goes_on(), trial.until);
+        let (now, later) = take(&mut self.swaps)
+            .into_iter()
+            .partition(|swap| !trial.goes_on() && Some(swap.index) == first);
+        self.swaps = now;
+        self.put_off = positions(&later);
     }
 
     fn add(&mut self, case: Case<'_>, index: usize, container: &Container) {
@@ -80,8 +107,9 @@ impl Plan {
                 }
                 self.refused
                     .extend(refused.map(|image| refused_image(name, image)));
-                let restarts = restarts(pod, doubt.is_none(), case.memory, around.allowed);
-                self.restarts = self.restarts.saturating_add(restarts);
+                let is_risky = doubt.is_some() && starts_count(pod, case.memory, around.allowed);
+                self.restarts.add(is_risky);
+                self.risky.extend(is_risky.then_some(index));
                 self.swaps.push(Swap {
                     index,
                     is_native_sidecar: false,
@@ -104,18 +132,23 @@ impl Plan {
         self.left.contains(&index)
     }
 
+    /// Returns true if the swap of the sidecar at this position waits for the outcome of another.
+    pub(crate) fn puts_off(&self, index: usize) -> bool {
+        self.put_off.contains(&index)
+    }
+
     /// Returns the restarts that these swaps may cause.
-    pub(crate) const fn size(&self) -> u32 {
+    pub(super) const fn restarts(&self) -> Restarts {
         self.restarts
     }
 
     /// Decides on these swaps. `later` more follow when these have ended: all together have to fit.
-    pub(crate) fn decide(self, case: Case<'_>, later: u32) -> Step {
+    pub(super) fn decide(self, case: Case<'_>, later: Restarts) -> Step {
         let (pod, around) = (case.pod, case.around);
         if let Some(until) = around.facts.probed_until {
             return Step::Here(Decision::later(Reason::NodeProbed, until));
         }
-        let swaps_wanted = self.size().saturating_add(later);
+        let swaps_wanted = self.restarts.and(later).count();
         let step = no_room(case, swaps_wanted);
         match step {
             None => {
@@ -184,6 +217,10 @@ impl Plan {
     }
 }
 
+fn positions(swaps: &[Swap]) -> Vec<usize> {
+    swaps.iter().map(|swap| swap.index).collect()
+}
+
 /// Returns why a container does not get this image although it would end it, and until when.
 fn held_back(
     case: Case<'_>,
@@ -246,6 +283,21 @@ pub(super) fn is_settled(case: Case<'_>, container: &Container) -> bool {
     memory.shows_exit_image(container, around.exit_images)
         && *container.effective_policy(pod) != RestartPolicy::Always
         && !is_stuck(pod, container, memory)
+}
+
+/// Returns true if no other swap would be made in the container: it is settled, or stuck on the
+/// image that it would get.
+pub(super) fn is_waited_for(case: Case<'_>, container: &Container) -> bool {
+    let (pod, memory, around) = (case.pod, case.memory, case.around);
+    if is_settled(case, container) {
+        return true;
+    }
+    memory.shows_exit_image(container, around.exit_images)
+        && matches!(
+            preflight(pod, container, around.exit_images),
+            Preflight::Image { image, .. }
+                if evidence::exit_image_shown(&container.image, image) == Some(true)
+        )
 }
 
 /// Returns true if an exit image written by somebody else, an earlier run or another version of

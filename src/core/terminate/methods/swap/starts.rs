@@ -1,34 +1,147 @@
 //! The restarts that swaps may cause. An exit image that ends a sidecar causes one. One that cannot
 //! be started is started again and again under `OnFailure`, until the phase of the pod is written,
 //! and each start counts for the Job. So where nobody can tell whether it starts, some more are
-//! reserved, until it has worked once.
+//! reserved, until it has worked once. Of such exit images a pod tries one at a time, and makes no
+//! other swap meanwhile: so it reserves them once, and not for each of its sidecars.
 
+use std::time::Duration;
+
+use super::plan::is_waited_for;
+use super::time::patience;
 use crate::cluster::exit_images::ExitImages;
 use crate::cluster::headroom::{Ledger, Swapped};
 use crate::objects::pod::evidence::{self, Footprint, exit_image_shown};
+use crate::objects::pod::roles::Unended;
 use crate::objects::pod::{Container, Pod, roles};
+use crate::terminate::circumstances::Case;
 use crate::terminate::memory::{Memory, SwapRecord};
 use crate::terminate::methods::AllowedMethods;
 use crate::terminate::methods::preflight::{Preflight, preflight};
-use crate::terminate::turn::may_finish;
+use crate::terminate::turn::{may_finish, returns_until};
 
 /// The restarts of an exit image that cannot be started. A kubelet tries three times within 12 s
 /// and then once more after 20 s; the phase is written when the pod has been quiet for 10 s.
 const OF_A_BROKEN_IMAGE: u32 = 4;
 
-/// Returns how many restarts one swap may cause. Where the phase cannot be written nothing ends the
-/// restarts of an image that cannot be started, so reserving some would not save the Job: there the
+/// The restarts that swaps of one pod may cause.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Restarts {
+    /// The swaps to exit images that may not start. They are made first, one at a time.
+    risky: u32,
+    /// The other swaps.
+    certain: u32,
+    /// True if an exit image is being tried: what is reserved for it is for the next ones, too.
+    pub(super) is_tried: bool,
+}
+
+impl Restarts {
+    /// Adds a swap.
+    pub(super) const fn add(&mut self, is_risky: bool) {
+        let swaps = if is_risky {
+            &mut self.risky
+        } else {
+            &mut self.certain
+        };
+        *swaps = swaps.saturating_add(1);
+    }
+
+    /// Returns these and later ones.
+    pub(super) const fn and(self, later: Self) -> Self {
+        Self {
+            risky: self.risky.saturating_add(later.risky),
+            certain: self.certain.saturating_add(later.certain),
+            is_tried: self.is_tried,
+        }
+    }
+
+    /// Returns the most restarts that these may cause, besides those of what is being tried.
+    pub(super) fn count(self) -> u32 {
+        let reserve = OF_A_BROKEN_IMAGE - 1;
+        let others = match (self.risky, self.is_tried) {
+            (0, false) => self.certain,
+            (_, false) => self.certain.max(reserve),
+            (_, true) => self.certain.saturating_sub(reserve),
+        };
+        self.risky.saturating_add(others)
+    }
+}
+
+/// The exit images of a pod that may not start and that are being tried.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Trial {
+    /// True if one of the unended sidecars waits for its own.
+    is_awaited: bool,
+    /// Until when a node is given time that shows the end of a sidecar, and not yet what it has
+    /// started instead.
+    pub(super) until: Option<Duration>,
+}
+
+impl Trial {
+    /// Returns what is being tried in these sidecars, and in those of the pod that are shown ended.
+    pub(super) fn of(case: Case<'_>, unended: &[Unended<'_>]) -> Self {
+        let (pod, memory, around) = (case.pod, case.memory, case.around);
+        if memory.swaps.is_empty() || !starts_count(pod, memory, around.allowed) {
+            return Self::default();
+        }
+        let is_risky = |sidecar: &Container| {
+            may_not_start(pod, sidecar, memory, around.exit_images, around.allowed)
+        };
+        let ended = roles::sidecars(pod).filter(|sidecar| {
+            sidecar.end().is_some()
+                && memory.shows_exit_image(sidecar, around.exit_images)
+                && is_risky(sidecar)
+        });
+        Self {
+            is_awaited: unended
+                .iter()
+                .any(|(_, sidecar)| is_waited_for(case, sidecar) && is_risky(sidecar)),
+            until: ended.filter_map(|sidecar| shown_until(case, sidecar)).min(),
+        }
+    }
+
+    /// Returns true if the outcome of one is awaited.
+    pub(super) const fn goes_on(self) -> bool {
+        self.is_awaited || self.until.is_some()
+    }
+}
+
+/// Returns until when a node is given time to start the exit image of a sidecar whose end it shows;
+/// `None` if the exit image has ended it, or the time is over.
+fn shown_until(case: Case<'_>, sidecar: &Container) -> Option<Duration> {
+    if !has_ended_well(sidecar) {
+        return returns_until(case, sidecar);
+    }
+    let record = case.memory.swap_of(&sidecar.name)?;
+    let until = record.at.saturating_add(patience(case.pod));
+    let is_old = !runs_exit_image(sidecar, record.before.as_ref());
+    (is_old && until > case.around.now).then_some(until)
+}
+
+/// Returns true if the restarts of an exit image that does not start count. Where the phase cannot
+/// be written nothing ends them, so reserving some would not save the Job: there the
 /// administrator's word counts.
-pub(super) fn restarts(
+pub(super) fn starts_count(pod: &Pod, memory: &Memory, allowed: &AllowedMethods) -> bool {
+    Ledger::counts(pod) && may_finish(pod, memory, allowed)
+}
+
+/// Returns true if a sidecar shows an exit image of which nobody can tell whether it starts, where
+/// that counts.
+fn may_not_start(
     pod: &Pod,
-    is_certain: bool,
+    sidecar: &Container,
     memory: &Memory,
+    exit_images: &ExitImages,
     allowed: &AllowedMethods,
-) -> u32 {
-    if is_certain || !may_finish(pod, memory, allowed) {
-        1
-    } else {
-        OF_A_BROKEN_IMAGE
+) -> bool {
+    if !starts_count(pod, memory, allowed) {
+        return false;
+    }
+    let record = memory.swap_of(&sidecar.name);
+    match (record, preflight(pod, sidecar, exit_images)) {
+        (Some(record), Preflight::Image { image, doubt, .. }) => {
+            doubt.is_some() || !is_image(sidecar, record, image)
+        }
+        _ => true,
     }
 }
 
@@ -105,19 +218,18 @@ fn restarts_coming(
     exit_images: &ExitImages,
     allowed: &AllowedMethods,
 ) -> u32 {
-    let record = memory.swap_of(&sidecar.name);
-    let before = record.and_then(|record| record.before.as_ref());
+    let before = memory
+        .swap_of(&sidecar.name)
+        .and_then(|record| record.before.as_ref());
     let is_started = runs_exit_image(sidecar, before);
     if is_started && has_ended_well(sidecar) {
         return 0;
     }
-    let is_certain = || match (record, preflight(pod, sidecar, exit_images)) {
-        (Some(record), Preflight::Image { image, doubt, .. }) => {
-            doubt.is_none() && is_image(sidecar, record, image)
-        }
-        _ => false,
+    let all = if may_not_start(pod, sidecar, memory, exit_images, allowed) {
+        OF_A_BROKEN_IMAGE
+    } else {
+        1
     };
-    let all = restarts(pod, !Ledger::counts(pod) || is_certain(), memory, allowed);
     let seen = before.map_or(0, |before| before.restarts_until(&Footprint::of(sidecar)));
     all.saturating_sub(if is_started { seen.max(1) } else { 0 })
 }
