@@ -227,7 +227,18 @@ pub(crate) fn due(case: Case<'_>, sidecar: &Container) -> Option<Moment> {
     due_after(mains_ended(case), sidecar)
 }
 
-fn due_after(ended: Option<SignedDuration>, sidecar: &Container) -> Option<Moment> {
+/// Returns when the last sidecar of the pod is due that is not yet: before, the phase is not
+/// written. `None` if all are due.
+pub(crate) fn all_due(case: Case<'_>) -> Option<Duration> {
+    let (pod, memory, around) = (case.pod, case.memory, case.around);
+    let unswapped = unended(pod)
+        .into_iter()
+        .filter(|(_, sidecar)| !memory.shows_exit_image(sidecar, around.exit_images));
+    let due = unswapped.filter_map(|(_, sidecar)| due(case, sidecar));
+    due.filter(|at| *at > around.now).max()
+}
+
+fn due_after(ended: Option<SignedDuration>, sidecar: &Container) -> Option<Duration> {
     let after = sidecar.rule.as_ref()?.after();
     if after.is_zero() {
         return None;

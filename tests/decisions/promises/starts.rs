@@ -1,14 +1,17 @@
 //! Exit images of which nobody can tell whether they start: a Job outlives one that does not.
 
+use std::time::Duration;
+
 use serde_json::json;
+use swaplet_core::objects::pod::annotations::DELAY;
 use swaplet_core::report::decision::Decision;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::memory::Memory;
 use swaplet_core::terminate::methods::AllowedMethods;
 
 use super::{FINISH, NEVER_FINISH, QUIET_SECONDS, finishes, swapped_names, under};
-use crate::builder::{PodBuilder, sidecar_with_image};
-use crate::expect::{LISTED, Life};
+use crate::builder::{PodBuilder, sidecar, sidecar_with_image};
+use crate::expect::{EXIT, LISTED, Life};
 use crate::headroom::{done, ledger};
 
 /// A life with a Job of this limit.
@@ -224,6 +227,36 @@ fn while_an_exit_image_is_tried_no_other_swap_is_made() {
     for (mut life, pod) in [(on_job(6, NEVER_FINISH), pod), (under(FINISH), never)] {
         assert_eq!(swapped_names(&life.sees(&pod)), ["side", "other"]);
     }
+}
+
+/// Until all sidecars are due the phase would not end the restarts of one that does not start.
+#[test]
+fn an_exit_image_that_may_not_start_is_not_tried_while_the_phase_could_not_end_the_pod() {
+    let delayed = |pod: PodBuilder| pod.annotation(DELAY, "last=1h");
+    let last = sidecar("last").running();
+    let pod = delayed(asks("a").with(last.clone()));
+    let mut life = on_job(6, FINISH);
+    let waits = life.assert_silent(&pod, Reason::SidecarDelayed);
+    assert_eq!(
+        (waits.again, waits.swaps_later),
+        (Some(Duration::from_secs(3600)), 0)
+    );
+    let decision = life.later(3600).sees(&pod);
+    assert_eq!(swapped_names(&decision), ["side"], "{decision:?}");
+
+    // What is certain is not held up.
+    let three = delayed(beside_another(&done("b")).with(last.clone()));
+    let mut life = on_job(6, FINISH);
+    assert_eq!(swapped_names(&life.sees(&three)), ["side"]);
+    let first = life.swaps(&three);
+    let waits = life.assert_silent(&first, Reason::SwapPending);
+    assert_eq!(waits.swaps_later, 1, "for the last, and no more");
+    let first = first.but("side", |side| side.ended(0).restarted_as(EXIT, 1));
+    life.assert_silent(&first, Reason::SidecarDelayed);
+    assert_eq!(swapped_names(&life.later(3600).sees(&first)), ["other"]);
+
+    let certain = delayed(done("c").with(last));
+    assert_eq!(swapped_names(&on_job(6, FINISH).sees(&certain)), ["side"]);
 }
 
 /// A node may never start what was written, and not say so.

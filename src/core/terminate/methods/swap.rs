@@ -73,13 +73,13 @@ pub(crate) fn step(case: Case<'_>, unended: &[Unended<'_>], later: &[Method]) ->
         .filter(|(index, _)| !plan.has_blocked(*index) && !plan.puts_off(*index))
         .collect();
     let beside = later.first() == Some(&Method::Recreate);
-    let pending = match pending(pod, &swapped, later, memory, around.now) {
-        Step::Here(decision) => Step::Here(Decision {
-            swaps_later: plan.restarts().count(),
-            again: decision.again.into_iter().chain(plan.tried_until).min(),
-            ..decision
-        }),
-        next @ Step::Next { .. } => next,
+    let pending = match plan.delayed_until.filter(|_| swapped.is_empty()) {
+        Some(until) if plan.blocks() => Step::Next {
+            reports: Vec::new(),
+            again: Some(until),
+        },
+        Some(until) => Step::Here(Decision::later(Reason::SidecarDelayed, until)),
+        None => plan.beside(pending(pod, &swapped, later, memory, around.now)),
     };
     plan.left_over(pending, beside)
 }

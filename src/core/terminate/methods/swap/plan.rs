@@ -17,6 +17,7 @@ use crate::terminate::circumstances::{Case, Circumstances};
 use crate::terminate::memory::Memory;
 use crate::terminate::methods::Step;
 use crate::terminate::methods::preflight::{Preflight, not_pushed, preflight};
+use crate::terminate::turn::all_due;
 
 /// How often the image of one container is swapped if something keeps reverting it.
 const SWAPS_PER_CONTAINER: u32 = 3;
@@ -35,7 +36,10 @@ pub(crate) struct Plan {
     /// The positions of the sidecars whose swaps wait for the outcome of another one.
     put_off: Vec<usize>,
     /// Until when they wait at most, if no unended sidecar shows that outcome.
-    pub(crate) tried_until: Option<Duration>,
+    tried_until: Option<Duration>,
+    /// Until when those wait whose exit images may not start, because the phase could not end the
+    /// pod before.
+    pub(crate) delayed_until: Option<Duration>,
     /// Text for the notes about images that were requested and not granted.
     refused: Vec<String>,
     /// The positions of the sidecars that cannot be swapped.
@@ -61,7 +65,8 @@ impl Plan {
     }
 
     /// Puts off all swaps but that to one exit image that may not start, and all while such a one
-    /// is being tried. The last one of the spec is the first: its sidecar was started last.
+    /// is being tried. The last one of the spec is the first: its sidecar was started last. None is
+    /// tried before the phase could end its restarts.
     fn try_one(&mut self, case: Case<'_>, unended: &[Unended<'_>]) {
         if self.swaps.is_empty() {
             return;
@@ -71,10 +76,20 @@ impl Plan {
         if !trial.goes_on() && first.is_none() {
             return;
         }
-        (self.restarts.is_tried, self.tried_until) = (trial.goes_on(), trial.until);
-        let (now, later) = take(&mut self.swaps)
-            .into_iter()
-            .partition(|swap| !trial.goes_on() && Some(swap.index) == first);
+        if trial.goes_on() {
+            (self.restarts.is_tried, self.tried_until) = (true, trial.until);
+        } else {
+            self.delayed_until = all_due(case);
+        }
+        let (risky, is_delayed) = (&self.risky, self.delayed_until.is_some());
+        let is_next = |swap: &Swap| {
+            if is_delayed {
+                !risky.contains(&swap.index)
+            } else {
+                !trial.goes_on() && Some(swap.index) == first
+            }
+        };
+        let (now, later) = take(&mut self.swaps).into_iter().partition(is_next);
         self.swaps = now;
         self.put_off = positions(&later);
     }
@@ -132,9 +147,32 @@ impl Plan {
         self.left.contains(&index)
     }
 
+    /// Returns true if any sidecar cannot be swapped.
+    pub(crate) const fn blocks(&self) -> bool {
+        !self.left.is_empty()
+    }
+
     /// Returns true if the swap of the sidecar at this position waits for the outcome of another.
     pub(crate) fn puts_off(&self, index: usize) -> bool {
         self.put_off.contains(&index)
+    }
+
+    /// Adds to what is awaited the swaps that wait for it, and until when they do.
+    pub(super) fn beside(&self, pending: Step) -> Step {
+        let swaps_later = if self.delayed_until.is_some() {
+            0
+        } else {
+            self.restarts.count()
+        };
+        let until = self.tried_until.into_iter().chain(self.delayed_until);
+        match pending {
+            Step::Here(decision) => Step::Here(Decision {
+                swaps_later,
+                again: decision.again.into_iter().chain(until).min(),
+                ..decision
+            }),
+            next @ Step::Next { .. } => next,
+        }
     }
 
     /// Returns the restarts that these swaps may cause.
