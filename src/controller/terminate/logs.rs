@@ -5,7 +5,8 @@
 //! before they report either. Then its log is reported as gone. Only that Event waits for a log,
 //! and only for [`DEADLINE`].
 
-use std::collections::HashMap;
+mod kept;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, timeout};
 
+use self::kept::{FORGOTTEN, Kept, MOST_PODS, Room};
 use super::index::SidecarLog;
 use crate::frame::lease::Leadership;
 use crate::frame::serve::Health;
@@ -32,12 +34,8 @@ use crate::frame::writer::{is_missing_right, refusal};
 const DEADLINE: Duration = Duration::from_secs(5);
 /// Logs that are read at once: they must not crowd out the writes that end pods.
 const AT_ONCE: usize = 8;
-/// The maximum number of pods whose logs were read and whose end is not reported yet.
-const MOST_PODS: usize = 512;
 /// The maximum number of sidecars per pod: its Event has no room for more logs.
 const MOST_OF_POD: usize = 8;
-/// The time after which the logs of a pod are dropped: it was deleted, or ended by somebody else.
-const FORGOTTEN: Duration = Duration::from_secs(600);
 /// The number of lines requested. Runtimes split lines at 16 KiB.
 const LINES: i64 = 16;
 /// The maximum size of these lines in bytes; reading stops if a node sends more.
@@ -57,15 +55,14 @@ const GONE: &str = "its node has dropped it";
 /// Reads logs, and emits Events with them.
 pub struct Logs {
     reader: Option<Reader>,
-    reads: HashMap<Box<str>, Reads>,
+    reads: Kept<Reads>,
+    /// When it was logged last that logs are not read.
+    logged: Option<Instant>,
     reporting: JoinSet<()>,
 }
 
-/// The reads for one pod.
-struct Reads {
-    begun: Instant,
-    of: Vec<(Box<str>, JoinHandle<LogTail>)>,
-}
+/// The reads for one pod, by container.
+type Reads = Vec<(Box<str>, JoinHandle<LogTail>)>;
 
 #[derive(Clone)]
 struct Reader {
@@ -89,7 +86,8 @@ impl Logs {
         };
         Self {
             reader: (bytes > 0).then_some(reader),
-            reads: HashMap::new(),
+            reads: Kept::new(),
+            logged: None,
             reporting: JoinSet::new(),
         }
     }
@@ -99,31 +97,40 @@ impl Logs {
         let Some(reader) = self.reader.clone() else {
             return;
         };
-        if self.reads.len() >= MOST_PODS {
-            self.reads
-                .retain(|_, reads| reads.begun.elapsed() < FORGOTTEN);
+        let (uid, namespace) = (&log.target.uid, &log.target.namespace);
+        match self.reads.make_room(uid, namespace) {
+            Room::Free => {}
+            Room::Instead(reads) => {
+                self.note_unread();
+                reads.iter().for_each(|(_, task)| task.abort());
+            }
+            Room::None => return self.note_unread(),
         }
-        let uid = &log.target.uid;
-        if self.reads.len() >= MOST_PODS && !self.reads.contains_key(uid) {
-            return;
-        }
-        let reads = self.reads.entry(uid.clone()).or_insert_with(|| Reads {
-            begun: Instant::now(),
-            of: Vec::new(),
-        });
-        if reads.of.len() >= MOST_OF_POD {
+        let reads = self.reads.of(uid, namespace);
+        if reads.len() >= MOST_OF_POD {
             return;
         }
         let container = log.container.clone();
         let task = tokio::spawn(async move { reader.read(&log).await });
-        reads.of.push((container, task));
+        reads.push((container, task));
+    }
+
+    /// Logs that Events will lack logs, but not for each of them.
+    fn note_unread(&mut self) {
+        if self.logged.is_some_and(|at| at.elapsed() < FORGOTTEN) {
+            return;
+        }
+        self.logged = Some(Instant::now());
+        tracing::warn!(
+            "{MOST_PODS} pods whose sidecars have ended have not: Events of further pods of the namespace that has most of them lack the last lines of sidecars"
+        );
     }
 
     /// Emits a report; one about the end of a pod waits for the logs of its sidecars.
     pub fn report(&mut self, notice: Notice, reporter: &Reporter) {
         while self.reporting.try_join_next().is_some() {}
         let reads = if notice.report.reason.is_end() {
-            self.reads.remove(&notice.target.uid)
+            self.reads.take(&notice.target.uid)
         } else {
             None
         };
@@ -145,7 +152,7 @@ impl Logs {
 
 async fn with_all(mut notice: Notice, reads: Reads, bytes: usize) -> Notice {
     let mut logs = Vec::new();
-    for (container, task) in reads.of {
+    for (container, task) in reads {
         let log = task.await.unwrap_or_else(|_| unread("a defect in swaplet"));
         logs.push((container, log));
     }
