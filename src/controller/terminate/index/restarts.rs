@@ -49,9 +49,14 @@ impl Index {
     }
 
     /// Returns whether this many restarts fit into the headroom of the pod's Job, beside those that
-    /// may still come of an earlier request.
+    /// may still come of an earlier request. That is unknown while a swap of the pod is in flight,
+    /// or is not shown: what it takes must not be taken for theirs.
     #[must_use]
     pub fn room_for_restarts(&self, pod: &Pod, restarts: u32) -> Headroom {
+        let swapped = self.entries.get(&pod.uid);
+        if Ledger::counts(pod) && swapped.is_some_and(|entry| entry.may_have_written()) {
+            return Headroom::TooEarly;
+        }
         let earlier = self.earlier(pod);
         let all = restarts.saturating_add(earlier);
         match self.headroom.answer_restarts(pod, all) {
@@ -172,7 +177,7 @@ impl Index {
         for (uid, begun) in over {
             // The claim of a pod whose swap is in flight, or not shown yet, is that of the swap.
             let entry = self.entries.get(&uid);
-            if !entry.is_some_and(|entry| entry.memory.in_flight || entry.unseen.is_some()) {
+            if !entry.is_some_and(|entry| entry.may_have_written()) {
                 self.headroom.need(&begun.pod, Need::Nothing);
             }
         }

@@ -50,7 +50,7 @@ impl Entry {
         self.unseen = self
             .unseen
             .filter(|until| *until > now && (may_write || !shown));
-        if self.memory.in_flight || self.unseen.is_some() {
+        if self.may_have_written() {
             Need::Held
         } else {
             match (decision.swaps_wanted, decision.reason) {
@@ -61,6 +61,11 @@ impl Entry {
                 (swaps, _) => Need::Swaps(swaps),
             }
         }
+    }
+
+    /// Returns true if a write may be in flight, or be applied and not be shown.
+    pub(crate) const fn may_have_written(&self) -> bool {
+        self.memory.in_flight || self.unseen.is_some()
     }
 
     /// Records a write that the watch may not have shown. A refused write says nothing about those

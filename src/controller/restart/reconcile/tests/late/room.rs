@@ -222,6 +222,20 @@ fn a_restart_that_only_one_of_two_watches_has_shown_leaves_no_room_for_another()
     assert!(matches!(two, Headroom::NeverFits(_)), "{two:?}");
 }
 
+/// Its outcome is known soon, and until then it takes room of its own.
+#[test]
+fn a_swap_that_is_in_flight_leaves_its_room_to_no_restart_of_the_pod() {
+    let mut index = index_with_job();
+    let pod = serde_json::from_value::<PodWire>(done("13"))
+        .unwrap()
+        .read()
+        .unwrap();
+    applies(&mut index, &done("13"), at(2));
+    assert_eq!(index.room_for_restarts(&pod, 2), Headroom::Fits);
+    assert_eq!(swaps(&mut index, at(2)), ["b".into()]);
+    assert_eq!(index.room_for_restarts(&pod, 2), Headroom::TooEarly);
+}
+
 /// It ends before its turn, and has begun nothing that could end with it.
 #[test]
 fn a_request_that_is_refused_cuts_nothing_short_of_another_for_the_same_pod() {
