@@ -25,7 +25,7 @@ use crate::objects::job::Job;
 use crate::objects::pod::roles::{self, Mains};
 use crate::objects::pod::{Pod, RestartPolicy};
 use crate::report::reason::Reason;
-use account::{Account, Seen, Turn};
+use account::{Account, Seen, Turn, digest};
 pub use account::{Swapped, fits_alone};
 pub use words::Shortage;
 
@@ -135,6 +135,7 @@ impl Ledger {
             coming: coming.into(),
             mains_run,
             deleting: pod.deleting,
+            namespace: digest(&pod.namespace),
         };
         self.accounts.entry(job.into()).or_default();
         self.change(job, |account, _| account.observe(&pod.uid, seen, list));
@@ -209,8 +210,22 @@ impl Ledger {
             list: self.job_list,
         };
         let before = self.limits.insert(job.uid.clone(), limit);
+        if before.is_none() && !job.namespace.is_empty() {
+            self.forget_strangers(job);
+        }
         if before.is_none_or(|before| before.backoff_limit != job.backoff_limit) {
             self.limit_changed(&job.uid);
+        }
+    }
+
+    /// Forgets the pods that were counted before the Job was known and are not of its namespace.
+    fn forget_strangers(&mut self, job: &Job) {
+        let mut strangers = Vec::new();
+        self.change(&job.uid, |account, _| {
+            strangers = account.forget_strangers(digest(&job.namespace));
+        });
+        for uid in &strangers {
+            self.jobs.remove(uid);
         }
     }
 

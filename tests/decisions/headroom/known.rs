@@ -51,6 +51,28 @@ fn nothing_is_granted_until_all_pods_and_the_job_are_known() {
     );
 }
 
+/// Anybody may create a pod that names the Job of somebody else.
+#[test]
+fn pods_of_other_namespaces_do_not_count_once_the_job_is_known() {
+    let stranger = restarted(done("stranger").set("/metadata/namespace", "other"), 9).read();
+    let own = done("a").read();
+    let mut ledger = Ledger::default();
+    for pod in [&stranger, &own] {
+        ledger.observe(pod, Swapped::default(), 0);
+    }
+    ledger.pod_list_ends(0);
+    assert!(ledger.has("stranger") && ledger.has("a"));
+    ledger.job(&Job {
+        uid: JOB.into(),
+        namespace: "batch".into(),
+        backoff_limit: 3,
+    });
+    assert!(!ledger.has("stranger") && ledger.has("a"));
+    assert_eq!(ledger.answer(&own, 1), Headroom::Fits);
+    ledger.observe(&stranger, Swapped::default(), 0);
+    assert!(!ledger.has("stranger"));
+}
+
 /// What is told of a Job that is gone must not blame rights.
 #[test]
 fn watch_a_trouble_with_jobs_is_over_when_a_watch_was_opened_after_it() {

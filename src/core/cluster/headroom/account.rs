@@ -6,6 +6,7 @@
 //! nothing else ends its pod ([`Leaves`]).
 
 mod answer;
+mod strangers;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,6 +14,7 @@ use super::Need;
 use crate::objects::pod::{Pod, roles};
 use crate::report::reason::Reason;
 pub(crate) use answer::Leaves;
+pub(crate) use strangers::digest;
 
 /// The place of a pod in the queue: by the time at which the last of its main containers ended,
 /// then by name.
@@ -38,6 +40,8 @@ pub(crate) struct Seen {
     /// True while the pod is being deleted. That may last for ever (its node is dead), and swapped
     /// containers need not end.
     pub(crate) deleting: bool,
+    /// A digest of its namespace.
+    pub(crate) namespace: u64,
 }
 
 /// One pod that is not finished.
