@@ -97,7 +97,7 @@ pub(crate) fn turns(case: Case<'_>) -> Vec<Turn<'_>> {
 
 /// Returns the lowest order of the sidecars that the node starts again, and until when the steps
 /// after it wait for that; `None` if no step waits.
-fn held(case: Case<'_>) -> Option<(i32, Duration)> {
+fn held(case: Case<'_>) -> Option<(i32, Moment)> {
     let (pod, memory) = (case.pod, case.memory);
     memory.mains_done_at?;
     let waits = roles::returning(pod)
@@ -107,7 +107,7 @@ fn held(case: Case<'_>) -> Option<(i32, Duration)> {
 
 /// Returns until when it is awaited that the node starts a sidecar again whose end it shows; `None`
 /// if nothing is awaited (any more).
-pub(crate) fn returns_until(case: Case<'_>, sidecar: &Container) -> Option<Duration> {
+pub(crate) fn returns_until(case: Case<'_>, sidecar: &Container) -> Option<Moment> {
     let record = case.memory.finish.as_deref()?;
     let until = record.returns_since(sidecar)? + STARTS_AGAIN;
     (until > case.around.now).then_some(until)
@@ -229,7 +229,7 @@ pub(crate) fn due(case: Case<'_>, sidecar: &Container) -> Option<Moment> {
 
 /// Returns when the last sidecar of the pod is due that is not yet: before, the phase is not
 /// written. `None` if all are due.
-pub(crate) fn all_due(case: Case<'_>) -> Option<Duration> {
+pub(crate) fn all_due(case: Case<'_>) -> Option<Moment> {
     let (pod, memory, around) = (case.pod, case.memory, case.around);
     let unswapped = unended(pod)
         .into_iter()
@@ -238,7 +238,7 @@ pub(crate) fn all_due(case: Case<'_>) -> Option<Duration> {
     due.filter(|at| *at > around.now).max()
 }
 
-fn due_after(ended: Option<SignedDuration>, sidecar: &Container) -> Option<Duration> {
+fn due_after(ended: Option<SignedDuration>, sidecar: &Container) -> Option<Moment> {
     let after = sidecar.rule.as_ref()?.after();
     if after.is_zero() {
         return None;

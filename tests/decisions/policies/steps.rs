@@ -145,7 +145,7 @@ fn what_changes_elsewhere_in_the_pod_does_not_prolong_that_wait() {
     let waits = life
         .later(20)
         .assert_silent(&crashed(1), Reason::SidecarDelayed);
-    assert_eq!(waits.again, Some(Duration::from_secs(30)));
+    assert_eq!(waits.again, Some(moment(30)));
     assert_eq!(swapped(&life.later(10).sees(&crashed(2))), ["proxy"]);
 
     // Once it has run again, the next crash is another one.
@@ -155,7 +155,7 @@ fn what_changes_elsewhere_in_the_pod_does_not_prolong_that_wait() {
     life.assert_silent(&down, Reason::SidecarDelayed);
     life.later(20).assert_silent(&up, Reason::SidecarDelayed);
     let waits = life.later(10).assert_silent(&down, Reason::SidecarDelayed);
-    assert_eq!(waits.again, Some(Duration::from_secs(60)));
+    assert_eq!(waits.again, Some(moment(60)));
 }
 
 /// One that crashes for ever and cannot be ended holds up the others only while its end is shown.

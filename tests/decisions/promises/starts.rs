@@ -1,9 +1,8 @@
 //! Exit images of which nobody can tell whether they start: a Job outlives one that does not.
 
-use std::time::Duration;
-
 use serde_json::json;
-use swaplet_core::objects::pod::annotations::DELAY;
+use swaplet_core::cluster::exit_images::derived::DerivedImages;
+use swaplet_core::objects::pod::annotations::{DELAY, ORDER};
 use swaplet_core::report::decision::Decision;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::memory::Memory;
@@ -11,7 +10,7 @@ use swaplet_core::terminate::methods::AllowedMethods;
 
 use super::{FINISH, NEVER_FINISH, QUIET_SECONDS, finishes, swapped_names, under};
 use crate::builder::{PodBuilder, sidecar, sidecar_with_image};
-use crate::expect::{EXIT, LISTED, Life};
+use crate::expect::{EXIT, LISTED, Life, moment, rules};
 use crate::headroom::{done, ledger};
 
 /// A life with a Job of this limit.
@@ -237,10 +236,7 @@ fn an_exit_image_that_may_not_start_is_not_tried_while_the_phase_could_not_end_t
     let pod = delayed(asks("a").with(last.clone()));
     let mut life = on_job(6, FINISH);
     let waits = life.assert_silent(&pod, Reason::SidecarDelayed);
-    assert_eq!(
-        (waits.again, waits.swaps_later),
-        (Some(Duration::from_secs(3600)), 0)
-    );
+    assert_eq!((waits.again, waits.swaps_later), (Some(moment(3600)), 0));
     let decision = life.later(3600).sees(&pod);
     assert_eq!(swapped_names(&decision), ["side"], "{decision:?}");
 
@@ -257,6 +253,29 @@ fn an_exit_image_that_may_not_start_is_not_tried_while_the_phase_could_not_end_t
 
     let certain = delayed(done("c").with(last));
     assert_eq!(swapped_names(&on_job(6, FINISH).sees(&certain)), ["side"]);
+}
+
+/// The image that a later sidecar needs may take minutes, and the Job has four restarts.
+#[test]
+fn an_exit_image_that_does_not_start_does_not_wait_for_one_that_is_pushed() {
+    let derived = DerivedImages::new("registry.example/derived".parse().unwrap());
+    let mut life = Life {
+        rules: rules().with_derived(derived),
+        ..on_job(6, FINISH)
+    };
+    let last = sidecar("last")
+        .spec("command", json!(["/opt/odd"]))
+        .running();
+    let pod = asks("a").with(last).annotation(ORDER, "side=0,last=1");
+    let after = life.swaps(&pod);
+    let works = ends(&after);
+    let fails = fails(&after, 1);
+    assert_eq!(
+        life.later(1).sees(&fails).reason,
+        Reason::ExitImageNotStarted
+    );
+    finishes(&life.later(30).sees(&fails));
+    assert_eq!(life.sees(&works).reason, Reason::ExitImageAwaited);
 }
 
 /// A node may never start what was written, and not say so.

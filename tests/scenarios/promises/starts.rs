@@ -19,7 +19,7 @@ use crate::node::{running, status, terminated};
 use crate::objects::{main_container, pod_of, sidecar};
 
 const LISTED: &str = "registry.example/other/exit:v2";
-pub(super) const NOW: Duration = Duration::from_secs(1);
+pub(super) const NOW: Moment = Moment::after_start(Duration::from_secs(1));
 
 /// A pod of the Job whose main container is done.
 pub(super) fn seen(name: &str, image: &str, state: Value, restarts: u32) -> Pod {

@@ -31,10 +31,10 @@ pub struct FinishRecord {
     pub(crate) changed_at: Moment,
     /// A digest of the status fields that a kubelet changes.
     status: u64,
-    status_changed_at: Duration,
+    status_changed_at: Moment,
     /// The sidecars that are shown ended and that the node starts again, and since when: one that
     /// has been shown otherwise in between counts anew.
-    returning: Vec<(Box<str>, Duration)>,
+    returning: Vec<(Box<str>, Moment)>,
     /// The number of writes of the phase, and the time of the last.
     pub(crate) writes: u32,
     pub(crate) written_at: Option<Moment>,
@@ -89,7 +89,7 @@ impl FinishRecord {
     }
 
     /// Returns since when a sidecar is shown ended that the node starts again, if it is.
-    pub(crate) fn returns_since(&self, sidecar: &Container) -> Option<Duration> {
+    pub(crate) fn returns_since(&self, sidecar: &Container) -> Option<Moment> {
         let (_, since) = self
             .returning
             .iter()

@@ -53,7 +53,9 @@ pub(crate) fn step(case: Case<'_>, unended: &[Unended<'_>], later: &[Method]) ->
         };
     }
     let plan = Plan::make(case, unended);
-    if let Some(until) = plan.awaits.filter(|_| around.may_swap(pod)) {
+    // The restarts of an exit image that does not start do not wait until another one is pushed.
+    let is_waited_for = || around.may_swap(pod) && !Trial::of(case, unended).is_awaited;
+    if let Some(until) = plan.awaits.filter(|_| is_waited_for()) {
         return Step::Here(Decision::later(Reason::ExitImageAwaited, until));
     }
     // Those that can be swapped do not wait for those that cannot.

@@ -36,10 +36,10 @@ pub(crate) struct Plan {
     /// The positions of the sidecars whose swaps wait for the outcome of another one.
     put_off: Vec<usize>,
     /// Until when they wait at most, if no unended sidecar shows that outcome.
-    tried_until: Option<Duration>,
+    tried_until: Option<Moment>,
     /// Until when those wait whose exit images may not start, because the phase could not end the
     /// pod before.
-    pub(crate) delayed_until: Option<Duration>,
+    pub(crate) delayed_until: Option<Moment>,
     /// Text for the notes about images that were requested and not granted.
     refused: Vec<String>,
     /// The positions of the sidecars that cannot be swapped.

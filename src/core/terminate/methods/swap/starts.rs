@@ -4,12 +4,11 @@
 //! reserved, until it has worked once. Of such exit images a pod tries one at a time, and makes no
 //! other swap meanwhile: so it reserves them once, and not for each of its sidecars.
 
-use std::time::Duration;
-
 use super::plan::is_waited_for;
 use super::time::patience;
 use crate::cluster::exit_images::ExitImages;
 use crate::cluster::headroom::{Ledger, Swapped};
+use crate::objects::moment::Moment;
 use crate::objects::pod::evidence::{self, Footprint, exit_image_shown};
 use crate::objects::pod::roles::Unended;
 use crate::objects::pod::{Container, Pod, roles};
@@ -70,10 +69,10 @@ impl Restarts {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Trial {
     /// True if one of the unended sidecars waits for its own.
-    is_awaited: bool,
+    pub(super) is_awaited: bool,
     /// Until when a node is given time that shows the end of a sidecar, and not yet what it has
     /// started instead.
-    pub(super) until: Option<Duration>,
+    pub(super) until: Option<Moment>,
 }
 
 impl Trial {
@@ -107,12 +106,12 @@ impl Trial {
 
 /// Returns until when a node is given time to start the exit image of a sidecar whose end it shows;
 /// `None` if the exit image has ended it, or the time is over.
-fn shown_until(case: Case<'_>, sidecar: &Container) -> Option<Duration> {
+fn shown_until(case: Case<'_>, sidecar: &Container) -> Option<Moment> {
     if !has_ended_well(sidecar) {
         return returns_until(case, sidecar);
     }
     let record = case.memory.swap_of(&sidecar.name)?;
-    let until = record.at.saturating_add(patience(case.pod));
+    let until = record.at + patience(case.pod);
     let is_old = !runs_exit_image(sidecar, record.before.as_ref());
     (is_old && until > case.around.now).then_some(until)
 }
