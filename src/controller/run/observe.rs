@@ -69,7 +69,7 @@ fn pods(
         settings.namespaces.apis(discovery.client()),
         &ListParams::default().fields(JOB_PODS),
         ages,
-        Unlisted::AreHidden,
+        Unlisted::AreHiddenFor(settings.write_deadline),
         PodWire::without_containers,
     )
 }

@@ -3,8 +3,8 @@
 //! its changes, and by [`Event::Relists`].
 //!
 //! A namespace that must not be listed counts as empty, so that the others continue: its
-//! RoleBinding is deleted with the namespace. With [`Unlisted::AreHidden`] so does one whose list
-//! keeps failing while others are observed.
+//! RoleBinding is deleted with the namespace. Unless [`Unlisted::AreWaitedFor`], so does one whose
+//! list keeps failing while others are observed.
 
 mod place;
 #[cfg(test)]
@@ -19,7 +19,7 @@ use kube::api::ListParams;
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use self::place::{Place, Take};
 use super::age::WatchAges;
@@ -34,6 +34,22 @@ pub enum Unlisted {
     /// The namespace counts as empty while others are observed: right where nothing is done about
     /// objects that are not observed.
     AreHidden,
+    /// Like [`Unlisted::AreHidden`], for at least this long: right where a write that was decided
+    /// before may still be in flight, and is not counted any more once its object is absent.
+    AreHiddenFor(Duration),
+}
+
+impl Unlisted {
+    fn are_hidden(self) -> bool {
+        self != Self::AreWaitedFor
+    }
+
+    const fn for_at_least(self) -> Duration {
+        match self {
+            Self::AreHiddenFor(least) => least,
+            Self::AreWaitedFor | Self::AreHidden => Duration::ZERO,
+        }
+    }
 }
 
 /// Starts a watch of all `apis`. The stream ends only if the receiver is dropped, or a watch has
@@ -138,6 +154,10 @@ struct Round<'a, K> {
     complete: bool,
     /// The last reported [`Event::Relists`].
     relists: bool,
+    /// When objects that may exist were last reported as absent.
+    forgotten: Option<Instant>,
+    /// True if a namespace that is hidden has been listed again.
+    is_seen_again: bool,
     /// The last reported time of the watch that was opened first.
     current: Option<Instant>,
     events: &'a mpsc::Sender<Event<K>>,
@@ -159,6 +179,8 @@ impl<'a, K: Resource + Send + 'static> Round<'a, K> {
             hidden: Vec::new(),
             complete: false,
             relists: false,
+            forgotten: None,
+            is_seen_again: false,
             current: None,
             events,
         }
@@ -168,11 +190,13 @@ impl<'a, K: Resource + Send + 'static> Round<'a, K> {
     async fn run(mut self) -> Result<(), Closed> {
         self.send(Event::ListStart).await?;
         loop {
+            let end = self.ends_at();
             let (index, event) = tokio::select! {
                 next = next(&mut self.watches, &mut self.last) => next?,
                 () = self.events.closed() => return Err(Closed),
+                () = until(end) => return Ok(()),
             };
-            let may_hide = self.unlisted == Unlisted::AreHidden && self.others_are_seen(index);
+            let may_hide = self.unlisted.are_hidden() && self.others_are_seen(index);
             match self.places[index].take(event, may_hide) {
                 Take::Pass(events) => {
                     for event in events {
@@ -180,16 +204,24 @@ impl<'a, K: Resource + Send + 'static> Round<'a, K> {
                     }
                 }
                 Take::Hide { gone, why } => {
+                    self.forgotten = Some(Instant::now());
                     self.hidden.push(why);
                     for event in gone {
                         self.pass(event).await?;
                     }
                 }
-                Take::SeenAgain => return Ok(()),
+                Take::SeenAgain => self.is_seen_again = true,
             }
             self.complete_list().await?;
             self.send_relists().await?;
         }
+    }
+
+    /// Returns when everything has to be listed again; `None` while nothing that is hidden was
+    /// listed again.
+    fn ends_at(&self) -> Option<Instant> {
+        let forgotten = self.forgotten.filter(|_| self.is_seen_again)?;
+        Some(forgotten + self.unlisted.for_at_least())
     }
 
     fn others_are_seen(&self, index: usize) -> bool {
@@ -234,6 +266,8 @@ impl<'a, K: Resource + Send + 'static> Round<'a, K> {
         }
         if !self.complete && !self.places.iter().any(Place::is_waited_for) {
             self.complete = true;
+            // What is hidden is absent from this list, which ends now.
+            self.forgotten = self.forgotten.map(|_| Instant::now());
             self.send(Event::ListEnd).await?;
         }
         if self.complete {
@@ -260,6 +294,14 @@ impl<'a, K: Resource + Send + 'static> Round<'a, K> {
 
     async fn send(&mut self, event: Event<K>) -> Result<(), Closed> {
         self.events.send(event).await.map_err(|_| Closed)
+    }
+}
+
+/// Waits until then; forever for `None`.
+async fn until(end: Option<Instant>) {
+    match end {
+        Some(end) => sleep_until(end).await,
+        None => std::future::pending().await,
     }
 }
 

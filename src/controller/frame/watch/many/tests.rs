@@ -242,6 +242,24 @@ async fn watch_a_namespace_whose_list_keeps_failing_is_waited_for_only_where_tha
     }
 }
 
+/// What was decided of its objects may still be written, and is counted no more.
+#[tokio::test(start_paused = true)]
+async fn watch_a_namespace_is_hidden_for_as_long_as_it_has_to_be_and_holds_up_no_other() {
+    let least = Duration::from_secs(10);
+    let (round, watches, mut told) = round(Unlisted::AreHiddenFor(least));
+    play(&watches[0], listed(&["a"])).await;
+    play(&watches[1], listed(&["b"])).await;
+    play(&watches[0], vec![Event::ListStart, forbidden()]).await;
+    all(&mut told);
+    play(&watches[0], listed(&["a"])).await;
+    advance(Duration::from_secs(9)).await;
+    play(&watches[1], vec![Event::Applied(object("b2"))]).await;
+    assert_eq!(all(&mut told), ["Applied(b2)"]);
+    assert!(!round.is_finished());
+    advance(Duration::from_secs(2)).await;
+    assert!(round.await.unwrap());
+}
+
 /// Then it is the API server, not a namespace.
 #[tokio::test(start_paused = true)]
 async fn watch_no_namespace_is_hidden_while_none_can_be_listed() {
