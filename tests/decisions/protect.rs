@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use swaplet_core::protect::decide::{
 use swaplet_core::protect::held::{Held, MOST};
 use swaplet_core::protect::kinds::{Cascading, KINDS};
 use swaplet_core::protect::object::{
-    ClaimWire, Guarded, GuardedKind, GuardedWire, HOLDS, LABEL, Mode, Served,
+    ClaimWire, Guarded, GuardedKind, GuardedWire, HOLDS, LABEL, MetadataWire, Mode, Served,
 };
 
 const NONE: Counts = Counts {
@@ -103,6 +103,22 @@ fn a_claim_counts_that_is_bound_and_not_being_deleted() {
     assert!(!claim("Pending", Value::Null));
     assert!(!claim("Lost", Value::Null));
     assert!(!claim("Bound", json!("2026-01-01T00:00:00Z")));
+}
+
+/// Kubernetes takes and sends this time, and nobody else reads it.
+#[test]
+fn what_its_author_writes_into_its_metadata_hides_no_object() {
+    let read = |deletion: Value| {
+        let entry = json!({"manager": "m", "operation": "Update", "time": "9999-12-31T23:59:59Z"});
+        let metadata = json!({"name": "p", "uid": "u", "resourceVersion": "7", "managedFields": [entry],
+            "deletionTimestamp": deletion});
+        serde_json::from_value::<MetadataWire<Pod>>(json!({"metadata": metadata}))
+            .unwrap()
+            .read()
+    };
+    assert_eq!(read(Value::Null), ("u".into(), true));
+    assert_eq!(read(json!("2026-01-01T00:00:00Z")), ("u".into(), false));
+    assert!(<MetadataWire<Pod> as kube::Resource>::metadata_api());
 }
 
 /// The two sides of one text.

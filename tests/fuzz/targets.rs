@@ -7,6 +7,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::WatchEvent;
 use serde::de::DeserializeOwned;
@@ -30,7 +31,7 @@ use swaplet_core::objects::pod::wire::brief::PodBriefWire;
 use swaplet_core::objects::recreate_request::RecreateRequestWire;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::objects::values::{go_duration, label_selector};
-use swaplet_core::protect::object::{ClaimWire, GuardedWire};
+use swaplet_core::protect::object::{ClaimWire, GuardedWire, MetadataWire};
 use swaplet_core::restart::on_config::annotation;
 use swaplet_core::restart::on_config::pod::ConfiguredPodWire;
 use swaplet_core::restart::on_config::record;
@@ -117,6 +118,9 @@ pub fn of(kind: Kind) -> Vec<Target> {
             }),
             target("ClaimWire", |text| {
                 drop(decode::<ClaimWire>(text).map(ClaimWire::read))
+            }),
+            target("MetadataWire", |text| {
+                drop(decode::<MetadataWire<Pod>>(text).map(MetadataWire::read))
             }),
         ],
         Kind::ImageCache => vec![target("ImageCache", |text| {

@@ -2,11 +2,10 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ApiResource, ListParams};
-use kube::core::PartialObjectMeta;
 use kube::{Api, Client};
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::protect::held::Held;
-use swaplet_core::protect::object::{ClaimWire, GuardedKind, Served};
+use swaplet_core::protect::object::{ClaimWire, GuardedKind, MetadataWire, Served};
 
 use crate::frame::serve::rights::Right;
 use crate::frame::watch::Event;
@@ -65,27 +64,21 @@ pub(super) fn watches(client: Client, ages: WatchAges) -> NamedWatches<Contents,
         let namespace = contents.namespace();
         match &contents.what {
             What::Pods => {
-                let pods: Api<PartialObjectMeta<Pod>> = Api::namespaced(client.clone(), namespace);
+                let pods: Api<MetadataWire<Pod>> = Api::namespaced(client.clone(), namespace);
                 let params = ListParams::default().fields(NOT_ENDED);
-                listener.watch_selected(pods, params, of_metadata)
+                listener.watch_selected(pods, params, MetadataWire::read)
             }
             What::Claims => {
                 let claims: Api<ClaimWire> = Api::namespaced(client.clone(), namespace);
                 listener.watch_selected(claims, ListParams::default(), ClaimWire::read)
             }
             What::Objects(served) => {
-                let objects: Api<PartialObjectMeta<BoundedObject>> =
+                let objects: Api<MetadataWire<BoundedObject>> =
                     Api::all_with(client.clone(), &resource(served));
-                listener.watch_selected(objects, ListParams::default(), of_metadata)
+                listener.watch_selected(objects, ListParams::default(), MetadataWire::read)
             }
         }
     })
-}
-
-fn of_metadata<K>(object: PartialObjectMeta<K>) -> (Box<str>, bool) {
-    let metadata = object.metadata;
-    let uid = metadata.uid.unwrap_or_default();
-    (uid.into(), metadata.deletion_timestamp.is_none())
 }
 
 /// Returns the API resource. A list of metadata does not need the kind.

@@ -1,11 +1,13 @@
 //! The objects that can be protected, as the API server sends them, reduced to the bounded fields
 //! that are read.
 
+use std::borrow::Cow;
 use std::marker::PhantomData;
 
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube_core::Resource;
 use serde::{Deserialize, Deserializer};
 
 use crate::objects::values::lenient::{Flag, Lenient, Object, Objects, Present, Text, Texts};
@@ -231,6 +233,98 @@ impl SpecWire {
     }
 }
 
+/// The metadata of what a protected object contains.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ContentMetaWire {
+    uid: Text,
+    resource_version: Text,
+    deletion_timestamp: Lenient<Present>,
+}
+
+impl ContentMetaWire {
+    /// Returns the metadata that is used, and true if the object is being deleted.
+    fn read(self) -> (ObjectMeta, bool) {
+        let metadata = ObjectMeta {
+            uid: self.uid.value.map(String::from),
+            resource_version: self.resource_version.value.map(String::from),
+            ..ObjectMeta::default()
+        };
+        (metadata, self.deletion_timestamp.value.0)
+    }
+}
+
+/// An object of which the API server sends the metadata alone, reduced to whether it counts. It
+/// is not kube's `PartialObjectMeta`, which cannot be decoded where a time in `managedFields` is one
+/// that only Kubernetes can read. Everybody may write such a time into an object, which would then
+/// not be counted.
+#[derive(Clone, Debug)]
+pub struct MetadataWire<K> {
+    metadata: ObjectMeta,
+    deleting: bool,
+    kind: PhantomData<K>,
+}
+
+impl<K: Resource> Resource for MetadataWire<K> {
+    type DynamicType = K::DynamicType;
+    type Scope = K::Scope;
+
+    fn metadata_api() -> bool {
+        true
+    }
+
+    fn kind(dynamic: &Self::DynamicType) -> Cow<'_, str> {
+        K::kind(dynamic)
+    }
+
+    fn group(dynamic: &Self::DynamicType) -> Cow<'_, str> {
+        K::group(dynamic)
+    }
+
+    fn version(dynamic: &Self::DynamicType) -> Cow<'_, str> {
+        K::version(dynamic)
+    }
+
+    fn plural(dynamic: &Self::DynamicType) -> Cow<'_, str> {
+        K::plural(dynamic)
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct MetadataTopWire {
+    metadata: Lenient<Object<ContentMetaWire>>,
+}
+
+impl<'de, K> Deserialize<'de> for MetadataWire<K> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let top = MetadataTopWire::deserialize(deserializer)?;
+        let (metadata, deleting) = top.metadata.value.0.read();
+        Ok(Self {
+            metadata,
+            deleting,
+            kind: PhantomData,
+        })
+    }
+}
+
+impl<K> MetadataWire<K> {
+    /// Returns the uid, and true if the object counts: it is not being deleted.
+    #[must_use]
+    pub fn read(self) -> (Box<str>, bool) {
+        let uid = self.metadata.uid.unwrap_or_default();
+        (uid.into(), !self.deleting)
+    }
+}
+
 /// A PersistentVolumeClaim of a list or watch, reduced to whether it is bound.
 #[derive(Clone, Debug)]
 pub struct ClaimWire {
@@ -243,16 +337,8 @@ of_kind!(ClaimWire, PersistentVolumeClaim);
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct ClaimTopWire {
-    metadata: Lenient<Object<ClaimMetaWire>>,
+    metadata: Lenient<Object<ContentMetaWire>>,
     status: Lenient<Object<ClaimStatusWire>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct ClaimMetaWire {
-    uid: Text,
-    resource_version: Text,
-    deletion_timestamp: Lenient<Present>,
 }
 
 #[derive(Default, Deserialize)]
@@ -264,14 +350,11 @@ struct ClaimStatusWire {
 impl<'de> Deserialize<'de> for ClaimWire {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let top = ClaimTopWire::deserialize(deserializer)?;
-        let (meta, phase) = (top.metadata.value.0, top.status.value.0.phase.value);
+        let (metadata, deleting) = top.metadata.value.0.read();
+        let phase = top.status.value.0.phase.value;
         Ok(Self {
-            metadata: ObjectMeta {
-                uid: meta.uid.value.map(String::from),
-                resource_version: meta.resource_version.value.map(String::from),
-                ..ObjectMeta::default()
-            },
-            bound: phase.as_deref() == Some("Bound") && !meta.deletion_timestamp.value.0,
+            metadata,
+            bound: phase.as_deref() == Some("Bound") && !deleting,
         })
     }
 }
