@@ -294,6 +294,13 @@ fn a_count_is_known_while_everything_is_told() {
     assert_eq!(held.count(), Some(2), "until it is complete");
     held.list_ends();
     assert_eq!(held.count(), Some(1));
+    // That there is nothing is not known while changes may have been missed.
+    held.is_gone("d");
+    assert_eq!(held.count(), Some(0));
+    held.list_begins();
+    assert_eq!(held.count(), None);
+    held.list_ends();
+    assert_eq!(held.count(), Some(0));
 }
 
 #[test]

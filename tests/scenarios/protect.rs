@@ -187,6 +187,29 @@ async fn while_pods_are_not_told_nothing_is_said_of_them() {
     assert_eq!(world.shop().as_deref(), Some("pods=0,pvcs=0"));
 }
 
+/// Changes may have been missed, and the list that would show them does not come.
+#[tokio::test(start_paused = true)]
+async fn while_pods_are_listed_again_nothing_is_said_of_them() {
+    let (world, _life) = World::with_a_busy_shop().await;
+    world.status_of_the_shop("pods/web", "Succeeded").await;
+    world.wait(6).await;
+    assert_eq!(world.shop().as_deref(), Some("pods=0,pvcs=0"));
+    let hangs = world.fault(Effect::Hang, |rule| {
+        rule.verb(Verb::List).resource("pods").namespace("shop")
+    });
+    world.fault(Effect::ExpireWatch(0), |rule| {
+        rule.verb(Verb::Watch)
+            .resource("pods")
+            .namespace("shop")
+            .times(1)
+    });
+    world.wait(3).await;
+    assert_eq!(world.shop(), None);
+    world.end_fault(hangs);
+    world.wait(60).await;
+    assert_eq!(world.shop().as_deref(), Some("pods=0,pvcs=0"));
+}
+
 /// A write that fails is made again.
 #[tokio::test(start_paused = true)]
 async fn a_count_that_could_not_be_written_is_written_later() {

@@ -14,8 +14,20 @@ pub struct Held {
     /// Set if there are more than [`MOST`] objects; `more_listed` is for the list being read.
     more: bool,
     more_listed: bool,
-    listed: bool,
+    list: List,
     in_sight: bool,
+}
+
+/// The state of the list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum List {
+    /// None was complete.
+    #[default]
+    Never,
+    /// One is complete.
+    Complete,
+    /// One was complete, and another is in progress: changes may have been missed.
+    Again,
 }
 
 impl Held {
@@ -23,6 +35,9 @@ impl Held {
     pub fn list_begins(&mut self) {
         self.unlisted = self.members.clone();
         self.more_listed = false;
+        if self.list == List::Complete {
+            self.list = List::Again;
+        }
     }
 
     /// Records that an object exists, and whether it counts.
@@ -49,7 +64,7 @@ impl Held {
             self.members.remove(&uid);
         }
         self.more = self.more_listed;
-        self.listed = true;
+        self.list = List::Complete;
     }
 
     /// Records that changes are observed from now on.
@@ -62,11 +77,17 @@ impl Held {
         self.in_sight = false;
     }
 
-    /// Returns the number of objects, at least; `None` while it is unknown.
+    /// Returns the number of objects, at least; `None` while it is unknown. That there are none is
+    /// unknown during each list.
     #[must_use]
     pub fn count(&self) -> Option<usize> {
         let seen = self.members.len() + usize::from(self.more);
-        (self.listed && self.in_sight).then_some(seen)
+        let is_known = match self.list {
+            List::Never => false,
+            List::Complete => true,
+            List::Again => seen > 0,
+        };
+        (is_known && self.in_sight).then_some(seen)
     }
 
     /// Returns true if only a new list can show how many are left.
