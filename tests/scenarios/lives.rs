@@ -101,6 +101,27 @@ async fn t1_killed_before_the_end_that_nobody_sees() {
     world.assert_quiet().await;
 }
 
+/// As where the API server is busy while another process takes over.
+#[tokio::test(start_paused = true)]
+async fn t1_an_end_that_nobody_sees_is_told_where_the_first_list_fails() {
+    let (world, life) = World::with_pod("Never").await;
+    world.ends("p", "main", 0).await;
+    world.wait(1).await;
+    life.kill();
+    world.wait(10).await;
+    world.ends_now("p", "side", 0).await;
+    world.fault(Effect::reply(500), |rule| {
+        rule.verb(Verb::List).resource("pods").times(1)
+    });
+    let clock = world.server.clock();
+    let _next = world.start(SWAPLET, CONCURRENCY, |settings| {
+        settings.time_of_day = TimeOfDay(Arc::new(move || clock.now()));
+    });
+    world.wait(5).await;
+    assert_eq!(world.events("p"), ["SidecarEnded"]);
+    world.assert_quiet().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn t2_killed_before_the_patch_left() {
     let (world, life) = World::with_pod("OnFailure").await;

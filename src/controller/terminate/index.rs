@@ -73,7 +73,7 @@ pub struct Index {
     all_due: Moment,
     ready: FairQueue,
     list: u64,
-    /// True while the first list of pods is in progress.
+    /// True until the first list of pods is complete, however often it is begun.
     is_first_list: bool,
     census: Census,
     pub(crate) selected: Selected,
@@ -180,7 +180,7 @@ impl Index {
     /// Records the start of a list of all pods.
     pub fn list_starts(&mut self) {
         self.list += 1;
-        self.is_first_list = self.list == 1;
+        self.is_first_list |= self.list == 1;
         self.policies.pods_are_listed(true);
         self.headroom.pod_list_starts();
     }
