@@ -57,7 +57,15 @@ impl Precedence {
     /// Waits until there was no swap for a while, on behalf of something that waits since `since`.
     /// Returns false if there still are swaps, but it has waited long enough.
     pub async fn yield_to_swaps(&self, since: Instant) -> bool {
-        timeout_at(since + PATIENCE, self.lull(since)).await.is_ok()
+        self.yield_with(since, since).await
+    }
+
+    /// Like [`yield_to_swaps`](Self::yield_to_swaps), for the next of a queue in which something
+    /// waits since `oldest`, which is to wait no longer for others.
+    pub(crate) async fn yield_with(&self, since: Instant, oldest: Instant) -> bool {
+        timeout_at(oldest + PATIENCE, self.lull(since))
+            .await
+            .is_ok()
     }
 
     /// A report may come of the same event as a swap, and before it: so the lull comes after it.
