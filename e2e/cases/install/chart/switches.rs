@@ -92,6 +92,9 @@ async fn deletion_protection_is_policies_alone() {
     for words in ["- --protect\n", "name: swaplet-leash-protected\n"] {
         assert!(counted.contains(words) && !on.contains(words), "{words}");
     }
+    // What was counted before counts only where somebody still counts.
+    let read = "string(oldObject.metadata.annotations[\"swaplet.io/holds\"])";
+    assert_eq!([&on, &counted].map(|all| all.matches(read).count()), [1, 2]);
     let alone = format!("{VALUES},protection.count=true");
     let refused = rendered(&alone).await.expect_err("there are no policies");
     assert!(refused.contains("needs protection.enabled"), "{refused}");
