@@ -7,11 +7,15 @@ use std::path::{Path, PathBuf};
 use k8s_openapi::api::core::v1::{ConfigMap, Container, EnvVar, PodSpec};
 use kube::{Api, Client};
 use swaplet_controller::frame::list::words;
+use swaplet_core::objects::command::expand::Environment;
+use swaplet_core::objects::pod::container_spec::{self, ContainerSpec, EnvValue};
 
 use super::flags::Flags;
 
 /// The maximum number of arguments or variables; no real installation has more.
 const MOST: usize = 1000;
+/// The prefix of the variables of `swaplet run`.
+const OURS: &str = "SWAPLET_";
 
 /// Returns the container that runs the controller.
 pub(super) fn container(pod: &PodSpec) -> Option<&Container> {
@@ -40,8 +44,7 @@ pub(super) async fn flags(
     if args.len() > MOST || env.len() > MOST {
         return Err(format!("it has more than {MOST} arguments or variables"));
     }
-    let variables = variables(env, namespace, name)?;
-    let args: Vec<_> = args.iter().map(|arg| expanded(arg, &variables)).collect();
+    let (args, variables) = expanded(args, env, namespace, name)?;
     let files = Files {
         client,
         namespace,
@@ -63,31 +66,61 @@ pub(super) async fn flags(
     Ok(flags)
 }
 
-/// Returns the variables that matter; a value from elsewhere is an error.
+/// Returns the arguments and the variables that matter, with `$(NAME)` replaced as by the kubelet,
+/// and no further than Linux would take: anybody who may create Deployments writes them.
+fn expanded(
+    args: &[String],
+    env: &[EnvVar],
+    namespace: &str,
+    name: &str,
+) -> Result<(Vec<String>, BTreeMap<String, String>), String> {
+    let container = ContainerSpec {
+        env: variables(env, namespace, name)?,
+        ..ContainerSpec::default()
+    };
+    let environment = Environment::of(&container);
+    let expand = |text: &str, what: &str| {
+        environment.expand(text).ok_or_else(|| {
+            format!("{what} is too long, or refers to what is not in the Deployment")
+        })
+    };
+    let ours = container.env.iter().map(|entry| &*entry.name);
+    let variables = ours
+        .filter(|name| name.starts_with(OURS))
+        .map(|name| Ok((name.to_owned(), expand(&format!("$({name})"), name)?)))
+        .collect::<Result<_, String>>()?;
+    let args = args
+        .iter()
+        .map(|arg| expand(arg, "an argument"))
+        .collect::<Result<_, _>>()?;
+    Ok((args, variables))
+}
+
+/// Returns the variables whose values are known; one of ours from elsewhere is an error.
 fn variables(
     env: &[EnvVar],
     namespace: &str,
     name: &str,
-) -> Result<BTreeMap<String, String>, String> {
-    let mut variables = BTreeMap::new();
+) -> Result<Vec<container_spec::EnvVar>, String> {
+    let mut variables = Vec::new();
     for each in env {
         let field = each
             .value_from
             .as_ref()
             .and_then(|from| from.field_ref.as_ref());
         let value = match field.map(|field| &*field.field_path) {
-            Some("metadata.namespace") => Some(namespace.to_owned()),
-            Some("metadata.name") => Some(name.to_owned()),
+            Some("metadata.namespace") => Some(namespace),
+            Some("metadata.name") => Some(name),
             Some(_) => None,
             None if each.value_from.is_some() => None,
-            None => Some(expanded(
-                each.value.as_deref().unwrap_or_default(),
-                &variables,
-            )),
+            None => Some(each.value.as_deref().unwrap_or_default()),
         };
         match value {
-            Some(value) => drop(variables.insert(each.name.clone(), value)),
-            None if each.name.starts_with("SWAPLET_") => {
+            Some(value) => variables.push(container_spec::EnvVar {
+                name: each.name.as_str().into(),
+                value: EnvValue::Literal(value.into()),
+            }),
+            None if each.name.starts_with(OURS) => {
                 return Err(format!(
                     "the value of {} is not in the Deployment",
                     each.name
@@ -97,18 +130,6 @@ fn variables(
         }
     }
     Ok(variables)
-}
-
-/// Replaces `$(NAME)`, like the kubelet.
-fn expanded(text: &str, variables: &BTreeMap<String, String>) -> String {
-    let mut result = text.to_owned();
-    for (name, value) in variables {
-        let reference = format!("$({name})");
-        if result.contains(&reference) {
-            result = result.replace(&reference, value);
-        }
-    }
-    result
 }
 
 /// Returns the value of a flag on a command line.
@@ -169,5 +190,58 @@ impl Files<'_> {
             None => file.to_owned(),
         };
         Some((map.name.clone(), key))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(args: &[&str], env: &[(&str, &str)]) -> Result<Vec<String>, String> {
+        let args: Vec<_> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        let env: Vec<_> = env
+            .iter()
+            .map(|(name, value)| EnvVar {
+                name: (*name).to_owned(),
+                value: Some((*value).to_owned()),
+                ..EnvVar::default()
+            })
+            .collect();
+        let (args, variables) = expanded(&args, &env, "system", "swaplet")?;
+        Ok(args.into_iter().chain(variables.into_values()).collect())
+    }
+
+    #[test]
+    fn references_are_replaced_as_by_the_kubelet() {
+        let env = [
+            ("TAG", "v1"),
+            ("SWAPLET_EXIT_IMAGE", "r.example/exit:$(TAG)"),
+        ];
+        assert_eq!(
+            read(&["run", "--leash=$(TAG)$(NONE)$$(TAG)"], &env).unwrap(),
+            ["run", "--leash=v1$(NONE)$(TAG)", "r.example/exit:v1"]
+        );
+    }
+
+    /// Whoever may create Deployments can give one the label, and each line doubles the one before.
+    #[test]
+    fn values_that_double_line_by_line_are_not_expanded() {
+        let names: Vec<_> = (0..20).map(|nth| format!("V{nth:02}")).collect();
+        let twice: Vec<_> = names
+            .iter()
+            .map(|name| format!("$({name})$({name})"))
+            .collect();
+        let mut env = vec![("V00", "0123456789abcdef")];
+        env.extend(
+            names[1..]
+                .iter()
+                .map(String::as_str)
+                .zip(twice.iter().map(String::as_str)),
+        );
+        for (args, more) in [(["run", "$(V19)"], "x"), (["run", "x"], "$(V19)")] {
+            let env = [&env[..], &[("SWAPLET_LEASH", more)]].concat();
+            let words = read(&args, &env).unwrap_err();
+            assert!(words.contains("too long"), "{words}");
+        }
     }
 }
