@@ -4,6 +4,8 @@
 pub(in crate::cli) mod flags;
 mod started;
 
+use std::collections::BTreeMap;
+
 use anyhow::{anyhow, bail};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::authorization::v1::{
@@ -18,7 +20,7 @@ use self::flags::Flags;
 
 /// The label of its Deployment.
 const LABEL: &str = "app.kubernetes.io/name=swaplet";
-/// The namespace that is searched if the user may not list all.
+/// The namespace that is searched if the user may not list all, and that comes before others.
 const USUAL_NAMESPACE: &str = "swaplet";
 /// The maximum number of Deployments that are read: anybody who may create one can label it.
 const MOST: usize = 8;
@@ -63,15 +65,13 @@ impl Installation {
             None => Api::all(client.clone()),
         };
         let found = list_with(&api, ListParams::default().labels(LABEL), Some).await;
-        let mut deployments = match found {
+        let deployments = match found {
             // A server without Deployments has no installation.
             Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
             other => other?,
         };
-        deployments.sort_by_key(|found| found.metadata.creation_timestamp.clone());
-        deployments.truncate(MOST);
         let mut all = Vec::new();
-        for deployment in deployments {
+        for deployment in first(deployments) {
             all.extend(Self::read(client, deployment).await);
         }
         Ok(all)
@@ -123,6 +123,27 @@ impl Installation {
         let answer = reviews.create(&PostParams::default(), &review).await.ok()?;
         Some(answer.status?.allowed)
     }
+}
+
+/// Returns the Deployments that are read, the oldest first. Namespaces take turns, the usual one
+/// first: so the Deployments of a tenant hide no installation.
+fn first(mut deployments: Vec<Deployment>) -> Vec<Deployment> {
+    let age = |found: &Deployment| found.metadata.creation_timestamp.clone();
+    deployments.sort_by_key(age);
+    let mut before = BTreeMap::new();
+    let mut numbered = Vec::new();
+    for deployment in deployments {
+        let namespace = deployment.metadata.namespace.clone().unwrap_or_default();
+        let is_usual = namespace == USUAL_NAMESPACE;
+        let number: &mut usize = before.entry(namespace).or_default();
+        numbered.push(((*number, !is_usual), deployment));
+        *number += 1;
+    }
+    numbered.sort_by_key(|(turn, _)| *turn);
+    numbered.truncate(MOST);
+    let mut first: Vec<_> = numbered.into_iter().map(|(_, found)| found).collect();
+    first.sort_by_key(age);
+    first
 }
 
 fn account(pod: &PodSpec) -> String {
@@ -270,4 +291,43 @@ pub(in crate::cli) fn missing(flag: &str, push: &str) -> anyhow::Error {
     anyhow!(
         "--{flag} is not given, and no installation of swaplet sets it: push one with `{push}` and pass it with --{flag} IMAGE"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+
+    use super::*;
+
+    fn deployment(namespace: &str, name: &str, second: i64) -> Deployment {
+        Deployment {
+            metadata: ObjectMeta {
+                namespace: Some(namespace.to_owned()),
+                name: Some(name.to_owned()),
+                creation_timestamp: Some(Time(Timestamp::from_second(second).unwrap())),
+                ..ObjectMeta::default()
+            },
+            ..Deployment::default()
+        }
+    }
+
+    #[test]
+    fn older_deployments_of_tenants_hide_no_installation() {
+        let names = |all| {
+            let names = first(all)
+                .into_iter()
+                .filter_map(|found| found.metadata.name);
+            names.collect::<Vec<_>>()
+        };
+        let mut all = vec![deployment("system", "real", 100)];
+        all.extend((0..9).map(|nth| deployment("tenant", "old", nth)));
+        let read = names(all);
+        assert_eq!((read.len(), read.last()), (MOST, Some(&"real".to_owned())));
+        // A tenant may have many namespaces.
+        let mut all = vec![deployment(USUAL_NAMESPACE, "real", 100)];
+        all.extend((0..9).map(|nth| deployment(&format!("tenant-{nth}"), "old", nth)));
+        let read = names(all);
+        assert_eq!((read.len(), read.last()), (MOST, Some(&"real".to_owned())));
+    }
 }
