@@ -34,33 +34,39 @@ async fn what_may_not_be_asked_is_said_and_makes_exit_code_2() {
     assert!(code == Some(2) && err.contains("with -n"), "{err}");
 }
 
-/// Whoever may make Deployments can give one the label: that must not make the status of the
-/// installation a bad one.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_deployment_without_any_right_is_taken_for_none() {
+/// A cluster with an installation, and beside it a Deployment of a tenant with these arguments.
+async fn beside_a_tenant(ours: &[&str], theirs: &[&str]) -> Cluster {
     let cluster = Cluster::start().await;
     cluster.leash().await;
-    cluster.install("default", &["--exit-image", EXIT]).await;
+    cluster.install("default", ours).await;
     let meta = json!({"name": "tenant"});
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": meta});
     cluster.create("/api/v1/namespaces", namespace).await;
-    cluster
-        .install("tenant", &["--exit-image", "evil.example/exit:v1"])
-        .await;
+    cluster.install("tenant", theirs).await;
     cluster.server.set_webhook(|resource, object| {
         let user = object["spec"]["user"].as_str().unwrap_or_default();
         if resource == "subjectaccessreviews" && user.contains(":tenant:") {
             object["status"] = json!({"allowed": false});
         }
     });
-    let status = cluster.checks(0).await;
-    let checks = status["checks"].as_array().unwrap();
-    let of_tenant: Vec<_> = checks
-        .iter()
-        .filter(|check| check["installation"] == "tenant/swaplet")
-        .collect();
-    assert!(
-        of_tenant.len() == 1 && of_tenant[0]["state"] == "note",
-        "{status:#}"
-    );
+    cluster
+}
+
+/// Whoever may make Deployments can give one the label: that must not make the status of the
+/// installation a bad one, also if the flags make no sense.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deployment_without_any_right_is_taken_for_none() {
+    for theirs in ["--exit-image=evil.example/exit:v1", "--of-tomorrow=x"] {
+        let cluster = beside_a_tenant(&["--exit-image", EXIT], &[theirs]).await;
+        let status = cluster.checks(0).await;
+        let checks = status["checks"].as_array().unwrap();
+        let of_tenant: Vec<_> = checks
+            .iter()
+            .filter(|check| check["installation"] == "tenant/swaplet")
+            .collect();
+        assert!(
+            of_tenant.len() == 1 && of_tenant[0]["state"] == "note",
+            "{theirs}: {status:#}"
+        );
+    }
 }

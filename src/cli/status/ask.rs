@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use super::installation::Installation;
 use super::installation::flags::Flags;
 use super::policies::{self, Policies};
-use super::rights::{Right, needed};
+use super::rights::{Right, least, needed};
 use crate::cli::image::registry_args::RegistryArgs;
 use crate::image::reference::ImageReference;
 use crate::image::registry::Registry;
@@ -39,7 +39,8 @@ pub(super) struct Asked {
     pub(super) installation: Installation,
     /// The state of its Lease; `None` if it uses none.
     pub(super) lease: Option<Result<Held, String>>,
-    /// Each right that it needs; `None` if it is unknown whether it has it.
+    /// Each right that it needs, or some if its flags are unknown; `None` if it is unknown whether it
+    /// has it.
     pub(super) rights: Vec<(Right, Option<bool>)>,
     pub(super) policies: Result<Leash, String>,
     pub(super) sidecar_policies: Policies,
@@ -95,7 +96,7 @@ pub(super) async fn asked(
     let rights = if installation.flags.is_ok() {
         needed(&flags)
     } else {
-        Vec::new()
+        least(&installation.namespace)
     };
     let rights = futures::stream::iter(rights)
         .map(|right| {

@@ -142,6 +142,16 @@ pub(super) fn needed(flags: &Flags) -> Vec<Right> {
     kept
 }
 
+/// Returns some rights of an installation whose flags cannot be read: one without any of them is
+/// none.
+pub(super) fn least(namespace: &str) -> Vec<Right> {
+    let flags = Flags::default();
+    let mut least = rights(RBAC, "swaplet", Where::Pods, &flags);
+    let state = Where::Namespace(namespace);
+    least.extend(rights(RBAC, "swaplet-state", state, &flags));
+    least
+}
+
 /// Returns false for rights of a role that the flags do not need, which the chart leaves out too.
 fn is_used(right: &Right, flags: &Flags) -> bool {
     let (terminates, restarts) = (flags.is_on("terminate"), flags.is_on("restart"));

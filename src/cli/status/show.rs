@@ -162,7 +162,7 @@ fn installation(asked: &Asked) -> Value {
         "replicas": {"wanted": installation.replicas.0, "ready": installation.replicas.1},
         "leader": held.map(|held| json!({"holder": held.holder, "renewed": held.renewed})),
         "missingRights": asked.rights.iter()
-            .filter(|(_, may)| *may == Some(false))
+            .filter(|(_, may)| flags.is_some() && *may == Some(false))
             .map(|(right, _)| right.words()).collect::<Vec<_>>(),
         "flags": said,
         "sidecarPolicies": {
