@@ -1,7 +1,11 @@
 //! Rights that are missing: of whoever asks, and of what looks like an installation.
 
+use std::time::Duration;
+
 use serde_json::json;
 use swaplet_testbed::apiserver::{Effect, Rule};
+use tokio::net::TcpListener;
+use tokio::time::timeout;
 
 use super::{Cluster, EXIT, of};
 
@@ -69,4 +73,15 @@ async fn a_deployment_without_any_right_is_taken_for_none() {
             "{theirs}: {status:#}"
         );
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_registry_that_only_a_tenant_names_is_not_asked() {
+    let registry = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let image = format!("{}/exit:v1", registry.local_addr().unwrap());
+    let cluster = beside_a_tenant(&["--prefer=finish"], &["--exit-image", &image]).await;
+    let (code, out, err) = cluster.status(&["--registry"]).await;
+    assert_eq!(code, Some(0), "{out}{err}");
+    let asked = timeout(Duration::from_millis(200), registry.accept()).await;
+    assert!(asked.is_err(), "{out}");
 }

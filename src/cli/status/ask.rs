@@ -74,8 +74,12 @@ impl Asked {
     /// Returns true if an administrator has granted it any right: anybody who may create
     /// Deployments can make one that looks like an installation.
     pub(super) fn has_some_right(&self) -> bool {
-        self.rights.is_empty() || self.rights.iter().any(|(_, may)| *may != Some(false))
+        has_some(&self.rights)
     }
+}
+
+fn has_some(rights: &[(Right, Option<bool>)]) -> bool {
+    rights.is_empty() || rights.iter().any(|(_, may)| *may != Some(false))
 }
 
 /// Runs all checks of an installation.
@@ -107,14 +111,20 @@ pub(super) async fn asked(
             }
         })
         .buffered(AT_ONCE)
-        .collect();
-    let (lease, rights, policies, sidecar_policies, crds, registry) = tokio::join!(
+        .collect::<Vec<_>>();
+    let rights_and_registry = async {
+        let rights = rights.await;
+        // Anybody who may create Deployments can name a registry: one in this network, say.
+        let registry = registry.filter(|_| has_some(&rights));
+        let answer = in_registry(registry, &flags).await;
+        (rights, answer)
+    };
+    let (lease, (rights, registry), policies, sidecar_policies, crds) = tokio::join!(
         lease,
-        rights,
+        rights_and_registry,
         leash(client, &installation),
         policies::read(client, &flags),
-        crds(client, &flags),
-        in_registry(registry, &flags)
+        crds(client, &flags)
     );
     let crds = crds.map(|mut all| {
         all.extend(sidecar_policies.kinds());
