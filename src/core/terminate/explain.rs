@@ -12,7 +12,7 @@ use super::memory::Memory;
 use super::methods::Step;
 use super::methods::preflight::{Preflight, preflight};
 use super::methods::swap;
-use super::scope::refused;
+use super::scope::{main_failed, refused};
 use super::turn::{self, Turn, turns};
 use super::{ask, decide, openkruise, out_of_scope};
 use crate::cluster::headroom::Headroom;
@@ -238,7 +238,7 @@ fn outlook(case: Case<'_>, node_why: &str) -> Vec<Finding> {
 
 fn methods(case: Case<'_>, node_why: &str, decision: &Decision) -> Vec<Finding> {
     let (pod, around) = (case.pod, case.around);
-    if around.policies_unseen_until.is_some() {
+    if around.policies_unseen_until.is_some() || main_failed(pod).is_some() {
         return Vec::new();
     }
     let mut findings = vec![node(pod, around, node_why)];
@@ -335,7 +335,9 @@ fn fit(pod: &Pod, sidecar: &Container, around: &Circumstances<'_>) -> Finding {
 /// Returns `None` if no swap would be made, or if nobody counts the restarts of the pod.
 fn restarts(case: Case<'_>, unended: &[Unended<'_>]) -> Option<Finding> {
     let restarts = swap::wanted(case, unended);
-    let answer = swap::headroom(case, restarts);
+    // Those of later steps have to fit as well.
+    let all = restarts.saturating_add(swap::wanted_later(case, unended));
+    let answer = swap::headroom(case, all);
     (restarts > 0 && answer != Headroom::Free)
         .then(|| finding("restarts of the Job", answer.to_string(), RESTARTS))
 }

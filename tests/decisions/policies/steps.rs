@@ -191,6 +191,26 @@ fn an_explanation_names_the_one_that_is_waited_for() {
     );
 }
 
+/// All steps together have to fit, which is why the first is not swapped.
+#[test]
+fn an_explanation_counts_the_restarts_of_later_steps() {
+    let pod = two("OnFailure");
+    let mut life = Life {
+        headroom: counted(2),
+        ..new_life()
+    };
+    assert_eq!(life.sees(&pod).reason, Reason::NoHeadroom);
+    let findings = explain(&pod.read(), &life.memory, &life.around(), "").findings;
+    let restarts = findings
+        .iter()
+        .find(|finding| finding.subject == "restarts of the Job")
+        .unwrap();
+    assert!(
+        restarts.seen.contains("2 more would be added"),
+        "{restarts:?}"
+    );
+}
+
 #[test]
 fn what_cannot_be_swapped_does_not_hold_up_the_others() {
     let pod = two("OnFailure").but("uploader", |uploader| {

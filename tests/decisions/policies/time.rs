@@ -4,6 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use swaplet_core::objects::pod::annotations::{DELAY, SIDECARS, WAIT_FOR_EXIT};
 use swaplet_core::report::reason::Reason;
+use swaplet_core::terminate::explain::explain;
 
 use super::{done, new_life, policies, running};
 use crate::builder::{PodBuilder, main_container, sidecar};
@@ -125,7 +126,13 @@ fn a_failed_main_container_keeps_what_asks_for_success() {
             .clone()
             .but("main", |_| main_container("main").ended(1));
         let mut life = new_life();
-        let decision = life.sees_pod(&failed.read_under(&mut policies(&[("p", spec.clone())])));
+        let failed = failed.read_under(&mut policies(&[("p", spec.clone())]));
+        let explained = explain(&failed, &life.memory, &life.around(), "");
+        assert_eq!(explained.decision.reason, Reason::MainFailed);
+        let ways = explained.findings.iter();
+        let ways: Vec<_> = ways.filter(|way| way.subject.starts_with("way ")).collect();
+        assert!(ways.is_empty(), "no way is taken: {ways:?}");
+        let decision = life.sees_pod(&failed);
         assert_eq!(
             (decision.reason, &decision.action),
             (Reason::MainFailed, &None)
