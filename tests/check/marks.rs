@@ -89,5 +89,10 @@ fn native_sidecars_and_pods_without_an_end_are_explained() {
     );
     assert_eq!(verdicts(&json(&deployment)), ["NotAJob"]);
     assert_eq!(check(&deployment, &[]).code, 0);
+    // The controller does not look at such a pod, whatever its containers say.
+    let own = good()
+        .replace("restartPolicy: Never", "restartPolicy: Always")
+        .replace(MARK, &format!("{MARK}, restartPolicy: Never"));
+    assert_eq!(verdicts(&json(&own)), ["NotAJob"]);
     assert!(check(&good(), &[]).err.contains("native sidecar"));
 }

@@ -29,7 +29,7 @@ pub(super) fn of(described: &Described, settings: &Settings, maps: &ConfigMaps) 
     let mut rows = Vec::new();
     for container in containers {
         let answer = match is_sidecar(container) {
-            true if is_not_a_job(template, container) => Some(Answer::NotAJob),
+            true if is_not_a_job(template) => Some(Answer::NotAJob),
             true if only_sidecars => Some(Answer::OnlySidecars),
             true => Some(by_method(described, container, settings, maps)),
             false => without_mark(container).or_else(|| refused(described)),
@@ -168,23 +168,16 @@ fn counted(described: &Described, settings: &Settings, rows: &mut [Row]) {
 
 /// Returns true if the pods of a template are expected to end.
 pub(super) fn may_end(template: &PodTemplate) -> bool {
-    let containers = &template.spec.containers;
-    !containers
-        .iter()
-        .all(|container| is_not_a_job(template, container))
+    !is_not_a_job(template)
 }
 
-/// Returns true if the container is to run forever; its own restart policy takes precedence.
-fn is_not_a_job(template: &PodTemplate, container: &ContainerSpec) -> bool {
-    let always = match &template.spec.restart_policy {
+/// Returns true if the pods are to run forever. Containers may have other restart policies, and
+/// then end; but swaplet leaves such pods alone.
+fn is_not_a_job(template: &PodTemplate) -> bool {
+    match &template.spec.restart_policy {
         Some(policy) => *policy == RestartPolicy::Always,
         None => template.restarts_always_by_default(),
-    };
-    always
-        && container
-            .restart_policy
-            .as_ref()
-            .is_none_or(|policy| *policy == RestartPolicy::Always)
+    }
 }
 
 fn row(described: &Described, container: &ContainerSpec, answer: Answer, maps: &ConfigMaps) -> Row {
