@@ -1,6 +1,6 @@
 //! Which containers are sidecars: marked, named, native, and marked without effect.
 
-use super::{MARK, check, good, job, json, verdicts};
+use super::{MARK, check, good, job, json, sidecar, verdicts};
 
 #[test]
 fn an_unmarked_container_can_be_named() {
@@ -95,4 +95,20 @@ fn native_sidecars_and_pods_without_an_end_are_explained() {
         .replace(MARK, &format!("{MARK}, restartPolicy: Never"));
     assert_eq!(verdicts(&json(&own)), ["NotAJob"]);
     assert!(check(&good(), &[]).err.contains("native sidecar"));
+}
+
+/// The controller swaps none of them (`NotSwappable`).
+#[test]
+fn no_sidecar_is_swapped_whose_pod_may_be_restarted_by_another_one() {
+    let rules = "restartPolicy: Never, restartPolicyRules: [{action: RestartAllContainers, exitCodes: {operator: In, values: [88]}}]";
+    let two = job(
+        "two",
+        &(sidecar("watch", rules) + &sidecar("proxy", "command: [sh]")),
+    );
+    let report = json(&two);
+    assert_eq!(verdicts(&report), ["NotSwappable", "NotSwappable"]);
+    let proxy = &report["sidecars"][1];
+    assert_eq!(proxy["reason"], report["sidecars"][0]["reason"], "{proxy}");
+    let words = proxy["whatToDo"].as_str().unwrap();
+    assert!(words.contains("when watch ends"), "{words}");
 }

@@ -8,7 +8,7 @@ use swaplet_core::objects::command::{
     ContainerFacts, Executes, FirstLine, Obstacle, StandardPaths, Verdict, resolve_read,
 };
 use swaplet_core::objects::pod::RestartPolicy;
-use swaplet_core::objects::pod::container_spec::ContainerSpec;
+use swaplet_core::objects::pod::container_spec::{ContainerSpec, Rule};
 use swaplet_core::objects::pod::rule::RuleMethod;
 use swaplet_core::objects::pod::template::PodTemplate;
 use swaplet_core::objects::values::env::{IGNORE_EXIT_CODE, Mark, MarkProblem};
@@ -26,12 +26,21 @@ pub(super) fn of(described: &Described, settings: &Settings, maps: &ConfigMaps) 
         |container: &ContainerSpec| described.is_sidecar(container, &settings.sidecars);
     let only_sidecars =
         !template.injected && !containers.is_empty() && containers.iter().all(is_sidecar);
+    let restarts_all = containers.iter().find(|container| {
+        container.restart_rules.contains(&Rule::RestartsAll) && is_sidecar(container)
+    });
     let mut rows = Vec::new();
     for container in containers {
         let answer = match is_sidecar(container) {
             true if is_not_a_job(template) => Some(Answer::NotAJob),
             true if only_sidecars => Some(Answer::OnlySidecars),
-            true => Some(by_method(described, container, settings, maps)),
+            true => Some(by_method(
+                described,
+                container,
+                settings,
+                restarts_all,
+                maps,
+            )),
             false => without_mark(container).or_else(|| refused(described)),
         };
         rows.extend(answer.map(|answer| row(described, container, answer, maps)));
@@ -47,18 +56,26 @@ pub(super) fn of(described: &Described, settings: &Settings, maps: &ConfigMaps) 
     rows
 }
 
-/// Returns the answer for a rule whose method is not a swap.
+/// Returns the answer for a sidecar by the method of its rule. Where the end of one of them
+/// (`restarts_all`) may restart all containers, none is swapped.
 fn by_method(
     described: &Described,
     container: &ContainerSpec,
     settings: &Settings,
+    restarts_all: Option<&ContainerSpec>,
     maps: &ConfigMaps,
 ) -> Answer {
     let rule = described.ruled.rule(&container.name);
     match rule.map(|rule| rule.method) {
-        Some(RuleMethod::Leave) => Answer::LeftAlone,
-        Some(RuleMethod::Finish) if settings.finish => Answer::ByPhase,
-        _ => Answer::Verdict(verdict(described, container, maps)),
+        Some(RuleMethod::Leave) => return Answer::LeftAlone,
+        Some(RuleMethod::Finish) if settings.finish => return Answer::ByPhase,
+        _ => {}
+    }
+    match (verdict(described, container, maps), restarts_all) {
+        (Verdict::Runnable { .. } | Verdict::NeedsImage { .. }, Some(by)) => {
+            Answer::RestartsAll(by.name.clone())
+        }
+        (verdict, _) => Answer::Verdict(verdict),
     }
 }
 

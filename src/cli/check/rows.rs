@@ -100,6 +100,8 @@ pub(super) enum Answer {
         /// The name that was meant.
         meant: &'static str,
     },
+    /// The end of the container of this name may restart all containers of the pod.
+    RestartsAll(Box<str>),
     /// The restart that its end costs exceeds the limit of the Job, and nothing else may end it.
     NoHeadroom {
         /// The field with the limit.
@@ -201,7 +203,9 @@ impl Row {
         match &self.answer {
             Answer::Verdict(Verdict::Runnable { .. }) => "Runnable",
             Answer::Verdict(Verdict::NeedsImage { .. }) => "NeedsImage",
-            Answer::Verdict(Verdict::NotSwappable { .. }) => "NotSwappable",
+            Answer::Verdict(Verdict::NotSwappable { .. }) | Answer::RestartsAll(_) => {
+                "NotSwappable"
+            }
             Answer::MarkInvalid(_) | Answer::Misspelt { .. } => "MarkInvalid",
             Answer::NoHeadroom { .. } => "NoHeadroom",
             Answer::OnlySidecars | Answer::PolicyRefused(_) => "OnlySidecars",
@@ -225,6 +229,7 @@ impl Row {
     pub(super) fn reason(&self) -> Option<Obstacle> {
         match self.answer {
             Answer::Verdict(Verdict::NotSwappable { reason, .. }) => Some(reason),
+            Answer::RestartsAll(_) => Some(Obstacle::RestartsAllContainers),
             _ => None,
         }
     }
@@ -253,6 +258,10 @@ impl Row {
             Answer::Verdict(Verdict::NotSwappable { reason, .. }) => {
                 ToDo::of(format!("{}; {}", reason.problem(), reason.fix()))
             }
+            Answer::RestartsAll(by) => ToDo::of(format!(
+                "it would be missing when {by} ends, whose restartPolicyRules may restart all containers of the pod; {}",
+                Obstacle::RestartsAllContainers.fix()
+            )),
             Answer::MarkInvalid(problem) => {
                 ToDo::of(format!("{}; write value: \"true\"", mark_problem(problem)))
             }
