@@ -81,7 +81,8 @@ Verdicts:
                   swaplet exit-image push REF --for FILE
   NotSwappable    no exit image ends it
   MarkInvalid     the variable that should mark the sidecar has no effect as it is written
-  NoHeadroom      with --finish=never: its end would fail the Job by its backoffLimit
+  NoHeadroom      with --finish=never or method Swap: its end would fail the Job by its
+                  backoffLimit
   OnlySidecars    all containers of the pod are sidecars, so nothing would ever end it; or they
                   would be by a policy, which does not count there
   ByPhase         its policy says Finish: the phase of the pod is written for it

@@ -148,6 +148,45 @@ fn a9_a_swap_that_does_not_fit_into_the_job_is_red_where_nothing_else_may_end_it
     assert_eq!(check(&never, &["--finish=never"]).code, 0);
 }
 
+/// As the controller counts, until an exit image like it has ended a sidecar of the namespace.
+#[test]
+fn a9_an_exit_image_that_may_not_start_counts_as_four_restarts() {
+    let script = |limit| {
+        counted(limit)
+            .replace(
+                "command: [sh]",
+                "command: [/scripts/run.sh], volumeMounts: [{name: scripts, mountPath: /scripts}]",
+            )
+            .replace(
+                "{name: work, emptyDir: {}}",
+                "{name: scripts, configMap: {name: scripts, defaultMode: 493}}",
+            )
+    };
+    let own = |limit| {
+        counted(limit).replace(
+            "env: [",
+            "env: [{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE, value: \"r.example/own:v1\"}, ",
+        )
+    };
+    for (few, enough) in [(script("4"), script("5")), (own("4"), own("5"))] {
+        let ran = check(&few, &[]);
+        assert!(
+            ran.code == 0
+                && ran.flat().contains("may not start as 4 until")
+                && ran.flat().contains("backoffLimit: 4 has no room for")
+                && ran.flat().contains("at least 5"),
+            "{}",
+            ran.out
+        );
+        assert!(!check(&enough, &[]).out.contains("backoffLimit"));
+        // Nothing would end such restarts, so they are not counted.
+        let never = check(&few, &["--finish=never"]);
+        assert!(!never.out.contains("backoffLimit"), "{}", never.out);
+    }
+    let unlisted = check(&own("4"), &["--exit-images", "r.example/other:v1"]);
+    assert!(!unlisted.out.contains("backoffLimit"), "{}", unlisted.out);
+}
+
 #[test]
 fn a9_a_number_of_sidecars_can_be_required() {
     let plain = job("plain", "");

@@ -142,6 +142,28 @@ fn methods_of_a_rule_say_how_it_ends() {
     assert_eq!(swapped["rule"]["method"], "Swap");
 }
 
+#[test]
+fn where_a_rule_allows_a_swap_alone_the_phase_is_not_promised() {
+    let counted = two()
+        .replace("restartPolicy: Never", "restartPolicy: OnFailure")
+        .replace("spec:\n  template", "spec:\n  backoffLimit: 2\n  template");
+    let ran = with(POLICY, &counted, &[]);
+    let flat = ran.flat();
+    assert!(
+        ran.code == 0 && flat.contains("the phase of the pod is written instead"),
+        "{flat}"
+    );
+    let policy = POLICY.replace("{name: log,", "{name: log, method: Swap,");
+    let ran = with(&policy, &counted, &[]);
+    let words = "set spec.backoffLimit to at least 3, or let no rule of the pod have method Swap";
+    assert!(
+        ran.code == 1 && ran.flat().contains(words),
+        "{}{}",
+        ran.out,
+        ran.err
+    );
+}
+
 /// An order or a delay that is misspelt would be dropped by the API server in silence.
 #[test]
 fn what_is_wrong_with_a_policy_names_file_field_and_fix() {

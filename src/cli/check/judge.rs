@@ -1,5 +1,7 @@
 //! The rows of a pod template: the verdict on each of its sidecars.
 
+use std::collections::BTreeMap;
+
 use swaplet_core::check::around::Described;
 use swaplet_core::check::names::meant_variable;
 use swaplet_core::check::scripts::ConfigMaps;
@@ -12,6 +14,7 @@ use swaplet_core::objects::pod::container_spec::{ContainerSpec, Rule};
 use swaplet_core::objects::pod::rule::RuleMethod;
 use swaplet_core::objects::pod::template::PodTemplate;
 use swaplet_core::objects::values::env::{IGNORE_EXIT_CODE, Mark, MarkProblem};
+use swaplet_core::terminate::methods::swap::{OF_A_BROKEN_IMAGE, most_restarts};
 
 use super::rows::{Answer, By, Row, mark_problem};
 use super::settings::Settings;
@@ -150,7 +153,8 @@ fn misspelt(container: &ContainerSpec) -> Option<(&str, &'static str)> {
         .next()
 }
 
-/// Checks the headroom: under `OnFailure` each swap is a restart that the Job counts.
+/// Checks the headroom: under `OnFailure` each swap is a restart that the Job counts, or several as
+/// the controller counts them until an exit image has worked.
 fn counted(described: &Described, settings: &Settings, rows: &mut [Row]) {
     let policy = &described.template.spec.restart_policy;
     let Some(job) = described
@@ -160,6 +164,11 @@ fn counted(described: &Described, settings: &Settings, rows: &mut [Row]) {
     else {
         return;
     };
+    let only_swaps = |row: &Row| {
+        let rule = row.rule.as_ref();
+        rule.is_some_and(|rule| rule.method == RuleMethod::Swap)
+    };
+    let may_finish = settings.finish && !rows.iter().any(only_swaps);
     let is_swapped = |row: &&mut Row| {
         matches!(
             row.answer,
@@ -167,20 +176,63 @@ fn counted(described: &Described, settings: &Settings, rows: &mut [Row]) {
         )
     };
     let mut swapped: Vec<_> = rows.iter_mut().filter(is_swapped).collect();
-    let swaps = u32::try_from(swapped.len()).unwrap_or(u32::MAX);
-    if fits_alone(swaps, job.backoff_limit) {
+    let containers = described.template.spec.containers.iter();
+    let own = containers
+        .filter_map(|container| Some((&*container.name, container.mark.with_image.as_deref()?)));
+    let own: BTreeMap<&str, &str> = own.collect();
+    let is_risky = |row: &&&mut Row| {
+        let own = own.get(&*row.container).copied();
+        may_finish && may_not_start(row, own, settings)
+    };
+    let count = |rows: usize| u32::try_from(rows).unwrap_or(u32::MAX);
+    let swaps = count(swapped.len());
+    let risky = count(swapped.iter().filter(is_risky).count());
+    let all = most_restarts(risky, swaps - risky);
+    if fits_alone(all, job.backoff_limit) {
         return;
     }
     let field = format!("{}.backoffLimit", job.path);
-    let (limit, least) = (job.backoff_limit, swaps.saturating_add(1));
+    let (limit, least) = (job.backoff_limit, all.saturating_add(1));
+    let more = if fits_alone(swaps, limit) {
+        format!(
+            ", of one whose exit image may not start as {OF_A_BROKEN_IMAGE} until one like it has ended in the namespace"
+        )
+    } else {
+        String::new()
+    };
     for row in &mut swapped {
-        if settings.finish {
-            row.warnings.push(format!("under OnFailure its end counts as a restart, which {field}: {limit} has no room for: the phase of the pod is written instead; for a swap it has to be at least {least}"));
+        if may_finish {
+            row.warnings.push(format!("under OnFailure its end counts as a restart{more}, which {field}: {limit} has no room for: the phase of the pod is written instead; for a swap it has to be at least {least}"));
         } else {
-            let field = field.clone();
-            row.answer = Answer::NoHeadroom { field, least };
+            row.answer = Answer::NoHeadroom {
+                field: field.clone(),
+                least,
+                is_allowed: settings.finish,
+            };
         }
     }
+}
+
+/// Returns true if the controller cannot know whether the exit image starts: of a listed one, such
+/// as the container's `own`, it knows no paths, and it reads no scripts.
+fn may_not_start(row: &Row, own: Option<&str>, settings: &Settings) -> bool {
+    let asked = own.or_else(|| row.rule.as_ref()?.exit_image.as_deref());
+    let is_listed = |image: &str| {
+        let listed = settings.exit_images.as_ref();
+        listed.is_none_or(|listed| listed.contains(image))
+    };
+    let is_script = matches!(
+        &row.answer,
+        Answer::Verdict(
+            Verdict::Runnable {
+                executes: Executes::Script(_) | Executes::ReadScript { .. }
+            } | Verdict::NeedsImage {
+                executes: Executes::Script(_) | Executes::ReadScript { .. },
+                ..
+            }
+        )
+    );
+    is_script || asked.is_some_and(is_listed)
 }
 
 /// Returns true if the pods of a template are expected to end.

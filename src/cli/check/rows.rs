@@ -108,6 +108,8 @@ pub(super) enum Answer {
         field: String,
         /// The least value that it needs.
         least: u32,
+        /// True if the phase may be written, but not where a rule of the pod says Swap.
+        is_allowed: bool,
     },
     /// The pod has no main container.
     OnlySidecars,
@@ -268,8 +270,17 @@ impl Row {
             Answer::Misspelt { written, meant } => ToDo::of(format!(
                 "the variable {written} means nothing; write {meant}"
             )),
-            Answer::NoHeadroom { field, least } => ToDo::of(format!(
-                "under OnFailure its end counts as a restart, and would fail the Job; set {field} to at least {least}, or start the controller without --finish=never"
+            Answer::NoHeadroom {
+                field,
+                least,
+                is_allowed,
+            } => ToDo::of(format!(
+                "under OnFailure its end counts as a restart, and would fail the Job; set {field} to at least {least}, or {}",
+                if *is_allowed {
+                    "let no rule of the pod have method Swap"
+                } else {
+                    "start the controller without --finish=never"
+                }
             )),
             Answer::OnlySidecars => ToDo::of(
                 "leave at least one container of the pod unmarked: the pod ends with its main containers",

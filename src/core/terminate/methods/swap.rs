@@ -29,7 +29,7 @@ use crate::terminate::methods::Step;
 use crate::terminate::turn::is_finished;
 use plan::{Plan, is_settled};
 pub(crate) use room::{headroom, no_room};
-pub use starts::learn_starts;
+pub use starts::{OF_A_BROKEN_IMAGE, learn_starts, most_restarts};
 use starts::{Restarts, Trial};
 pub(crate) use time::graces;
 pub use time::{age_when_told, patience};

@@ -20,7 +20,7 @@ use crate::terminate::turn::{may_finish, returns_until};
 
 /// The restarts of an exit image that cannot be started. A kubelet tries three times within 12 s
 /// and then once more after 20 s; the phase is written when the pod has been quiet for 10 s.
-const OF_A_BROKEN_IMAGE: u32 = 4;
+pub const OF_A_BROKEN_IMAGE: u32 = 4;
 
 /// The restarts that swaps of one pod may cause.
 #[derive(Clone, Copy, Debug, Default)]
@@ -63,6 +63,18 @@ impl Restarts {
         };
         self.risky.saturating_add(others)
     }
+}
+
+/// Returns the most restarts that the swaps of one pod may cause: the `risky` ones to exit images
+/// that may not start, and the `certain` others.
+#[must_use]
+pub fn most_restarts(risky: u32, certain: u32) -> u32 {
+    let all = Restarts {
+        risky,
+        certain,
+        is_tried: false,
+    };
+    all.count()
 }
 
 /// The exit images of a pod that may not start and that are being tried.
