@@ -109,20 +109,18 @@ impl Manifests {
 
     fn parse(&mut self, file: &str, text: &str) {
         for (number, part) in parts(text).into_iter().enumerate() {
+            let place = format!("{file}: document {}", number + 1);
             match part.parse() {
-                Ok(Value::Null) => {}
-                Ok(object) => {
-                    if let Err(problem) = self.take(file, object) {
-                        self.problems.push(anyhow!(
-                            "{file}: document {}, line {}: {problem}",
-                            number + 1,
-                            part.line
-                        ));
+                Ok(objects) => {
+                    for object in objects.into_iter().filter(|object| !object.is_null()) {
+                        if let Err(problem) = self.take(file, object) {
+                            let line = part.line;
+                            self.problems
+                                .push(anyhow!("{place}, line {line}: {problem}"));
+                        }
                     }
                 }
-                Err(problem) => self
-                    .problems
-                    .push(anyhow!("{file}: document {}, {problem}", number + 1)),
+                Err(problem) => self.problems.push(anyhow!("{place}, {problem}")),
             }
         }
     }
@@ -219,9 +217,8 @@ struct Part<'a> {
 }
 
 /// Splits a text at the markers `---` and `...`, which are markers at the start of a line, whatever
-/// is around them.
+/// is around them: also in JSON, where no string has the end of a line.
 fn parts(text: &str) -> Vec<Part<'_>> {
-    let is_json = text.trim_start().starts_with('{');
     let mut parts = vec![Part { line: 1, text: "" }];
     let mut start = 0;
     let mut end = 0;
@@ -231,7 +228,7 @@ fn parts(text: &str) -> Vec<Part<'_>> {
         let alone = line
             .get(3..)
             .is_none_or(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace));
-        if marker && alone && !is_json {
+        if marker && alone {
             // The text behind the marker on its line belongs to the document.
             start = end - line.len() + 3;
             parts.push(Part {
@@ -271,7 +268,8 @@ impl Part<'_> {
         })
     }
 
-    fn parse(&self) -> Result<Value, String> {
+    /// Returns the values; of JSON there may be several, one after the other, as `jq` prints them.
+    fn parse(&self) -> Result<Vec<Value>, String> {
         if self.text.trim_start().starts_with('{') {
             if nodes(self.text) > MAX_NODES {
                 return Err(format!(
@@ -279,13 +277,15 @@ impl Part<'_> {
                     self.line
                 ));
             }
-            if let Ok(value) = serde_json::from_str(self.text) {
-                return Ok(value);
+            let values = serde_json::Deserializer::from_str(self.text).into_iter::<Value>();
+            if let Ok(values) = values.collect::<Result<_, _>>() {
+                return Ok(values);
             }
         }
         // `defaultMode: 0644` is 420: kubectl reads YAML 1.1, where a leading zero means octal.
         let options = serde_saphyr::options! { legacy_octal_numbers: true };
         serde_saphyr::from_str_with_options(self.text, options)
+            .map(|value| vec![value])
             .map_err(|error| self.problem(&error))
     }
 

@@ -28,6 +28,20 @@ fn json_is_read_as_it_is() {
     );
 }
 
+/// As `kubectl get -o json | jq '.items[]'` prints them, and kubectl reads them.
+#[test]
+fn several_objects_of_json_are_read_with_and_without_markers() {
+    for between in ["", "\n", "\n---\n", "\n---\nb: 2\n---\n"] {
+        let manifests = parsed(&format!("{{\"a\": 1}}{between}{{\n  \"a\": 3\n}}\n"));
+        assert_eq!(manifests.problems.len(), 0, "{between:?}");
+        let last = manifests.documents.last().unwrap();
+        assert_eq!(last.object["a"], 3, "{between:?}");
+        assert!(manifests.documents.len() > 1, "{between:?}");
+    }
+    let problems = parsed("{\"a\": 1}\n{\"a\": \n").problems;
+    assert_eq!(problems.len(), 1, "{problems:?}");
+}
+
 #[test]
 fn documents_of_very_many_values_are_not_read() {
     let list = |count: usize| format!("{{\"a\": [{}0]}}", "0,".repeat(count));
