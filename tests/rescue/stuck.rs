@@ -199,7 +199,7 @@ async fn it_can_be_interrupted_and_gives_up_in_time() {
             .success()
     );
     let code = child.wait_with_output().await.unwrap().status.code();
-    assert_eq!(code, Some(1));
+    assert_eq!(code, Some(130), "as for every command");
     let ran = cluster
         .rescue(&["--exit-image", EXIT, "--timeout", "2"])
         .await

@@ -36,7 +36,7 @@ use progress::Rescue;
 use rows::Stuck;
 use swaplet_edge::client::ClusterArgs;
 use swaplet_edge::duration::seconds;
-use swaplet_edge::exit::{CANNOT, FAILED};
+use swaplet_edge::exit::{CANNOT, FAILED, INTERRUPTED};
 use swaplet_edge::in_one_line;
 use swaplet_edge::print;
 use targets::Target;
@@ -84,7 +84,7 @@ Lease, or whose Lease you may not read, nothing is done without --force.
 Exit codes: 0 all have ended, or --dry-run has listed; 1 some are left, each with its reason, or \
 have ended Failed although their main containers succeeded; 2 wrong usage, the pods cannot be \
 read, none of those that are named is stuck, or a controller with another exit image holds its \
-Lease or may hold it.";
+Lease or may hold it; 130 interrupted before all had ended.";
 
 /// End the Job pods that are stuck now, once, without installing anything
 ///
@@ -183,6 +183,8 @@ impl RescueArgs {
         print(&rescue.table(self.output, snapshot.taken_at())?)?;
         Ok(if rescue.all_well() && left.is_empty() {
             ExitCode::SUCCESS
+        } else if rescue.is_interrupted {
+            ExitCode::from(INTERRUPTED)
         } else {
             ExitCode::from(FAILED)
         })
@@ -335,6 +337,7 @@ async fn work(
             }
             () = &mut interrupted => {
                 eprintln!("stopping: waiting for pending writes, {WRITE_SECONDS} s at most");
+                rescue.is_interrupted = true;
                 break;
             }
             died = &mut controller => return Err(died?.err().map_or_else(|| anyhow!("the controller has stopped"), Into::into)),

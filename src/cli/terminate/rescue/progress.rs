@@ -16,6 +16,8 @@ use crate::cli::program::table::{Output, printable, render};
 pub(super) struct Rescue {
     pods: Vec<Row>,
     news: mpsc::UnboundedReceiver<Progress>,
+    /// True if somebody has ended it early.
+    pub(super) is_interrupted: bool,
 }
 
 struct Row {
@@ -36,7 +38,11 @@ impl Rescue {
                 over: None,
             })
             .collect();
-        Self { pods, news }
+        Self {
+            pods,
+            news,
+            is_interrupted: false,
+        }
     }
 
     pub(super) fn len(&self) -> usize {
