@@ -172,6 +172,44 @@ async fn a_probe_takes_its_images_from_the_installation() {
     );
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_installation_that_does_not_end_a_pod_is_not_said_to_end_it() {
+    for (flags, why) in [
+        (
+            ["--exit-image", EXIT, "--terminate=false"],
+            "--terminate=false",
+        ),
+        (
+            ["--exit-image", EXIT, "--namespace=other"],
+            "without namespace default",
+        ),
+        (["--exit-image", EXIT, "--namespace=default"], ""),
+    ] {
+        let cluster = Cluster::with_stuck(&[job("report", "Never")]).await;
+        cluster.install(&flags).await;
+        let ran = cluster
+            .explain(&["job/report", "-o", "json"])
+            .await
+            .exits(0);
+        let said: Value = serde_json::from_str(&ran.out).unwrap();
+        let pod = &said["pods"][0];
+        let next = pod["next"].to_string();
+        let is_idle = !why.is_empty();
+        assert_eq!(
+            (
+                next.contains("a running controller does this"),
+                next.contains("the installation does not do this"),
+                pod["remarks"].to_string().contains("ends no sidecars"),
+            ),
+            (!is_idle, is_idle, is_idle),
+            "{flags:?}: {pod:#}"
+        );
+        assert!(pod["remarks"].to_string().contains(why), "{pod:#}");
+        let dry = cluster.rescue(&["--dry-run"]).await.exits(0);
+        assert_eq!(dry.err.contains("ends no sidecars"), is_idle, "{}", dry.err);
+    }
+}
+
 /// Whoever may make Deployments somewhere must not choose what is written to the pods of others.
 #[tokio::test(flavor = "multi_thread")]
 async fn flags_of_a_deployment_count_only_if_its_account_may_change_the_pods() {

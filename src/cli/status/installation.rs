@@ -182,6 +182,23 @@ impl Found {
         named.or_else(its).map(str::to_owned)
     }
 
+    /// Returns why it ends no sidecars of pods in this namespace, or in all; `None` if it does, or if
+    /// its flags are not known.
+    pub(in crate::cli) fn idleness(&self, pods_of: Option<&str>) -> Option<String> {
+        let (place, flags) = (self.installation.as_ref()?.place(), self.flags()?);
+        if !flags.is_on("terminate") {
+            return Some(format!(
+                "Deployment {place} runs with --terminate=false, so it ends no sidecars"
+            ));
+        }
+        let own = flags.namespaces();
+        let is_other = |namespace: &&str| !own.is_empty() && own.iter().all(|own| own != namespace);
+        let other = pods_of.filter(is_other)?;
+        Some(format!(
+            "Deployment {place} runs with --namespace, and without namespace {other}, so it ends no sidecars there"
+        ))
+    }
+
     /// Searches the namespace that is `named` explicitly, or all. An installation counts if its
     /// account may change pods in `pods_of`, or everywhere: only an administrator can grant that.
     pub(in crate::cli) async fn find(

@@ -26,6 +26,8 @@ use target::Target;
 
 /// The note on a decision to write.
 const WHO_WRITES: &str = "Nothing was written now: a running controller does this by itself, and swaplet rescue does it once.";
+/// The note where the installation does not write it.
+const NOBODY_WRITES: &str = "Nothing was written now, and the installation does not do this, as the remarks say; swaplet rescue does it once.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -101,6 +103,13 @@ impl ExplainArgs {
         let found = Found::find(&client, named, Some(&namespace), purpose).await?;
         let (mut rules, mut remarks) = self.rules.with(&found)?;
         remarks.extend(rules.assume()?);
+        let idleness = found.idleness(Some(&namespace));
+        let who = if idleness.is_some() {
+            NOBODY_WRITES
+        } else {
+            WHO_WRITES
+        };
+        remarks.extend(idleness);
         let rules = rules.rules()?;
         let reading = self
             .policies
@@ -119,7 +128,7 @@ impl ExplainArgs {
         for pod in &pods.pods {
             let taken = Snapshot::of_pod(&client, rules.clone(), &scope, &mut policies, pod);
             let snapshot = slowly(&reading, taken).await;
-            let mut answer = Answer::of(pod.clone(), &snapshot, &remarks);
+            let mut answer = Answer::of(pod.clone(), &snapshot, &remarks, who);
             if answer.explanation.decision.reason == Reason::NoSidecar {
                 answer.remarks.extend(self.policies.remark_off(&found));
             }
@@ -164,10 +173,11 @@ struct Answer {
 }
 
 impl Answer {
-    fn of(pod: Pod, snapshot: &Snapshot, remarks: &[String]) -> Self {
+    /// `who` says who writes what is decided.
+    fn of(pod: Pod, snapshot: &Snapshot, remarks: &[String], who: &str) -> Self {
         let mut explanation = snapshot.explain(&pod);
         if explanation.decision.action.is_some() {
-            explanation.next.push(WHO_WRITES.to_owned());
+            explanation.next.push(who.to_owned());
         }
         let own = taken_for_exit_image(snapshot, &pod);
         let remarks = remarks.iter().cloned().chain(own);

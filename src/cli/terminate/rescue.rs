@@ -204,7 +204,11 @@ impl RescueArgs {
         let named = self.state_namespace.as_deref();
         let found = Found::find(client, named, namespace, purpose).await?;
         let (mut rules, remarks) = self.rules.with(&found)?;
-        remarks.iter().for_each(|words| remark(words));
+        let idleness = found.idleness(namespace);
+        remarks
+            .iter()
+            .chain(&idleness)
+            .for_each(|words| remark(words));
         if self.dry_run {
             rules.assume()?.iter().for_each(|words| remark(words));
         }
