@@ -297,3 +297,19 @@ async fn what_needs_attention_is_named_and_makes_exit_code_1() {
     }
     assert_eq!(status["stuckPods"][0]["name"], "report-1");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_of_other_namespaces_are_not_those_of_the_installation() {
+    for (flags, state) in [("a,b", "ok"), ("a,default", "attention")] {
+        let cluster = Cluster::start().await;
+        cluster.leash().await;
+        let args = ["--exit-image", EXIT, "--namespace", flags];
+        cluster.install("default", &args).await;
+        cluster.stuck().await;
+        let (_, out, err) = cluster.status(&["-o", "json"]).await;
+        let status: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
+        for subject in ["stuck pods", "Jobs on virtual nodes"] {
+            assert_eq!(of(&status, subject)["state"], state, "{flags}: {status:#}");
+        }
+    }
+}

@@ -88,7 +88,14 @@ pub(super) async fn read(
         }
         _ => PodPolicies::none(),
     };
-    let listed = pods(client, &scope, &mut policies).await;
+    let mut listed = pods(client, &scope, &mut policies).await;
+    if let (Ok(listed), Ok(several @ [_, ..])) = (&mut listed, namespaces) {
+        listed.retain(|pod| {
+            several
+                .iter()
+                .any(|namespace| **namespace == *pod.namespace)
+        });
+    }
     let listed = listed.map_err(|error| words(&error));
     let built_in = NodeTable::built_in();
     let table = rules.as_ref().map_or(&built_in, |rules| &rules.node_table);
