@@ -1,5 +1,8 @@
 //! Beside an installation: its exit image is taken, what it has swapped is left alone.
 
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::PostParams;
 use serde_json::{Value, json};
 use swaplet_testbed::apiserver::Verb;
 
@@ -231,4 +234,22 @@ async fn flags_of_a_deployment_count_only_if_its_account_may_change_the_pods() {
     assert_eq!(pod_writes(&cluster), 0);
     let ran = cluster.rescue(&["--dry-run"]).await.exits(0);
     assert!(ran.out.contains("evil.example/exit:v1"), "{}", ran.out);
+}
+
+/// Whoever may write ConfigMaps somewhere must not choose how the pods of others are ended.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_anybody_claims_to_have_proved_on_a_node_does_not_count() {
+    let cluster = Cluster::with_stuck(&[job("report", "Never")]).await;
+    let node = cluster.server.peek("nodes", "", "node-1").unwrap();
+    let claim = json!({
+        "uid": node["metadata"]["uid"], "proved": "Rejects",
+        "provedAt": "2026-01-01T00:00:00Z", "until": "2199-01-01T00:00:00Z",
+    });
+    let map = json!({"metadata": {"name": "swaplet-node-verdicts"}, "data": {"node-1": claim.to_string()}});
+    let map: ConfigMap = serde_json::from_value(map).unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), "default");
+    maps.create(&PostParams::default(), &map).await.unwrap();
+    let ran = cluster.rescue(WITH_EXIT_IMAGE).await.exits(0);
+    assert!(ran.err.contains("does not count"), "{}", ran.err);
+    assert_eq!(cluster.images("report"), [EXIT], "{}", ran.err);
 }

@@ -13,6 +13,7 @@ use clap::Args;
 use kube::Client;
 use prometheus_client::registry::Registry;
 use swaplet_controller::cluster::rules::Rules;
+use swaplet_controller::cluster::verdict_store::AllKept;
 use swaplet_controller::frame::lease::Leadership;
 use swaplet_controller::frame::list::words;
 use swaplet_controller::frame::metrics::Metrics;
@@ -116,8 +117,8 @@ pub(in crate::cli) struct RescueArgs {
     /// When to give up on pods that have not ended
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = seconds(1..=u32::MAX))]
     timeout: u32,
-    /// The namespace of the ConfigMap swaplet-node-verdicts, which is only read [default: it is
-    /// looked for in all]
+    /// The namespace of the ConfigMap swaplet-node-verdicts, which is only read [default: that of the
+    /// installation; where none is found, what was proved on nodes does not count]
     #[arg(long, value_name = "NAMESPACE", env = "SWAPLET_STATE_NAMESPACE")]
     state_namespace: Option<String>,
     /// How to print the pods
@@ -173,13 +174,14 @@ impl RescueArgs {
             beside::leave_to_others(stuck, &snapshot)
         };
         left.iter().for_each(|words| remark(words));
+        let kept = proved(&scope, &snapshot);
         let settings = Settings {
             push: self.registry.clone().push(&rules),
             sidecar_policies: policies.are_on(),
             sidecar_log_bytes: 0,
             ..settings(scope.namespace, rules)
         };
-        let rescue = self.end(client, settings, &snapshot, stuck).await?;
+        let rescue = self.end(client, settings, kept, stuck).await?;
         print(&rescue.table(self.output, snapshot.taken_at())?)?;
         Ok(if rescue.all_well() && left.is_empty() {
             ExitCode::SUCCESS
@@ -235,13 +237,13 @@ impl RescueArgs {
         &self,
         client: Client,
         settings: Settings,
-        snapshot: &Snapshot,
+        kept: AllKept,
         stuck: Vec<Stuck>,
     ) -> anyhow::Result<Rescue> {
         let (progress, news) = mpsc::unbounded_channel();
         let selection = Selection {
             pods: stuck.iter().map(|stuck| stuck.pod.uid.clone()).collect(),
-            kept: snapshot.kept().clone(),
+            kept,
             progress,
         };
         let settings = Settings {
@@ -251,6 +253,19 @@ impl RescueArgs {
         let patience = Duration::from_secs(self.timeout.into());
         work(client, settings, Rescue::new(stuck, news), patience).await
     }
+}
+
+/// Returns what was proved on nodes, if it is known whose ConfigMap that is: anybody may write one
+/// of this name somewhere, and so choose how the pods of others are ended.
+fn proved(scope: &Scope, snapshot: &Snapshot) -> AllKept {
+    let kept = snapshot.kept();
+    if scope.state_namespace.is_some() || kept.is_empty() {
+        return kept.clone();
+    }
+    remark(
+        "what was proved on nodes does not count, because it is not known which ConfigMap swaplet-node-verdicts is that of a controller: name its namespace with --state-namespace",
+    );
+    AllKept::new()
 }
 
 /// Returns the settings of a controller that only ends the sidecars of these pods.
