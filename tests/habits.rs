@@ -162,6 +162,15 @@ fn a15_what_cannot_be_is_exit_code_2() {
         ),
         (vec!["restart"], "say what to restart"),
         (vec!["nodes", "--context", "none"], "none"),
+        // As of a shell variable that is not set.
+        (
+            vec!["rescue", "-n", ""],
+            "a value is required for '--namespace",
+        ),
+        (
+            vec!["explain", "x", "--namespace="],
+            "a value is required for '--namespace",
+        ),
         (vec!["nodes", "--as-group", "g"], "--as"),
     ] {
         let (code, _, err) = home.run(&words);

@@ -3,7 +3,7 @@
 
 use std::ffi::{OsStr, OsString};
 
-use clap::builder::{Resettable, StyledStr};
+use clap::builder::{NonEmptyStringValueParser, Resettable, StyledStr};
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, Command, Error};
 
@@ -11,12 +11,13 @@ use clap::{Arg, Command, Error};
 pub const WIDTH: usize = 98;
 
 /// Prepares a program and its subcommands. `-h` shows the first clause of each flag, `--help` all
-/// and the examples. An empty variable counts as none, as from an optional `env` of a container.
+/// and the examples. An empty variable counts as none, as from an optional `env` of a container;
+/// an empty namespace is refused.
 #[must_use]
 pub fn prepared(command: Command) -> Command {
     let command = with_examples_in_long_help(command.max_term_width(WIDTH));
     command
-        .mut_args(|flag| short_help(without_empty_variable(flag)))
+        .mut_args(|flag| short_help(without_empty_variable(with_a_namespace(flag))))
         .mut_subcommands(prepared)
 }
 
@@ -30,6 +31,16 @@ fn with_examples_in_long_help(command: Command) -> Command {
     command
         .after_help(Resettable::<StyledStr>::Reset)
         .after_long_help(examples)
+}
+
+/// Refuses `-n "$NAMESPACE"` where the variable is not set: the API server could take an empty
+/// namespace for all.
+fn with_a_namespace(flag: Arg) -> Arg {
+    if matches!(flag.get_long(), Some("namespace" | "state-namespace")) {
+        flag.value_parser(NonEmptyStringValueParser::new())
+    } else {
+        flag
+    }
 }
 
 fn without_empty_variable(flag: Arg) -> Arg {
