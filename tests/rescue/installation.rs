@@ -213,6 +213,17 @@ async fn an_installation_that_does_not_end_a_pod_is_not_said_to_end_it() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_controller_of_other_namespaces_keeps_nobody_from_another_exit_image() {
+    let cluster = Cluster::with_stuck(&[job("report", "Never")]).await;
+    let flags = ["--exit-image", EXIT, "--namespace=other"];
+    cluster.install(&flags).await;
+    cluster.lead().await;
+    let other = ["--exit-image", "registry.example/other/exit:v2"];
+    cluster.rescue(&other).await.exits(0);
+    assert_eq!(cluster.images("report"), [other[1]]);
+}
+
 /// Whoever may make Deployments somewhere must not choose what is written to the pods of others.
 #[tokio::test(flavor = "multi_thread")]
 async fn flags_of_a_deployment_count_only_if_its_account_may_change_the_pods() {

@@ -168,7 +168,8 @@ impl RescueArgs {
         let (stuck, left) = if self.force {
             (stuck, Vec::new())
         } else {
-            if let Some(refusal) = beside::refusal(&client, &found, &rules).await {
+            let is_idle = found.idleness(scope.namespace.as_deref()).is_some();
+            if !is_idle && let Some(refusal) = beside::refusal(&client, &found, &rules).await {
                 bail!("{refusal}");
             }
             beside::leave_to_others(stuck, &snapshot)
