@@ -38,6 +38,20 @@ async fn what_may_not_be_asked_is_said_and_makes_exit_code_2() {
     assert!(code == Some(2) && err.contains("with -n"), "{err}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_api_server_without_admission_policies_has_none() {
+    let cluster = Cluster::start().await;
+    cluster.install("default", &["--exit-image", EXIT]).await;
+    let rule = Rule::new(Effect::reply(404).message("404 page not found"));
+    let rule = rule.resource("validatingadmissionpolicies");
+    cluster.server.faults().add(rule.user_agent("swaplet/"));
+    let status = cluster.checks(0).await;
+    let check = of(&status, "admission policies");
+    assert_eq!(check["state"], "note", "{check}");
+    let words = check["words"].as_str().unwrap();
+    assert!(words.contains("1.30 or later"), "{words}");
+}
+
 /// A cluster with an installation, and beside it a Deployment of a tenant with these arguments.
 async fn beside_a_tenant(ours: &[&str], theirs: &[&str]) -> Cluster {
     let cluster = Cluster::start().await;

@@ -173,7 +173,11 @@ pub(in crate::cli) async fn leash(
         policy.metadata.name.map(|name| (name, about))
     };
     let api: Api<ValidatingAdmissionPolicy> = Api::all(client.clone());
-    let policies = list(&api, "", named).await.map_err(|error| words(&error))?;
+    let policies = match list(&api, "", named).await {
+        // An older API server has no such policies.
+        Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
+        listed => listed.map_err(|error| words(&error))?,
+    };
     let of_pods = |(name, opened): &(String, Option<Option<Vec<String>>>)| {
         Some((name.strip_suffix(PODS)?.to_owned(), opened.clone()?))
     };
