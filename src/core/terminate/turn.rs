@@ -228,13 +228,15 @@ pub(crate) fn due(case: Case<'_>, sidecar: &Container) -> Option<Moment> {
 }
 
 /// Returns when the last sidecar of the pod is due that is not yet: before, the phase is not
-/// written. `None` if all are due.
+/// written. One that has crashed counts, because the phase waits for it again when its node has
+/// started it. `None` if all are due.
 pub(crate) fn all_due(case: Case<'_>) -> Option<Moment> {
     let (pod, memory, around) = (case.pod, case.memory, case.around);
-    let unswapped = unended(pod)
-        .into_iter()
-        .filter(|(_, sidecar)| !memory.shows_exit_image(sidecar, around.exit_images));
-    let due = unswapped.filter_map(|(_, sidecar)| due(case, sidecar));
+    let unended = unended(pod).into_iter().map(|(_, sidecar)| sidecar);
+    let unswapped = unended
+        .chain(roles::returning(pod))
+        .filter(|sidecar| !memory.shows_exit_image(sidecar, around.exit_images));
+    let due = unswapped.filter_map(|sidecar| due(case, sidecar));
     due.filter(|at| *at > around.now).max()
 }
 

@@ -255,6 +255,25 @@ fn an_exit_image_that_may_not_start_is_not_tried_while_the_phase_could_not_end_t
     assert_eq!(swapped_names(&on_job(6, FINISH).sees(&certain)), ["side"]);
 }
 
+/// Its node starts it again, and then the phase has to wait for the rest of its time.
+#[test]
+fn an_exit_image_that_may_not_start_is_not_tried_while_a_sidecar_with_time_left_has_crashed() {
+    let pod = asks("a")
+        .with(sidecar("last").running())
+        .annotation(DELAY, "last=1h");
+    let crashed = pod.clone().but("last", |last| last.ended(1));
+    let mut life = on_job(6, FINISH);
+    life.assert_silent(&pod, Reason::SidecarDelayed);
+    for _ in 0..2 {
+        let waits = life
+            .later(60)
+            .assert_silent(&crashed, Reason::SidecarDelayed);
+        assert_eq!(waits.again, Some(moment(3600)));
+    }
+    let ended = pod.but("last", |last| last.ended(0));
+    assert_eq!(swapped_names(&life.sees(&ended)), ["side"]);
+}
+
 /// The image that a later sidecar needs may take minutes, and the Job has four restarts.
 #[test]
 fn an_exit_image_that_does_not_start_does_not_wait_for_one_that_is_pushed() {
