@@ -255,8 +255,9 @@ impl<'a, K: Resource + Send + 'static> Round<'a, K> {
         }
     }
 
-    /// Ends the list as soon as no namespace is waited for. Where every namespace is hidden, there
-    /// is no list.
+    /// Ends the list as soon as no namespace is waited for. One that is already listed again is,
+    /// unless that may last for ever: between the end and [`Event::Relists`] all would count as
+    /// seen. Where every namespace is hidden, there is no list.
     async fn complete_list(&mut self) -> Result<(), Closed> {
         if self.places.iter().all(Place::is_hidden) {
             return match std::mem::take(&mut self.hidden).pop() {
@@ -264,7 +265,10 @@ impl<'a, K: Resource + Send + 'static> Round<'a, K> {
                 None => Ok(()),
             };
         }
-        if !self.complete && !self.places.iter().any(Place::is_waited_for) {
+        let may_be_hidden = self.unlisted.are_hidden();
+        let is_waited_for =
+            |place: &Place<K>| place.is_waited_for() || (may_be_hidden && place.is_relisted());
+        if !self.complete && !self.places.iter().any(is_waited_for) {
             self.complete = true;
             // What is hidden is absent from this list, which ends now.
             self.forgotten = self.forgotten.map(|_| Instant::now());

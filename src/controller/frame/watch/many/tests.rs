@@ -129,6 +129,33 @@ async fn watch_one_namespace_that_is_listed_again_is_told_by_what_has_changed_in
     );
 }
 
+/// What was missed in it is not known before.
+#[tokio::test]
+async fn watch_a_list_does_not_end_while_a_namespace_is_listed_again_that_may_be_hidden() {
+    let table: [(Unlisted, &[&str], &[&str]); 2] = [
+        (Unlisted::AreHidden, &[], &["Listed(a)", "ListEnd"]),
+        (
+            Unlisted::AreWaitedFor,
+            &["ListEnd", "Relists(true)"],
+            &["Applied(a)", "Relists(false)"],
+        ),
+    ];
+    for (unlisted, before, after) in table {
+        let (_round, watches, mut told) = round(unlisted);
+        play(&watches[0], listed(&["a"])).await;
+        play(&watches[0], vec![Event::ListStart]).await;
+        assert_eq!(all(&mut told), ["ListStart", "Listed(a)"]);
+        play(&watches[1], listed(&["b"])).await;
+        assert_eq!(all(&mut told), [&["Listed(b)"][..], before].concat());
+        play(
+            &watches[0],
+            vec![Event::Listed(object("a")), Event::ListEnd],
+        )
+        .await;
+        assert_eq!(all(&mut told), after);
+    }
+}
+
 #[tokio::test]
 async fn a_hidden_namespace_does_not_keep_the_others_waiting_until_it_is_seen() {
     let (round, watches, mut told) = round(Unlisted::AreWaitedFor);
