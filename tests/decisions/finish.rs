@@ -74,7 +74,7 @@ fn a_pod_on_a_kubelet_is_finished_when_it_has_been_quiet() {
     for policy in ["Never", "OnFailure"] {
         let mut life = finishing();
         let waits = life.assert_silent(&ready(policy), Reason::FinishWaits);
-        assert_eq!(waits.again, Some(QUIET));
+        assert_eq!(waits.again, Some(life.now + QUIET));
         life.later(QUIET_SECONDS - 1)
             .assert_silent(&ready(policy), Reason::FinishWaits);
         let decision = writes(life.later(1), &ready(policy), Phase::Succeeded);

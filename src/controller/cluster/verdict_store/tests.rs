@@ -150,7 +150,7 @@ fn what_does_not_fit_into_a_config_map_is_not_written() {
     let long = |hour| Kept {
         proved_at: day(hour),
         pod: "x".repeat(300_000).into(),
-        ..Kept::of(&verdict(HOUR), Duration::ZERO, day(0))
+        ..Kept::of(&verdict(after(1)), Moment::START, day(0))
     };
     let mut many: AllKept = (1..5)
         .map(|hour| (format!("n{hour}"), long(hour)))
