@@ -313,3 +313,59 @@ async fn pods_of_other_namespaces_are_not_those_of_the_installation() {
         }
     }
 }
+
+/// `jiff` reads no time as late as this one, which Kubernetes stores.
+#[tokio::test(flavor = "multi_thread")]
+async fn d3_an_object_that_cannot_be_read_hides_no_other() {
+    let cluster = Cluster::start().await;
+    cluster.install("default", &["--exit-image", EXIT]).await;
+    cluster.stuck().await;
+    cluster.server.set_webhook(|resource, object| {
+        let late = json!("9999-12-31T23:59:59Z");
+        match (object["metadata"]["name"].as_str(), resource) {
+            (Some("late"), "events") => object["eventTime"] = late,
+            (Some("late"), "jobs" | "deployments") => {
+                object["spec"]["template"]["metadata"]["creationTimestamp"] = late;
+            }
+            _ => {}
+        }
+    });
+    let labels = json!({"app.kubernetes.io/name": "swaplet"});
+    let pod =
+        json!({"restartPolicy": "Never", "containers": [{"name": "main", "image": "main:1"}]});
+    cluster
+        .create(
+            "/apis/batch/v1/namespaces/default/jobs",
+            json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "late"}, "spec": {"template": {"spec": pod}}}),
+        )
+        .await;
+    let containers = json!({"containers": pod["containers"]});
+    cluster
+        .create("/apis/apps/v1/namespaces/default/deployments", json!({"apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "late", "labels": labels},
+            "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": containers}}}))
+        .await;
+    for name in ["late", "early"] {
+        let about = json!({"kind": "Pod", "namespace": "default", "name": "report-1"});
+        cluster
+            .create("/api/v1/namespaces/default/events", json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": name},
+                "involvedObject": about, "type": "Warning", "reason": "NeedsImage", "message": name, "action": "Terminate",
+                "eventTime": "2026-01-01T00:00:00.000000Z", "reportingComponent": "swaplet.io/controller", "reportingInstance": "i"}))
+            .await;
+    }
+    let (_, out, err) = cluster.status(&["-o", "json"]).await;
+    let status: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
+    assert_eq!(
+        status["installations"].as_array().map(Vec::len),
+        Some(1),
+        "{status:#}"
+    );
+    assert_eq!(
+        status["jobsWithoutTtl"],
+        json!(["default/report"]),
+        "{status:#}"
+    );
+    let notes = status["warnings"].as_array().into_iter().flatten();
+    let notes: Vec<_> = notes.map(|warning| &warning["note"]).collect();
+    assert_eq!(notes, ["early"], "{status:#}");
+}

@@ -18,6 +18,7 @@ use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::objects::command::{ContainerFacts, Executes, StandardPaths, Verdict, resolve};
 use swaplet_core::objects::node::NodeWire;
 use swaplet_core::objects::pod::container_spec::ContainerSpec;
+use swaplet_core::objects::values::whole_object::WholeObject;
 
 use super::hints::Hint;
 use super::policies::CheckedPolicies;
@@ -184,12 +185,13 @@ async fn add(
     fields: &str,
     found: &mut Vec<Described>,
 ) -> anyhow::Result<()> {
-    let api: Api<DynamicObject> = match scope {
+    let api: Api<WholeObject<DynamicObject>> = match scope {
         Scope::All => Api::all_with(client.clone(), resource),
         Scope::Namespace(namespace) => Api::namespaced_with(client.clone(), namespace, resource),
         Scope::Context => Api::default_namespaced_with(client.clone(), resource),
     };
-    let templates = |mut object: DynamicObject| {
+    let templates = |object: WholeObject<DynamicObject>| {
+        let mut object = object.read()?;
         // The items of a list have no type.
         object.types = Some(TypeMeta {
             api_version: resource.api_version.clone(),

@@ -10,6 +10,7 @@ use kube::api::ListParams;
 use kube::core::Selector;
 use kube::{Api, Client, Resource, ResourceExt};
 use swaplet_controller::frame::list::list_with;
+use swaplet_core::objects::values::whole_object::WholeObject;
 
 use super::answer::{answer, plain};
 use super::target::{Target, Workload};
@@ -142,7 +143,10 @@ impl Group {
             .await?;
         let parameters =
             ListParams::default().labels_from(&Selector::try_from(spec.selector.clone())?);
-        let uid = |set: ReplicaSet| set.uid().filter(|_| is_controlled_by(&set, &spec.uids));
+        let uid = |set: WholeObject<ReplicaSet>| {
+            let set = set.read()?;
+            set.uid().filter(|_| is_controlled_by(&set, &spec.uids))
+        };
         let found = list_with(&self.api(), parameters, uid)
             .await
             .map_err(plain)
@@ -152,8 +156,8 @@ impl Group {
     }
 
     async fn list(&self, parameters: ListParams) -> anyhow::Result<Vec<Pod>> {
-        list_with(&self.api::<Pod>(), parameters, |pod| {
-            Some(pod).filter(is_live)
+        list_with(&self.api::<WholeObject<Pod>>(), parameters, |pod| {
+            pod.read().filter(is_live)
         })
         .await
         .map_err(plain)

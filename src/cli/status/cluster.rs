@@ -16,6 +16,7 @@ use swaplet_core::cluster::node_class::Recognised;
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::objects::node::NodeWire;
 use swaplet_core::objects::pod::{ContainerState, Pod, roles};
+use swaplet_core::objects::values::whole_object::WholeObject;
 
 use super::installation::Installation;
 use super::installation::flags::Flags;
@@ -207,11 +208,12 @@ async fn kept_jobs(
     if jobs.is_empty() {
         return Ok(jobs);
     }
-    let api: Api<Job> = match &scope.namespace {
+    let api: Api<WholeObject<Job>> = match &scope.namespace {
         Some(namespace) => Api::namespaced(client.clone(), namespace),
         None => Api::all(client.clone()),
     };
-    let kept = |job: Job| {
+    let kept = |job: WholeObject<Job>| {
+        let job = job.read()?;
         let ttl = job.spec.and_then(|spec| spec.ttl_seconds_after_finished);
         let name = format!("{}/{}", job.metadata.namespace?, job.metadata.name?);
         (ttl.is_none() && jobs.contains(&name)).then_some(name)
@@ -221,7 +223,7 @@ async fn kept_jobs(
 }
 
 async fn warnings(client: &Client, scope: &Scope) -> Result<Vec<Warning>, String> {
-    let api: Api<Event> = match &scope.namespace {
+    let api: Api<WholeObject<Event>> = match &scope.namespace {
         Some(namespace) => Api::namespaced(client.clone(), namespace),
         None => Api::all(client.clone()),
     };
@@ -234,7 +236,8 @@ async fn warnings(client: &Client, scope: &Scope) -> Result<Vec<Warning>, String
     Ok(found)
 }
 
-fn warning(event: Event) -> Option<Warning> {
+fn warning(event: WholeObject<Event>) -> Option<Warning> {
+    let event = event.read()?;
     let at = event.event_time.map(|time| time.0);
     let at = at.or_else(|| event.metadata.creation_timestamp.map(|time| time.0))?;
     let about = event.regarding?;

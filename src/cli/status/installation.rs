@@ -15,6 +15,7 @@ use k8s_openapi::api::core::v1::PodSpec;
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Client};
 use swaplet_controller::frame::list::{list_with, words};
+use swaplet_core::objects::values::whole_object::WholeObject;
 
 use self::flags::Flags;
 
@@ -60,11 +61,11 @@ impl Installation {
         client: &Client,
         namespace: Option<&str>,
     ) -> kube::Result<Vec<Self>> {
-        let api: Api<Deployment> = match namespace {
+        let api: Api<WholeObject<Deployment>> = match namespace {
             Some(namespace) => Api::namespaced(client.clone(), namespace),
             None => Api::all(client.clone()),
         };
-        let found = list_with(&api, ListParams::default().labels(LABEL), Some).await;
+        let found = list_with(&api, ListParams::default().labels(LABEL), WholeObject::read).await;
         let deployments = match found {
             // A server without Deployments has no installation.
             Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),

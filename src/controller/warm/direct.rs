@@ -12,6 +12,7 @@ use kube::{Api, Client};
 use swaplet_core::cluster::node_class::Recognised;
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::objects::node::{Node, NodeWire};
+use swaplet_core::objects::values::whole_object::WholeObject;
 use swaplet_core::warm::pod::WarmerPodWire;
 use swaplet_core::warm::warming::nodes::shapes;
 use swaplet_core::warm::warming::pulled::Pulled;
@@ -37,6 +38,9 @@ pub(crate) const LATE_EVENTS: Duration = Duration::from_secs(2);
 const CLEAN_UP: Duration = Duration::from_secs(30);
 /// The field selector of the Events that report pulls.
 pub(crate) const PULLED: &str = "involvedObject.kind=Pod,reason=Pulled";
+
+/// Such an Event.
+pub(crate) type PullEvent = WholeObject<KubeEvent>;
 
 /// The images to warm, the nodes, and how to do it.
 #[derive(Clone, Debug)]
@@ -180,7 +184,7 @@ impl Run {
             Api::<WarmerPodWire>::namespaced(self.client.clone(), namespace),
             selector,
         );
-        let pulls = Api::<KubeEvent>::namespaced(self.client.clone(), namespace);
+        let pulls = Api::<PullEvent>::namespaced(self.client.clone(), namespace);
         let mut pulls = watch_selected(pulls, ListParams::default().fields(PULLED));
         while !self.warming.is_over() {
             if self.pods.is_complete() {
@@ -317,8 +321,11 @@ impl Run {
     }
 
     /// Records a pull. Without the right to watch Events only times and sizes are missing.
-    fn observe_pull(&mut self, event: Option<Event<KubeEvent>>) {
+    fn observe_pull(&mut self, event: Option<Event<PullEvent>>) {
         let Some(Event::Listed(event) | Event::Applied(event)) = event else {
+            return;
+        };
+        let Some(event) = event.read() else {
             return;
         };
         let pulled = event.message.as_deref().and_then(Pulled::read);

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1::Event;
 use kube::api::ListParams;
 use kube::{Api, Client};
 use swaplet_core::cluster::node_class::Recognised;
@@ -15,7 +14,7 @@ use swaplet_core::warm::warming::nodes::shapes;
 use swaplet_core::warm::warming::pulled::Pulled;
 use swaplet_core::warm::warming::shape::ShapeChoice;
 
-use super::direct::PULLED;
+use super::direct::{PULLED, PullEvent};
 use crate::frame::list::{list_with, words};
 
 /// The query of `swaplet warm status`.
@@ -120,7 +119,8 @@ fn listed(node: NodeImages, table: &NodeTable) -> ListedNode {
 }
 
 /// Reads the Event of a kubelet only: a virtual node that reports the same keeps nothing.
-fn announced(event: Event) -> Option<Announced> {
+fn announced(event: PullEvent) -> Option<Announced> {
+    let event = event.read()?;
     let source = event
         .source
         .filter(|source| source.component.as_deref() == Some("kubelet"))?;

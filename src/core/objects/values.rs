@@ -10,3 +10,4 @@ pub mod label_selector;
 pub mod lenient;
 pub(crate) mod parts;
 pub mod short_digest;
+pub mod whole_object;

@@ -156,3 +156,26 @@ async fn without_the_right_to_see_pods_or_nodes_nothing_is_written() {
         assert!(cluster.writes().is_empty() && cluster.pods().is_empty());
     }
 }
+
+/// `jiff` reads no time as late as this one, which Kubernetes stores.
+#[tokio::test(start_paused = true)]
+async fn d3_an_event_that_cannot_be_read_hides_no_pull() {
+    let cluster = Cluster::with_kubelets(1, &ImageOptions::default()).await;
+    cluster.world.server.set_webhook(|resource, object| {
+        if resource == "events" && object["metadata"]["name"] == "late" {
+            object["lastTimestamp"] = "9999-12-31T23:59:59Z".into();
+        }
+    });
+    let about = json!({"kind": "Pod", "namespace": NAMESPACE, "name": "p"});
+    let event = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "late"}, "involvedObject": about, "reason": "Pulled"});
+    let path = format!("/api/v1/namespaces/{NAMESPACE}/events");
+    cluster
+        .world
+        .request(Method::POST, &path, JSON, &event)
+        .await;
+    let told = cluster.warm(job(images(2), 1)).await;
+    told.assert_warm();
+    let is_pull = |news: &&News| matches!(news, News::Ended(ended) if ended.pulled.is_some());
+    assert_eq!(told.news.iter().filter(is_pull).count(), 2);
+    cluster.assert_quiet().await;
+}

@@ -7,6 +7,7 @@ use swaplet_controller::frame::list::{list, words};
 use swaplet_controller::terminate::snapshot::policies::PodPolicies;
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::pod::wire::PodWire;
+use swaplet_core::objects::values::whole_object::WholeObject;
 
 /// The maximum number of pods that are explained at once.
 const MOST: usize = 5;
@@ -106,8 +107,9 @@ impl Target {
 }
 
 async fn jobs_of(client: &Client, namespace: &str, cron: &str) -> anyhow::Result<Vec<String>> {
-    let jobs: Api<Job> = Api::namespaced(client.clone(), namespace);
-    let of_it = |job: Job| {
+    let jobs: Api<WholeObject<Job>> = Api::namespaced(client.clone(), namespace);
+    let of_it = |job: WholeObject<Job>| {
+        let job = job.read()?;
         let mut owners = job
             .metadata
             .owner_references

@@ -8,6 +8,7 @@ use kube::api::ListParams;
 use kube::core::PartialObjectMeta;
 use kube::{Api, Client};
 use swaplet_controller::frame::list::{list_with, words};
+use swaplet_core::objects::values::whole_object::WholeObject;
 
 use super::rows::Stuck;
 
@@ -85,11 +86,11 @@ pub(super) async fn selected(
     selector: &str,
     stuck: Vec<Stuck>,
 ) -> anyhow::Result<Vec<Stuck>> {
-    let api: Api<PartialObjectMeta<WholePod>> = match namespace {
+    let api: Api<WholeObject<PartialObjectMeta<WholePod>>> = match namespace {
         Some(namespace) => Api::namespaced(client.clone(), namespace),
         None => Api::all(client.clone()),
     };
-    let uid = |pod: PartialObjectMeta<WholePod>| pod.metadata.uid;
+    let uid = |pod: WholeObject<PartialObjectMeta<WholePod>>| pod.read()?.metadata.uid;
     let matched: BTreeSet<String> = list_with(&api, ListParams::default().labels(selector), uid)
         .await
         .map_err(|error| anyhow!("-l {selector}: {}", words(&error)))?

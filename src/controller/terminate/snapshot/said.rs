@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use swaplet_core::objects::pod::Pod;
+use swaplet_core::objects::values::whole_object::WholeObject;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::methods::swap::age_when_told;
 
@@ -31,7 +32,7 @@ pub struct Said {
 pub(crate) struct AllSaid(HashMap<String, Vec<Said>>);
 
 /// Reads all Events that still exist; by default an API server keeps them for one hour.
-pub(crate) async fn read(api: &Api<Event>) -> kube::Result<AllSaid> {
+pub(crate) async fn read(api: &Api<WholeObject<Event>>) -> kube::Result<AllSaid> {
     let mut all = AllSaid::default();
     for (uid, said) in list(
         api,
@@ -45,7 +46,8 @@ pub(crate) async fn read(api: &Api<Event>) -> kube::Result<AllSaid> {
     Ok(all)
 }
 
-fn said(event: Event) -> Option<(String, Said)> {
+fn said(event: WholeObject<Event>) -> Option<(String, Said)> {
+    let event = event.read()?;
     let at = event
         .event_time
         .map(|time| time.0)

@@ -1,6 +1,5 @@
 //! The end of a run: late Events, and the deletion of its pods.
 
-use k8s_openapi::api::core::v1::Event as KubeEvent;
 use kube::Api;
 use kube::api::ListParams;
 use swaplet_core::report::write_error::WriteError;
@@ -9,13 +8,13 @@ use swaplet_core::warm::warming::Action;
 use tokio::sync::mpsc::Receiver;
 use tokio::time::{sleep, timeout};
 
-use super::{CLEAN_UP, LATE_EVENTS, LOOK, News, Run};
+use super::{CLEAN_UP, LATE_EVENTS, LOOK, News, PullEvent, Run};
 use crate::frame::list::{list_with, words};
 use crate::frame::watch::Event;
 use crate::warm::write::Warmers;
 
 impl Run {
-    pub(super) async fn hear_late_events(&mut self, pulls: &mut Receiver<Event<KubeEvent>>) {
+    pub(super) async fn hear_late_events(&mut self, pulls: &mut Receiver<Event<PullEvent>>) {
         let _ = timeout(LATE_EVENTS, async {
             while self.warming.is_told_nothing_of_a_pull() {
                 self.observe_pull(pulls.recv().await);

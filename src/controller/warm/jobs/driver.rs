@@ -8,7 +8,6 @@ mod rights;
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Event as KubeEvent;
 use kube::api::ListParams;
 use kube::{Api, Client};
 use swaplet_core::objects::node::NodeWire;
@@ -46,7 +45,7 @@ use crate::frame::watch::{Event, watch_noted};
 use crate::frame::writer::report::Reporter;
 use crate::frame::writer::tools::Tools;
 use crate::warm::derived::Derived;
-use crate::warm::direct::PULLED;
+use crate::warm::direct::{PULLED, PullEvent};
 use crate::warm::predownload::own::OwnJobs;
 use crate::warm::resolve::Resolver;
 
@@ -305,13 +304,14 @@ fn watches_of_selected(client: Client, ages: WatchAges) -> NamedWatches<PodQuery
 fn watches_of_pulls(client: Client) -> NamedWatches<String, Option<(Box<str>, Pulled)>> {
     // Nothing depends on these watches, so their age is not recorded.
     NamedWatches::new(WatchAges::default(), move |namespace: &String, listener| {
-        let events = Api::<KubeEvent>::namespaced(client.clone(), namespace);
+        let events = Api::<PullEvent>::namespaced(client.clone(), namespace);
         listener.watch_selected(events, ListParams::default().fields(PULLED), pulled)
     })
 }
 
 /// Returns the uid of the pod, and the pull that the Event reports.
-fn pulled(event: KubeEvent) -> Option<(Box<str>, Pulled)> {
+fn pulled(event: PullEvent) -> Option<(Box<str>, Pulled)> {
+    let event = event.read()?;
     let pulled = Pulled::read(event.message.as_deref()?)?;
     Some((event.involved_object.uid?.into(), pulled))
 }
