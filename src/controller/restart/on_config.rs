@@ -16,10 +16,11 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::core::PartialObjectMeta;
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::recreate_request::PLURAL;
 use swaplet_core::objects::values::backoff::Backoff;
+use swaplet_core::objects::values::whole_object::WholeObject;
 use swaplet_core::report::decision::Report;
 use swaplet_core::restart::on_config::annotation::ReferenceKind;
 use swaplet_core::restart::on_config::content::Content;
@@ -275,20 +276,24 @@ impl Run {
     }
 }
 
-/// Watches single objects; of a `Secret` the API server sends only the metadata.
+/// Watches single objects; of a `Secret` the API server sends only the metadata. One that cannot
+/// be read is [`Content::Unclear`].
 fn watches_of_objects(client: Client, ages: WatchAges) -> NamedWatches<Object, Content> {
     NamedWatches::new(
         ages,
         move |(namespace, reference): &Object, listener| match reference.kind {
             ReferenceKind::ConfigMap => {
-                let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
-                listener.watch(maps, &reference.name, |map| Content::of(&map))
+                let maps: Api<WholeObject<ConfigMap>> = Api::namespaced(client.clone(), namespace);
+                listener.watch(maps, &reference.name, |map| {
+                    map.read().map_or(Content::Unclear, |map| Content::of(&map))
+                })
             }
             ReferenceKind::SecretMetadata => {
-                let secrets: Api<PartialObjectMeta<Secret>> =
+                let secrets: Api<WholeObject<PartialObjectMeta<Secret>>> =
                     Api::namespaced(client.clone(), namespace);
                 listener.watch(secrets, &reference.name, |secret| {
-                    Content::Is(secret.metadata.resource_version.unwrap_or_default().into())
+                    let version = secret.resource_version();
+                    version.map_or(Content::Unclear, |version| Content::Is(version.into()))
                 })
             }
         },

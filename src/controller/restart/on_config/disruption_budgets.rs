@@ -10,6 +10,7 @@ use kube::api::ListParams;
 use kube::core::{Selector, SelectorExt};
 use kube::{Api, Client, ResourceExt};
 use swaplet_core::objects::pod::wire::brief::PodBriefWire;
+use swaplet_core::objects::values::whole_object::WholeObject;
 use swaplet_core::restart::rollout::{Budget, Covered};
 
 use crate::frame::list::{list_with, words};
@@ -46,6 +47,9 @@ pub enum BudgetsUnknown {
     /// The budget of this name has an invalid selector.
     #[error("PodDisruptionBudget {0}: spec.selector: {1}")]
     Selector(String, String),
+    /// The budget of this name cannot be read.
+    #[error("PodDisruptionBudget {0} cannot be read: it is too large, or a time in it is too late")]
+    Unreadable(String),
     /// This many budgets cover the pods.
     #[error(
         "{0} PodDisruptionBudgets cover the pods to be restarted, and at most {MOST_BUDGETS} are counted: delete some, or narrow their selectors"
@@ -120,20 +124,27 @@ impl DisruptionBudgets {
         &self,
         waiting: &[&BTreeMap<String, String>],
     ) -> Result<Vec<Selected>, BudgetsUnknown> {
-        let api: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), &self.namespace);
-        let read = |budget: PodDisruptionBudget| match selector(&budget) {
-            Ok(selector) => {
-                let selector = selector?;
-                let covers = waiting.iter().any(|labels| selector.matches(labels));
-                covers.then(|| {
-                    Ok(Selected {
-                        name: budget.name_any(),
-                        covered: reported(&budget),
-                        selector,
+        let api: Api<WholeObject<PodDisruptionBudget>> =
+            Api::namespaced(self.client.clone(), &self.namespace);
+        let read = |budget: WholeObject<PodDisruptionBudget>| {
+            let name = budget.name_any();
+            let Some(budget) = budget.read() else {
+                return Some(Err(BudgetsUnknown::Unreadable(name)));
+            };
+            match selector(&budget) {
+                Ok(selector) => {
+                    let selector = selector?;
+                    let covers = waiting.iter().any(|labels| selector.matches(labels));
+                    covers.then(|| {
+                        Ok(Selected {
+                            covered: reported(&budget),
+                            name,
+                            selector,
+                        })
                     })
-                })
+                }
+                Err(error) => Some(Err(error)),
             }
-            Err(error) => Some(Err(error)),
         };
         let selected = list_with(&api, ListParams::default(), read).await;
         let selected = selected.map_err(|error| BudgetsUnknown::Budgets(words(&error)))?;

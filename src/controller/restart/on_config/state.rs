@@ -248,7 +248,7 @@ impl State {
             .extend(pod.filter(|pod| &*pod.namespace == namespace).map(group));
     }
 
-    /// Handles an event of the watch of an object.
+    /// Handles an event of the watch of an object; one that cannot be read is [`Content::Unclear`].
     pub fn observe_object(&mut self, object: &Object, event: Event<Content>, now: Moment) {
         let Some(known) = self.objects.get_mut(object) else {
             return;
@@ -275,11 +275,10 @@ impl State {
                 return self.enqueue_users_of(object);
             }
         };
-        if !matches!(&known.sight, Sight::Seen { content: before, .. } if *before == content) {
-            known.sight = Sight::Seen {
-                content,
-                since: now,
-            };
+        let same = matches!(&known.sight, Sight::Seen { content: old, .. } if *old == content);
+        if !same && content != Content::Unclear {
+            let since = now;
+            known.sight = Sight::Seen { content, since };
             self.enqueue_users_of(object);
         }
     }

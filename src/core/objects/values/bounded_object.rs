@@ -8,6 +8,7 @@ use serde::de::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::bounded_value::BoundedValue;
+use super::whole_object::leave_out_times;
 
 /// An object like `kube`'s `DynamicObject`, which takes 250 bytes of memory for a byte of some
 /// objects. One that would take too much memory, or whose metadata cannot be read, has no name; a
@@ -25,7 +26,8 @@ impl From<Value> for BoundedObject {
         let Value::Object(mut members) = value else {
             return Self::default();
         };
-        let metadata = members.remove("metadata").unwrap_or_default();
+        let mut metadata = members.remove("metadata").unwrap_or_default();
+        leave_out_times(&mut metadata);
         Self {
             metadata: ObjectMeta::deserialize(metadata).unwrap_or_default(),
             data: Value::Object(members),
@@ -83,6 +85,15 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    /// An object that hid so would stay known after it was deleted.
+    #[test]
+    fn d3_no_time_in_managed_fields_hides_an_object() {
+        let entry = json!({"manager": "m", "time": "9999-12-31T23:59:59Z"});
+        let object = json!({"metadata": {"name": "n", "managedFields": [entry]}});
+        let read: BoundedObject = serde_json::from_value(object).unwrap();
+        assert_eq!(read.metadata.name.as_deref(), Some("n"));
+    }
 
     #[test]
     fn a8_an_object_is_its_metadata_and_all_else_and_one_that_is_too_large_has_no_name() {

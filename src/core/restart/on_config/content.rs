@@ -18,7 +18,8 @@ pub enum Content {
     /// A digest of the data of a `ConfigMap` or of metadata of the pod, or the resourceVersion of a
     /// `Secret`.
     Is(Box<str>),
-    /// Unknown, because a restart has failed halfway. Differs from every other content.
+    /// Unknown, because a restart has failed halfway, or the object cannot be read. Differs from
+    /// every other content.
     Unclear,
 }
 

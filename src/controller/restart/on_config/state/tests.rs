@@ -30,15 +30,47 @@ fn a_request_counts_once_whatever_pods_it_has_named() {
     assert_eq!(count(&state), (0, 0));
 }
 
+/// A pod that names a ConfigMap.
+fn pod(uid: &str) -> ConfiguredPodWire {
+    let annotations = serde_json::json!({"swaplet.io/restart-on": "app=configmap/a"});
+    let container = serde_json::json!({"name": "app"});
+    let pod = serde_json::json!({"metadata": {"namespace": "team", "name": uid, "uid": uid, "annotations": annotations},
+        "spec": {"containers": [container]}});
+    serde_json::from_value(pod).unwrap()
+}
+
+#[test]
+fn what_is_known_of_an_object_stays_while_it_cannot_be_read() {
+    let mut state = State::default();
+    for event in [Event::ListStart, Event::Listed(pod("1")), Event::ListEnd] {
+        state.observe_pod(event, Moment::START);
+    }
+    let object = state.objects().unwrap().next().unwrap().clone();
+    let content = |state: &State| match &state.objects[&object].sight {
+        Sight::Seen { content, .. } => Some(content.clone()),
+        Sight::Unseen | Sight::Forbidden => None,
+    };
+    let list = |of: Content| [Event::ListStart, Event::Listed(of), Event::ListEnd];
+    let is = Content::Is("1".into());
+    for (events, expected) in [
+        (Vec::from(list(Content::Unclear)), None),
+        (Vec::from(list(is.clone())), Some(is.clone())),
+        (vec![Event::Applied(Content::Unclear)], Some(is.clone())),
+        (Vec::from(list(Content::Unclear)), Some(is)),
+        (
+            vec![Event::Deleted(Content::Unclear)],
+            Some(Content::Absent),
+        ),
+    ] {
+        for event in events {
+            state.observe_object(&object, event, Moment::START);
+        }
+        assert_eq!(content(&state), expected);
+    }
+}
+
 #[test]
 fn the_objects_to_watch_are_looked_for_once_the_pods_are_listed() {
-    let pod = |uid: &str| -> ConfiguredPodWire {
-        let annotations = serde_json::json!({"swaplet.io/restart-on": "app=configmap/a"});
-        let container = serde_json::json!({"name": "app"});
-        let pod = serde_json::json!({"metadata": {"namespace": "team", "name": uid, "uid": uid, "annotations": annotations},
-            "spec": {"containers": [container]}});
-        serde_json::from_value(pod).unwrap()
-    };
     let mut state = State::default();
     state.observe_pod(Event::ListStart, Moment::START);
     for uid in ["1", "2"] {
