@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::Client;
 use kube::client::Body;
+use serde_json::Value;
 use swaplet_core::objects::recreate_request::{GROUP, VERSION};
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 use swaplet_core::terminate::openkruise::Seen;
@@ -26,6 +27,9 @@ const ROUND: Duration = Duration::from_secs(30);
 const ANSWER: Duration = Duration::from_secs(30);
 /// The longest answer that is read, in bytes: a group has some dozens of resources.
 const LONGEST_ANSWER: usize = 1 << 20;
+/// What API servers answer in plain text (Go's `http.NotFound`) for a group that they do not serve;
+/// newer ones answer with a `Status`.
+const NOT_FOUND: &[u8] = b"404 page not found";
 /// The resources of the group where only swaplet's CRDs (`deploy/crds`) are applied.
 const OUR_RESOURCES: [&str; 4] = [
     "containerrecreaterequests",
@@ -177,7 +181,7 @@ async fn received(client: &Client, group: &str) -> Result<(Resources, Option<Tim
         .map_err(|error| error.to_string())?
         .to_bytes();
     let seen = match head.status {
-        StatusCode::NOT_FOUND => Seen::Missing,
+        StatusCode::NOT_FOUND if is_of_api_server(&body) => Seen::Missing,
         StatusCode::FORBIDDEN => Seen::Hidden,
         status if status.is_success() => {
             let list: APIResourceList =
@@ -197,4 +201,34 @@ async fn received(client: &Client, group: &str) -> Result<(Resources, Option<Tim
         }
     };
     Ok((Resources(seen), date.map(|date| date.timestamp())))
+}
+
+/// Returns true if a 404 is the API server's own. One of a proxy says nothing of the group,
+/// whose objects would seem to be gone. Proxies that answer as Go does cannot be told apart.
+fn is_of_api_server(body: &[u8]) -> bool {
+    let is_status = |answer: Value| answer["kind"] == "Status";
+    body.trim_ascii() == NOT_FOUND || serde_json::from_slice(body).is_ok_and(is_status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_404_of_a_proxy_is_not_that_of_the_api_server() {
+        let status = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":"NotFound","code":404}"#;
+        for own in ["404 page not found\n", "404 page not found", status] {
+            assert!(is_of_api_server(own.as_bytes()), "{own}");
+        }
+        for other in [
+            "",
+            "<html><head><title>404 Not Found</title></head></html>",
+            "default backend - 404",
+            r#"{"message":"no Route matched with those values"}"#,
+            r#"["Status"]"#,
+            "404",
+        ] {
+            assert!(!is_of_api_server(other.as_bytes()), "{other}");
+        }
+    }
 }
