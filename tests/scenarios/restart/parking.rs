@@ -179,9 +179,9 @@ async fn a_container_that_is_parked_when_the_crd_is_removed() {
     world.delete_request("r").await;
     let forbidden = world.fault(Effect::reply(403), |rule| rule.resource(""));
     let next = world.start_controller();
-    next.line.hide(Some("/apis/apps.kruise.io"));
     world.wait(120).await;
     assert_eq!(world.image("app"), PARK);
+    next.line.hide(Some("/apis/apps.kruise.io"));
     world.end_fault(forbidden);
     world.wait(60).await;
     assert!(
