@@ -151,6 +151,9 @@ impl ApiServer {
 
     /// Handles all paths that are not resources.
     fn outside(&self, path: &str) -> Response<ResponseBody> {
+        if let Some(Effect::Reply(reply)) = self.faults.meet_outside(path) {
+            return made_up(&reply);
+        }
         match discovery::answer(&self.shared.lock(), path) {
             Some(Answer::Json(value)) => json(200, &value),
             Some(Answer::Text(text)) => plain(200, text),

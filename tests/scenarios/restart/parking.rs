@@ -177,7 +177,9 @@ async fn a_container_that_is_parked_when_the_crd_is_removed() {
     assert_eq!(world.image("app"), PARK);
     life.kill();
     world.delete_request("r").await;
-    let forbidden = world.fault(Effect::reply(403), |rule| rule.resource(""));
+    let forbidden = world.fault(Effect::reply(403), |rule| {
+        rule.outside("/apis/apps.kruise.io")
+    });
     let next = world.start_controller();
     world.wait(120).await;
     assert_eq!(world.image("app"), PARK);

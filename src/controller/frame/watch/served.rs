@@ -167,7 +167,7 @@ mod tests {
                     reports_absence,
                 };
                 let discovery = Discovery::new(server.client_as("test"));
-                let rule = Rule::new(Effect::reply(code)).resource("");
+                let rule = Rule::new(Effect::reply(code)).outside("/apis/");
                 let rule = (code > 0).then(|| server.faults().add(rule));
                 let events = watch_served(discovery, served, |discovery| {
                     watch(
@@ -187,13 +187,13 @@ mod tests {
             assert!(lists(&mut events).await);
             let gone = Rule::new(Effect::reply(404)).resource(PLURAL);
             server.faults().add(gone);
-            let hidden = Rule::new(Effect::reply(403)).resource("");
+            let hidden = Rule::new(Effect::reply(403)).outside("/apis/");
             let hidden = server.faults().add(hidden);
             assert!(!lists(&mut events).await, "it may still be served");
             server.faults().remove(hidden);
             server
                 .faults()
-                .add(Rule::new(Effect::reply(404)).resource(""));
+                .add(Rule::new(Effect::reply(404)).outside("/apis/"));
             assert!(lists(&mut events).await, "it is gone");
         }
     }

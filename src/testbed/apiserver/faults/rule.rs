@@ -7,6 +7,7 @@ use crate::apiserver::request::{Request, Verb};
 #[derive(Clone, Debug)]
 pub struct Rule {
     pub(super) effect: Effect,
+    outside: Option<String>,
     verb: Option<Verb>,
     resource: Option<String>,
     namespace: Option<String>,
@@ -25,6 +26,7 @@ impl Rule {
     pub fn new(effect: impl Into<Effect>) -> Self {
         Self {
             effect: effect.into(),
+            outside: None,
             verb: None,
             resource: None,
             namespace: None,
@@ -36,6 +38,14 @@ impl Rule {
             after: 0,
             times: usize::MAX,
         }
+    }
+
+    /// Limits the rule to paths outside of the resources, such as those of discovery, that begin with
+    /// this. They can only be replied to.
+    #[must_use]
+    pub fn outside(mut self, start: &str) -> Self {
+        self.outside = Some(start.to_owned());
+        self
     }
 
     /// Limits the rule to this verb.
@@ -108,11 +118,17 @@ impl Rule {
         self
     }
 
+    pub(super) fn matches_outside(&self, path: &str) -> bool {
+        let start = self.outside.as_deref();
+        start.is_some_and(|start| path.starts_with(start))
+    }
+
     pub(super) fn matches(&self, request: &Request) -> bool {
         let same =
             |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|wanted| wanted == is);
         let body = || String::from_utf8_lossy(&request.body).into_owned();
-        self.verb.is_none_or(|verb| verb == request.verb)
+        self.outside.is_none()
+            && self.verb.is_none_or(|verb| verb == request.verb)
             && same(&self.resource, &request.kind.resource)
             && same(&self.namespace, &request.namespace)
             && same(&self.name, &request.name)

@@ -22,9 +22,11 @@ struct Active {
 
 impl Active {
     fn meet(&self, request: &Request) -> Option<(RuleId, Effect)> {
-        if !self.rule.matches(request) {
-            return None;
-        }
+        self.rule.matches(request).then(|| self.hit())?
+    }
+
+    /// Returns the fault for one more request that the rule matches.
+    fn hit(&self) -> Option<(RuleId, Effect)> {
         let seen = self.seen.fetch_add(1, Ordering::Relaxed);
         let (after, times) = (self.rule.after, self.rule.times);
         (seen >= after && seen - after < times).then(|| (RuleId(self.id), self.rule.effect.clone()))
@@ -83,6 +85,15 @@ impl Faults {
     /// Returns the fault that hits a request, with the id of its rule.
     pub(crate) fn meet(&self, request: &Request) -> Option<(RuleId, Effect)> {
         self.lock().iter().find_map(|active| active.meet(request))
+    }
+
+    /// Returns the fault that hits a request for something outside of the resources.
+    pub(crate) fn meet_outside(&self, path: &str) -> Option<Effect> {
+        let rules = self.lock();
+        let mut hit = rules
+            .iter()
+            .filter(|active| active.rule.matches_outside(path));
+        hit.find_map(|active| Some(active.hit()?.1))
     }
 
     /// Returns the fault that hits a running watch, among the rules added since a generation.
