@@ -1,5 +1,8 @@
 //! What the controller pushes: the image that `exit-image push` would push, once.
 
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
 use swaplet::image::build::build_derived;
 use swaplet::image::docker_config::Credentials;
 use swaplet::image::for_controller::push_derived;
@@ -103,14 +106,30 @@ async fn what_is_there_is_not_written_again() {
 #[tokio::test]
 async fn an_image_that_has_lost_a_platform_is_pushed_again() {
     let image = build_derived(Kind::Exit, [OWN]).unwrap();
-    let lost = image.platforms[1].manifest.digest.clone();
+    let index = image.digest().to_owned();
+    let platforms: Vec<_> = image
+        .platforms
+        .iter()
+        .map(|each| (format!("-{}", each.platform), each.manifest.digest.clone()))
+        .collect();
+    let lost = platforms[1].1.clone();
+    let pushed = Mutex::new(BTreeSet::new());
     let registry = FakeRegistry::start(move |request, _| {
         let at = request.path.rsplit('/').next().unwrap_or_default();
         let is_there = request.path.contains("/manifests/sha256:") && *at != *lost;
+        let mut pushed = pushed.lock().unwrap();
         match &*request.method {
             "HEAD" if is_there => Answer::status(200).header("docker-content-digest", at),
+            "HEAD" if pushed.contains(&request.path) => {
+                let of = platforms.iter().find(|(end, _)| at.ends_with(end));
+                let digest = of.map_or(&index, |(_, digest)| digest);
+                Answer::status(200).header("docker-content-digest", digest)
+            }
             "POST" => Answer::status(202).header("location", "/v2/derived/blobs/uploads/7"),
-            "PUT" => Answer::status(201),
+            "PUT" => {
+                pushed.insert(request.path.clone());
+                Answer::status(201)
+            }
             _ if request.path == "/v2/" => Answer::status(200),
             _ => Answer::status(404),
         }
