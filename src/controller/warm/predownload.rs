@@ -82,39 +82,33 @@ pub(crate) async fn run(
     own: Option<watch::Sender<OwnJobs>>,
     tools: Tools,
 ) -> TaskDied {
-    let Tools {
-        writer,
-        reporter,
-        metrics,
-        health,
-    } = tools;
     let client = discovery.client().clone();
-    let clock = Clock::start();
+    let ages = &tools.metrics.watch_ages;
     let mut deployments = watch_all_noted(
         namespaces.apis::<WorkloadWire<Deployment>>(&client),
         "",
-        &metrics.watch_ages,
+        ages,
     );
     let mut stateful_sets = watch_all_noted(
         namespaces.apis::<WorkloadWire<StatefulSet>>(&client),
         "",
-        &metrics.watch_ages,
+        ages,
     );
     let mut clone_sets = clone_sets::observe(discovery, namespaces);
     let mut predownload = Predownload {
-        clock,
-        reporter,
+        clock: Clock::start(),
+        reporter: tools.reporter,
         reported: BTreeMap::new(),
         own: Own::new(own),
-        writer,
-        metrics,
+        writer: tools.writer,
+        metrics: tools.metrics,
         defects: Defects::default(),
         client,
         workloads: BTreeMap::new(),
         due: BTreeMap::new(),
         turns: BTreeMap::new(),
         mirrors: BTreeMap::new(),
-        health,
+        health: tools.health,
     };
     loop {
         let next = predownload.next();

@@ -244,12 +244,8 @@ impl Run {
             .state
             .members(group, &self.records, self.settings.mount_delay, now);
         let round = decide(&members, Vec::new());
-        let Some(first) = round
-            .actions
-            .iter()
-            .find(|(_, action)| matches!(action, Action::Ask { .. }))
-            .map(|(index, _)| *index)
-        else {
+        let asks = |(_, action): &&(usize, Action)| matches!(action, Action::Ask { .. });
+        let Some(&(first, _)) = round.actions.iter().find(asks) else {
             return Some((round, None));
         };
         let waiting: BTreeSet<Labels> = members

@@ -61,6 +61,7 @@ pub struct Counts {
 }
 
 /// The state of a pod in the rollout.
+#[derive(Default)]
 struct Standing<'a> {
     /// The first pair that is still to be upgraded.
     old: Option<Pair<'a>>,
@@ -160,13 +161,7 @@ impl Plan {
         if !pod.is_active || pairs.is_empty() {
             return None;
         }
-        let mut standing = Standing {
-            old: None,
-            upgrades: false,
-            is_counted: false,
-            is_partly_updated: false,
-            has_failed: false,
-        };
+        let mut standing = Standing::default();
         for pair in pairs {
             let name = &pair.sidecar.name;
             match pair.stage(images) {
