@@ -22,7 +22,7 @@ use kube::{Api, Client, Config};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use crate::restart::install_crd;
+use crate::crds::requests_are_served;
 use crate::world::{World, eventually, kubectl};
 
 /// The pods by which it is seen that the leash is on.
@@ -203,7 +203,7 @@ async fn give_every_right_on_pods(world: &World) {
 /// say about them.
 #[tokio::test]
 async fn the_expressions_fit_the_types_of_the_objects() {
-    install_crd().await;
+    requests_are_served().await;
     let leashed = Leashed::new("leash-types").await;
     for policy in POLICIES {
         let name = format!("{}{policy}", leashed.prefix);

@@ -29,6 +29,7 @@ mod audit;
 mod commands;
 mod controller;
 mod crash;
+mod crds;
 mod derived;
 mod finish;
 mod headroom;

@@ -8,8 +8,8 @@ use serde_json::json;
 use swaplet_core::warm::pull_job::object::JobKind;
 
 use crate::controller::Controller;
+use crate::crds::pull_jobs_are_served;
 use crate::images::push_work;
-use crate::pull_jobs::crds_are_there;
 use crate::world::{World, eventually, kubectl, variable};
 
 /// Gives the controller of this world the rights as they are shipped, under another name.
@@ -69,7 +69,7 @@ async fn jobs(world: &World) -> Vec<DynamicObject> {
 
 #[tokio::test]
 async fn a_deployment_gets_a_job_for_its_new_image_until_its_last_old_pod_is_replaced() {
-    crds_are_there().await;
+    pull_jobs_are_served().await;
     let world = World::new("predownload").await;
     let role = grant(&world).await;
     let new = format!(

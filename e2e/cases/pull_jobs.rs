@@ -11,31 +11,18 @@ use kube::Api;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use swaplet_core::warm::pull_job::object::JobKind;
-use tokio::sync::OnceCell;
 
 use crate::controller::Controller;
+use crate::crds::pull_jobs_are_served;
 use crate::pods::{pod, spec};
 use crate::registry_proxy::{Manner, RegistryProxy};
 use crate::warm::apply_manifest;
 use crate::warm_images::push;
 use crate::warm_registry::{create_login, image_behind};
-use crate::world::{World, create_crd, eventually, kubectl, variable};
+use crate::world::{World, eventually, kubectl, variable};
 
 const ONE: JobKind = JobKind::ImagePullJob;
 const LIST: JobKind = JobKind::ImageListPullJob;
-
-static CRDS: OnceCell<()> = OnceCell::const_new();
-
-async fn install_crds() {
-    for kind in JobKind::ALL {
-        create_crd(kind.plural()).await;
-    }
-}
-
-/// The API server knows both kinds.
-pub async fn crds_are_there() {
-    CRDS.get_or_init(install_crds).await;
-}
 
 /// A namespace for jobs.
 pub struct Jobs {
@@ -44,7 +31,7 @@ pub struct Jobs {
 
 impl Jobs {
     async fn new(case: &str) -> Self {
-        crds_are_there().await;
+        pull_jobs_are_served().await;
         Self {
             world: World::new(case).await,
         }

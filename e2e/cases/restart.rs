@@ -14,21 +14,13 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{ApiResource, DynamicObject, PostParams, WatchEvent, WatchParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
 use tokio::time::{sleep, timeout};
 
 use crate::controller::Controller;
+use crate::crds::requests_are_served;
 use crate::pods::{EXITS_143, container, pod, spec, status_of};
 use crate::witness::Witness;
-use crate::world::{PATIENCE, World, create_crd, eventually, kubectl};
-
-static CRD: OnceCell<()> = OnceCell::const_new();
-
-/// The API server knows requests.
-pub async fn install_crd() {
-    CRD.get_or_init(|| create_crd("containerrecreaterequests"))
-        .await;
-}
+use crate::world::{PATIENCE, World, eventually, kubectl};
 
 /// A namespace, and the requests in it.
 pub struct Restarts {
@@ -47,7 +39,7 @@ impl Restarts {
     }
 
     async fn of(world: World) -> Self {
-        install_crd().await;
+        requests_are_served().await;
         let resource = ApiResource {
             group: "apps.kruise.io".to_owned(),
             version: "v1alpha1".to_owned(),

@@ -9,6 +9,7 @@
 
 mod batch;
 mod operation;
+mod parts;
 mod pods;
 mod sequence;
 pub mod side;

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use tokio::process::Command;
 
-use crate::restart::install_crd;
+use crate::crds::requests_are_served;
 use crate::world::{kubectl, variable};
 
 pub const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/chart");
@@ -204,7 +204,7 @@ async fn crds_of(namespace: &str) -> Vec<String> {
 #[tokio::test]
 async fn a_crd_is_upgraded_by_its_own_release_and_left_alone_by_all_others() {
     const CRD: &str = "crd/containerrecreaterequests.apps.kruise.io";
-    install_crd().await;
+    requests_are_served().await;
     let owner = format!("e2e-crd-{}", std::process::id());
     let annotate = async |name: &str, namespace: &str| {
         let names = [

@@ -15,8 +15,7 @@ use tokio::sync::OnceCell;
 
 use super::chart::{CHART, run_helm};
 use crate::audit::system_namespace;
-use crate::pull_jobs::crds_are_there;
-use crate::restart::install_crd;
+use crate::crds::{pull_jobs_are_served, requests_are_served};
 use crate::shared::{LABEL, Shared};
 use crate::world::{World, eventually, kubectl, variable};
 
@@ -33,8 +32,8 @@ pub struct Installation {
 impl Installation {
     pub async fn new(world: &World) -> Self {
         // As on a cluster with OpenKruise: the CRDs are there, and of somebody else.
-        install_crd().await;
-        crds_are_there().await;
+        requests_are_served().await;
+        pull_jobs_are_served().await;
         let installation = Self::of(world).await;
         let mut labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});
         if installation.is_shared {

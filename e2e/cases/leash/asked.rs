@@ -5,8 +5,7 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use super::{Leashed, pods};
-use crate::pull_jobs::crds_are_there;
-use crate::restart::install_crd;
+use crate::crds::{pull_jobs_are_served, requests_are_served};
 use crate::restart_forged::tenant;
 use crate::world::{World, eventually};
 
@@ -102,7 +101,7 @@ async fn pods_are_there(leashed: &Leashed) {
 
 #[tokio::test]
 async fn to_restart_containers_is_for_those_who_may_patch_the_pod() {
-    install_crd().await;
+    requests_are_served().await;
     let leashed = Leashed::new("leash-asked").await;
     let world = &leashed.world;
     pods_are_there(&leashed).await;
@@ -172,7 +171,7 @@ fn denied_to_pull(answer: Result<(), String>, leashed: &Leashed) {
 
 #[tokio::test]
 async fn to_pull_with_secrets_is_for_those_who_may_create_pods() {
-    crds_are_there().await;
+    pull_jobs_are_served().await;
     let leashed = Leashed::new("leash-secrets").await;
     let world = &leashed.world;
     let jobs =

@@ -13,8 +13,7 @@ use super::legal::warmers;
 use super::pods::{DIGEST, OTHER};
 use super::table::{Accounts, Filling};
 use super::{Leashed, closed};
-use crate::pull_jobs::crds_are_there;
-use crate::restart::install_crd;
+use crate::crds::{pull_jobs_are_served, requests_are_served};
 use crate::world::kubectl;
 
 const MAINS: &str = "whose main containers are done, and here these are not: main";
@@ -215,8 +214,8 @@ async fn complete_and_leave(ns: &str) {
 
 #[tokio::test]
 async fn what_no_token_of_ours_can_say_or_keep() {
-    install_crd().await;
-    crds_are_there().await;
+    requests_are_served().await;
+    pull_jobs_are_served().await;
     let leashed = Leashed::new("leash-keeps").await;
     leashed.pods_are_there().await;
     let mut filling = leashed.filling().await;

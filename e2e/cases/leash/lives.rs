@@ -7,9 +7,10 @@ use swaplet_core::terminate::memory::denials::QUICK_DENIED_RETRIES;
 use super::{Leashed, PROBES};
 use crate::audit::{Written, swapped_in, written_in};
 use crate::controller::{Controller, Why};
+use crate::crds::requests_are_served;
 use crate::images::push_work;
 use crate::pods::{EXITS_143, container, job, main_ok, pod, sidecar, spec};
-use crate::restart::{install_crd, restarts};
+use crate::restart::restarts;
 use crate::world::{World, eventually, kubectl};
 
 /// A Job, a pod that ends by its phase, and one whose container is to be restarted; gives the
@@ -72,7 +73,7 @@ async fn request_is_completed(namespace: &str) {
 /// gate: nothing of it is denied.
 #[tokio::test]
 async fn all_that_it_does_is_let_through() {
-    install_crd().await;
+    requests_are_served().await;
     let leashed = Leashed::new("leash-lives").await;
     let world = &leashed.world;
     let controller = Controller::start_with(world, &["--restart", "--restart-without-leash"]).await;

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::operation::{JSON_PATCH, MERGE_PATCH, Operation, Resource, STRATEGIC_PATCH};
+use super::parts::{labels, list, name};
 use super::pods;
-use super::sequence::{labels, list, name};
 use crate::shared::random::Random;
 
 const JOBS: Resource = Resource::Jobs;

@@ -5,7 +5,7 @@ mod json_patch;
 use serde_json::{Value, json};
 
 use super::operation::{MERGE_PATCH, Operation, Resource, STRATEGIC_PATCH};
-use super::sequence::{labels, list, name};
+use super::parts::{labels, list, name};
 use crate::shared::random::Random;
 use json_patch::json_patch;
 

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::operation::{JSON_PATCH, MERGE_PATCH, Operation, Resource, STRATEGIC_PATCH};
+use super::parts::name;
 use super::pods;
-use super::sequence::name;
 use crate::shared::random::Random;
 
 const PODS: Resource = Resource::Pods;
