@@ -20,13 +20,26 @@ use crate::rows::{Plan, Results, Session};
 /// Clients of the bare patches where the ceiling is not measured.
 const CLIENTS: usize = 16;
 
-/// Measures everything that is wanted, and prints the table.
+/// Measures everything that is wanted, prints the table, and records it.
 ///
 /// # Errors
-/// Where a program does not start, or does not do its part.
+/// Where a program does not start, or does not do its part: what was measured until then is printed,
+/// and not recorded.
 pub async fn run(options: &Options) -> Result<()> {
-    let mut cluster = Cluster::prepare(options).await?;
     let mut results = Results::default();
+    let measured = measure(options, &mut results).await;
+    if measured.is_ok() || !results.values.is_empty() {
+        println!("{}", report::markdown(&results, options));
+    }
+    measured?;
+    if let Some(folder) = &options.record {
+        report::record(&results, options, folder)?;
+    }
+    Ok(())
+}
+
+async fn measure(options: &Options, results: &mut Results) -> Result<()> {
+    let mut cluster = Cluster::prepare(options).await?;
     // Without pods only the memory is of interest.
     let controllers = options
         .contestants
@@ -34,11 +47,7 @@ pub async fn run(options: &Options) -> Result<()> {
         .any(|one| *one != Contestant::Bare);
     let empty = (controllers && options.wants(Row::Idle)).then_some(0);
     for size in empty.into_iter().chain(options.pods.iter().copied()) {
-        measure_size(&mut cluster, options, size, &mut results).await?;
-    }
-    println!("{}", report::markdown(&results, options));
-    if let Some(folder) = &options.record {
-        report::record(&results, options, folder)?;
+        measure_size(&mut cluster, options, size, results).await?;
     }
     Ok(())
 }

@@ -127,12 +127,13 @@ impl<'a> Session<'a> {
                 self.steady(rate).await?;
             }
         }
-        // As shipped OpenKruise takes for these as long as for the burst, which is minutes.
-        if self.options.wants(Row::Jobs) && self.contestant != Contestant::Openkruise {
-            self.jobs().await?;
-        }
         if self.options.wants(Row::Burst) {
             self.drain(process.as_ref()).await?;
+        }
+        // They come after the burst, so that it is the same for all: as shipped OpenKruise takes for
+        // these as long as for the burst, which is minutes, and is left out.
+        if self.options.wants(Row::Jobs) && self.contestant != Contestant::Openkruise {
+            self.jobs().await?;
         }
         match process {
             Some(process) => process.stop().await,
