@@ -14,7 +14,6 @@
 
 use std::alloc::System;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Method, Request, header::CONTENT_TYPE};
@@ -22,7 +21,6 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use swaplet_controller::cluster::rules::Rules;
-use swaplet_controller::frame::clock::time_of_day;
 use swaplet_controller::frame::connection::namespaces::Namespaces;
 use swaplet_controller::frame::lease::Leadership;
 use swaplet_controller::frame::metrics::Metrics;
@@ -31,6 +29,7 @@ use swaplet_controller::restart::driver::RestartSettings;
 use swaplet_controller::restart::hot_upgrade::HotUpgradeSettings;
 use swaplet_controller::run::{Settings, TimeOfDay, run};
 use swaplet_core::cluster::exit_images::ExitImages;
+use swaplet_core::cluster::exit_images::public::Public;
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::restart::hot_upgrade::sidecar_set::UpgradeImages;
 use swaplet_core::terminate::methods::AllowedMethods;
@@ -152,7 +151,8 @@ fn settings() -> Settings {
     Settings {
         namespaces: Namespaces::default(),
         rules: Rules {
-            exit_images: ExitImages::new(Some(reference("exit")), Vec::new()),
+            exit_images: ExitImages::new(Some(reference("exit")), Vec::new())
+                .said_public(Public::Yes),
             allowed: AllowedMethods::default(),
             node_table: NodeTable::built_in(),
             coexist: Coexist::Own,
@@ -165,11 +165,11 @@ fn settings() -> Settings {
         state_namespace: None,
         selection: None,
         push: None,
+        ask_public: None,
         predownload: false,
         hot_upgrade: None,
         protect: false,
         sidecar_policies: false,
-        sidecar_log_bytes: 0,
         time_of_day: TimeOfDay::default(),
         leadership: Leadership::undisputed(),
     }
@@ -177,7 +177,7 @@ fn settings() -> Settings {
 
 fn restart(readiness_gates: bool) -> RestartSettings {
     RestartSettings {
-        time_of_day: Arc::new(time_of_day),
+        time_of_day: TimeOfDay::default(),
         on_config: None,
         readiness_gates,
         park: None,

@@ -20,6 +20,7 @@ use swaplet::image::reference::ImageReference;
 use swaplet_controller::cluster::rules::Rules;
 use swaplet_controller::terminate::index::Index;
 use swaplet_core::cluster::exit_images::ExitImages;
+use swaplet_core::cluster::exit_images::public::Public;
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::node::NodeWire;
@@ -152,13 +153,13 @@ fn index() -> Index {
     let exit_image =
         ImageReference::parse("registry.example.com/swaplet/exit:v1").expect("a reference");
     let mut index = Index::new(Rules {
-        exit_images: ExitImages::new(Some(exit_image), Vec::new()),
+        exit_images: ExitImages::new(Some(exit_image), Vec::new()).said_public(Public::Yes),
         allowed: AllowedMethods::default(),
         node_table: NodeTable::built_in(),
         coexist: Coexist::Own,
     });
     let node: NodeWire =
-        serde_json::from_value(json!({"metadata": {"name": "n", "uid": "1"}})).expect("a node");
+        serde_json::from_value(json!({"metadata": {"name": "n", "uid": "1", "labels": {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}}})).expect("a node");
     index.nodes.apply(&node.read().expect("a node"));
     index.list_ends(Moment::START);
     index

@@ -11,6 +11,7 @@ use swaplet::image::reference::ImageReference;
 use swaplet_controller::cluster::rules::Rules;
 use swaplet_controller::terminate::index::Index;
 use swaplet_core::cluster::exit_images::ExitImages;
+use swaplet_core::cluster::exit_images::public::Public;
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::objects::job::Job;
 use swaplet_core::objects::moment::Moment;
@@ -30,14 +31,14 @@ pub fn index() -> Index {
     let exit_image =
         ImageReference::parse("registry.example.com/swaplet/exit:v1").expect("a reference");
     let mut index = Index::new(Rules {
-        exit_images: ExitImages::new(Some(exit_image), Vec::new()),
+        exit_images: ExitImages::new(Some(exit_image), Vec::new()).said_public(Public::Yes),
         allowed: AllowedMethods::default(),
         node_table: NodeTable::built_in(),
         coexist: Coexist::Own,
     });
     let node = pod(0, false)["spec"]["nodeName"].clone();
     let node: NodeWire =
-        serde_json::from_value(json!({"metadata": {"name": node, "uid": "1"}})).expect("a node");
+        serde_json::from_value(json!({"metadata": {"name": node, "uid": "1", "labels": {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}}})).expect("a node");
     index.nodes.apply(&node.read().expect("a node"));
     // The Job of all pods is known, and none of them has to wait.
     let job = Job {

@@ -19,10 +19,10 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use swaplet_controller::frame::clock::Now;
+use swaplet_controller::frame::clock::TimeOfDay;
 use swaplet_controller::frame::connection::namespaces::Namespaces;
 use swaplet_controller::frame::watch::Event;
 use swaplet_controller::warm::jobs::{Happened, PullAnswer, PullJobs, PullWrite, WarmSettings};
-use swaplet_controller::warm::resolve::Resolve;
 use swaplet_controller::warm::write::pod;
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::objects::moment::Moment;
@@ -31,7 +31,6 @@ use swaplet_core::warm::pod::WarmerPodWire;
 use swaplet_core::warm::pull_job::object::JobKind;
 use swaplet_core::warm::pull_job::sandbox::SandboxKeys;
 use swaplet_core::warm::warming::Action;
-use swaplet_core::warm::warming::shape::ShapeChoice;
 
 /// Nodes, jobs of one image, and what `parallelism` says.
 const CASES: [(usize, usize, &str); 5] = [
@@ -77,7 +76,6 @@ impl World {
         let settings = WarmSettings {
             namespace: "warm".into(),
             park_image: "registry.example/park:v1".into(),
-            shape: ShapeChoice::Auto,
             exit_image: None,
             startup_taint_timeout: None,
             startup_taint_namespaces: BTreeSet::new(),
@@ -85,8 +83,7 @@ impl World {
             coexist: Coexist::default(),
             image_caches: None,
             sandbox_keys: SandboxKeys::default(),
-            resolve: Resolve::by(|image| async move { panic!("nobody is asked for {image}") }),
-            time_of_day: Arc::new(|| Timestamp::UNIX_EPOCH),
+            time_of_day: TimeOfDay(Arc::new(|| Timestamp::UNIX_EPOCH)),
         };
         let jobs_of = PullJobs::new(settings, Namespaces::default(), NodeTable::built_in());
         let mut world = Self {

@@ -14,7 +14,6 @@
 
 #![expect(
     clippy::expect_used,
-    clippy::panic,
     reason = "a benchmark stops where its fixture is broken"
 )]
 
@@ -34,13 +33,11 @@ use swaplet_controller::frame::serve::Health;
 use swaplet_controller::restart::driver::RestartSettings;
 use swaplet_controller::run::{Settings, TimeOfDay, run};
 use swaplet_controller::warm::jobs::WarmSettings;
-use swaplet_controller::warm::resolve::Resolve;
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_core::terminate::openkruise::Coexist;
 use swaplet_core::warm::pull_job::sandbox::SandboxKeys;
-use swaplet_core::warm::warming::shape::ShapeChoice;
 use swaplet_testbed::{ApiServer, Clock};
 use tokio::time::{Instant, sleep};
 
@@ -113,7 +110,7 @@ async fn controller(server: ApiServer) {
         write_deadline: Duration::from_secs(10),
         instance: "bench".to_owned(),
         restart: Some(RestartSettings {
-            time_of_day: Arc::new(move || clock.now()),
+            time_of_day: TimeOfDay(Arc::new(move || clock.now())),
             on_config: None,
             readiness_gates: false,
             park: None,
@@ -123,11 +120,11 @@ async fn controller(server: ApiServer) {
         state_namespace: None,
         selection: None,
         push: None,
+        ask_public: None,
         predownload: false,
         hot_upgrade: None,
         protect: false,
         sidecar_policies: false,
-        sidecar_log_bytes: 0,
         time_of_day: TimeOfDay::default(),
         leadership: Leadership::undisputed(),
     };
@@ -147,7 +144,6 @@ fn warm(clock: Clock) -> WarmSettings {
     WarmSettings {
         namespace: "warm".into(),
         park_image: "registry.example/park:v1".into(),
-        shape: ShapeChoice::Auto,
         exit_image: None,
         startup_taint_timeout: None,
         startup_taint_namespaces: BTreeSet::new(),
@@ -155,8 +151,7 @@ fn warm(clock: Clock) -> WarmSettings {
         coexist: Coexist::default(),
         image_caches: None,
         sandbox_keys: SandboxKeys::default(),
-        resolve: Resolve::by(|image| async move { panic!("nobody is asked for {image}") }),
-        time_of_day: Arc::new(move || clock.now()),
+        time_of_day: TimeOfDay(Arc::new(move || clock.now())),
     }
 }
 
@@ -174,7 +169,7 @@ impl Cluster {
                 .send(Method::POST, "/api/v1/namespaces", JSON, object)
                 .await;
         }
-        let node = json!({"metadata": {"name": "n"}});
+        let node = json!({"metadata": {"name": "n", "labels": {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}}});
         cluster
             .send(Method::POST, "/api/v1/nodes", JSON, node)
             .await;
@@ -266,7 +261,7 @@ impl Cluster {
     /// others.
     async fn make_pull_jobs(&self) {
         for nth in 0..NODES {
-            let node = json!({"metadata": {"name": format!("n{nth}")}});
+            let node = json!({"metadata": {"name": format!("n{nth}"), "labels": {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}}});
             self.send(Method::POST, "/api/v1/nodes", JSON, node).await;
             self.node_lives(nth, 0).await;
         }

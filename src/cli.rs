@@ -39,7 +39,7 @@ enum Command {
     Status(Box<status::StatusArgs>),
     Restart(Box<restart::RestartArgs>),
     Parked(restart::parked::ParkedArgs),
-    Check(check::CheckArgs),
+    Check(Box<check::CheckArgs>),
     Explain(Box<explain::ExplainArgs>),
     Rescue(Box<rescue::RescueArgs>),
     Policy(policy::Policy),
@@ -110,7 +110,12 @@ impl Command {
     fn run(self) -> anyhow::Result<ExitCode> {
         install_crypto();
         open_files::raise_limit();
-        let runtime = tokio::runtime::Runtime::new()?;
+        // With one worker a loop that is stuck would keep timers, signals and the Lease from their turn.
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(processors.max(2))
+            .enable_all()
+            .build()?;
         runtime.block_on(async {
             match self {
                 Self::Run(args) => args.run().await,

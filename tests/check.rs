@@ -13,8 +13,10 @@ mod input;
 mod live;
 mod marks;
 mod policies;
+mod pulled;
 mod push;
 mod scripts;
+mod sources;
 
 use std::fs;
 use std::io::Write;

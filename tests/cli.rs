@@ -126,7 +126,6 @@ const WRONG: &[(&[&str], &str)] = &[
     (&["exit-image", "push", "r.example/App:v1"], "upper-case"),
     (&["exit-image", "list", "-o", "yaml"], "wide"),
     (&["warm"], "<IMAGE>"),
-    (&["warm", "r.example/app:v1"], "--park-image"),
     (
         &[
             "warm",
@@ -290,7 +289,7 @@ fn warming_teaches_with_examples_limits_and_exit_codes() {
     for word in [
         "Examples:",
         "swaplet warm status -n swaplet-warm",
-        "Announced",
+        "Claimed",
         "lists 50 images by default",
         "Exit codes: 0",
     ] {

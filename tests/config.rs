@@ -289,3 +289,71 @@ fn a8_a_file_that_is_too_long_is_refused_before_it_is_understood() {
         "{refusal}"
     );
 }
+
+const HOSTS: &str = "the registry that you name is asked wherever it is";
+const TAGS: &str = "tags are no longer pinned: write digests into the images";
+const SHAPES: &str = "the node decides what warmer pods are";
+
+/// The flags that `run` had, and what is said of them.
+const GONE_OF_RUN: [(&str, &str); 5] = [
+    ("allow-host", HOSTS),
+    ("pin-credentials", TAGS),
+    ("pin-private-registries", TAGS),
+    (
+        "sidecar-log-bytes",
+        "the last lines of sidecars are no longer read: collect logs on the node, or read them with `kubectl logs` before the pod ends",
+    ),
+    ("warm-shape", SHAPES),
+];
+
+#[track_caller]
+fn refused(ran: &Output, name: &str, words: &str) {
+    let said = text(&ran.stderr);
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(ran.status.code(), Some(2), "{said}");
+    assert!(said.contains(&format!("{name} is gone: {words}")), "{said}");
+}
+
+/// Ignoring it would hide that it has no effect.
+#[test]
+fn a_flag_that_is_gone_is_refused_with_what_to_use_instead() {
+    let folder = Folder::with(&format!("exit-image: {EXIT}\n"));
+    for (flag, words) in GONE_OF_RUN {
+        let name = format!("--{flag}");
+        refused(&folder.run(&[&format!("{name}=1")], &[]), &name, words);
+        refused(&folder.run(&[&name], &[]), &name, words);
+        let variable = format!("SWAPLET_{}", flag.to_uppercase().replace('-', "_"));
+        refused(&folder.run(&[], &[(&variable, "1")]), &variable, words);
+        assert!(!folder.printed(&[], &[(&variable, "")]).contains(flag));
+        let in_file = Folder::with(&format!("exit-image: {EXIT}\n{flag}: 1\n"));
+        refused(&in_file.run(&[], &[]), &name, words);
+    }
+    // What others had for themselves is no variable that `run` knows.
+    let others = [("SWAPLET_PIN", "1"), ("SWAPLET_SHAPE", "Auto")];
+    folder.printed(&[], &others);
+}
+
+/// The usage that is shown is that of the subcommand that was called.
+#[test]
+fn a_flag_that_is_gone_is_refused_by_each_subcommand_that_had_it() {
+    let calls: [(&[&str], &str, &str); 7] = [
+        (&["exit-image", "push"], "--allow-host", HOSTS),
+        (&["park-image", "push"], "--allow-host", HOSTS),
+        (&["image", "push"], "--allow-host", HOSTS),
+        (&["rescue"], "--allow-host", HOSTS),
+        (&["status"], "--allow-host", HOSTS),
+        (&["warm"], "--pin", TAGS),
+        (&["warm"], "--shape", SHAPES),
+    ];
+    for (subcommand, flag, words) in calls {
+        let ran = std::process::Command::new(env!("CARGO_BIN_EXE_swaplet"))
+            .args(subcommand)
+            .arg(flag)
+            .output()
+            .unwrap();
+        refused(&ran, flag, words);
+        let usage = format!("Usage: swaplet {} ", subcommand.join(" "));
+        let said = text(&ran.stderr);
+        assert!(said.contains(&usage), "{usage}: {said}");
+    }
+}

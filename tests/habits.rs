@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a step of a test that fails is a panic")]
 
+mod kubeconfigs;
+mod servers;
 mod tls;
+mod which_cluster;
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::symlink;
@@ -82,8 +85,12 @@ fn said(output: Output) -> (Option<i32>, String, String) {
 
 /// An address where nobody listens.
 fn closed() -> SocketAddr {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    listener.local_addr().unwrap()
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = socket.local_addr().unwrap();
+    // Bound, so that no server of another test gets the port.
+    std::mem::forget(socket);
+    address
 }
 
 /// The kernel takes connections, and nobody answers. All at once, for each waits for a second.

@@ -27,7 +27,7 @@ mod fake;
 mod guards;
 mod lost;
 mod park_exit;
-mod reach;
+mod public;
 pub(crate) mod real;
 mod troubles;
 

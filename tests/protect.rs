@@ -120,6 +120,13 @@ async fn what_is_protected_is_listed_with_what_holds_it() {
             "\"Bound\" status pvc 1>0",
         ],
         ["Deployment", "default", "idle", "Cascading", free],
+        [
+            "Deployment",
+            "default",
+            "other",
+            "true",
+            "nothing: write Always or Cascading",
+        ],
         ["Deployment", "default", "web", "Cascading", "replicas 2>0"],
         ["StatefulSet", "default", "data", "Always", "the label"],
         ["Service", "default", "open", "Cascading", free],
@@ -140,9 +147,12 @@ async fn what_is_protected_is_listed_with_what_holds_it() {
         .iter()
         .map(|row| row["name"].as_str().unwrap())
         .collect();
-    assert_eq!(names, ["idle", "web", "data", "open"]);
-    assert_eq!(told[0]["heldBy"], Value::Null);
-    assert_eq!(told[1]["heldBy"], "replicas 2>0");
+    assert_eq!(names, ["idle", "other", "web", "data", "open"]);
+    assert_eq!(
+        (&told[1]["mode"], &told[1]["heldBy"]),
+        (&json!("true"), &Value::Null)
+    );
+    assert_eq!(told[2]["heldBy"], "replicas 2>0");
 
     let none = world.protected(&["-n", "nowhere"]).await;
     assert_eq!((none.code, none.out.as_str()), (Some(0), ""));

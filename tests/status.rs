@@ -181,6 +181,30 @@ fn of<'a>(status: &'a Value, subject: &str) -> &'a Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn b1_pods_that_wait_for_what_nothing_marks_are_told() {
+    let cluster = Cluster::start().await;
+    cluster.stuck().await;
+    let place = "/api/v1/namespaces/default/pods";
+    let mut pod = (*cluster.server.peek("pods", "default", "report-1").unwrap()).clone();
+    let status = pod["status"].take();
+    pod["metadata"] =
+        json!({"name": "unmarked", "ownerReferences": pod["metadata"]["ownerReferences"]});
+    pod["spec"]["containers"][1]["env"] = json!([]);
+    cluster.create(place, pod).await;
+    cluster
+        .status_of(&format!("{place}/unmarked"), status)
+        .await;
+    cluster.install("default", &["--exit-image", EXIT]).await;
+    let status = cluster.checks(1).await;
+    let told = of(&status, "unmarked sidecars");
+    let words = told["words"].as_str().unwrap();
+    assert!(
+        told["state"] == "note" && words.contains("1 pod waits") && words.contains("--sidecar log"),
+        "{told}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn all_is_well_and_the_flags_in_force_are_told() {
     let cluster = Cluster::start().await;
     cluster.leash().await;
@@ -306,11 +330,19 @@ async fn pods_of_other_namespaces_are_not_those_of_the_installation() {
         let args = ["--exit-image", EXIT, "--namespace", flags];
         cluster.install("default", &args).await;
         cluster.stuck().await;
+        let about = json!({"kind": "Pod", "namespace": "default", "name": "report-1"});
+        cluster
+            .create("/api/v1/namespaces/default/events", json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "told"},
+                "involvedObject": about, "type": "Warning", "reason": "NeedsImage", "message": "core", "action": "Terminate",
+                "eventTime": "2026-01-01T00:00:00.000000Z", "reportingComponent": "swaplet.io/controller", "reportingInstance": "i"}))
+            .await;
         let (_, out, err) = cluster.status(&["-o", "json"]).await;
         let status: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
         for subject in ["stuck pods", "Jobs on virtual nodes"] {
             assert_eq!(of(&status, subject)["state"], state, "{flags}: {status:#}");
         }
+        let has_warning = of(&status, "Warnings")["state"] == "note";
+        assert_eq!(has_warning, flags == "a,default", "{flags}: {status:#}");
     }
 }
 

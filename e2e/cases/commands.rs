@@ -1,5 +1,6 @@
 //! Every sidecar of `tests/command/sidecars.yaml` that gets the verdict Runnable ends on a real
-//! node, and so does every one that needs another image, which the controller derives. Its own
+//! node, and so does every one that needs another image, which the controller derives. A script of
+//! a ConfigMap is not read, so there the phase would be written. The sidecar's own
 //! image is a stand-in: the park program at all paths that are executed.
 
 use std::collections::BTreeSet;
@@ -41,7 +42,10 @@ impl Case {
             row,
         });
         cases
-            .filter(|case| !case.verdict.starts_with("NotSwappable"))
+            .filter(|case| {
+                let in_doubt = case.verdict.starts_with("Script ");
+                !in_doubt && !case.verdict.starts_with("NotSwappable")
+            })
             .collect()
     }
 

@@ -40,7 +40,7 @@ const ASKS: &str = r"trap 'exit 0' TERM; echo answered > /www/index.html;
 static IMAGES: OnceCell<()> = OnceCell::const_new();
 
 /// The sidecar of these images is the same; each has another name and content.
-fn mesh(version: &str) -> String {
+pub fn mesh(version: &str) -> String {
     let registry = variable("SWAPLET_E2E_REGISTRY");
     format!("{registry}/e2e/hot-mesh-{version}:v1")
 }
@@ -50,8 +50,8 @@ fn empty() -> String {
     format!("{registry}/e2e/hot-empty-1:v1")
 }
 
-struct Upgrades {
-    world: World,
+pub struct Upgrades {
+    pub world: World,
     sets: Api<DynamicObject>,
     empty: String,
     _controller: Controller,
@@ -60,7 +60,10 @@ struct Upgrades {
 impl Upgrades {
     /// A controller, the pod `p` with the client, and a set that names the image that it has.
     async fn new(case: &str, empty: Option<String>) -> Self {
-        let world = World::new(case).await;
+        Self::in_world(World::new(case).await, empty).await
+    }
+
+    pub async fn in_world(world: World, empty: Option<String>) -> Self {
         IMAGES
             .get_or_init(|| async {
                 create_crd("sidecarsets").await;
@@ -119,7 +122,7 @@ impl Upgrades {
     }
 
     /// The pod, as its template has it: with the pair.
-    async fn run(&self, name: &str, change: impl Fn(&mut Value)) {
+    pub async fn run(&self, name: &str, change: impl Fn(&mut Value)) {
         let mounts = json!([{"name": "www", "mountPath": "/www"}]);
         let mut client = container(&self.world, "app", ASKS);
         client["volumeMounts"] = mounts.clone();
@@ -149,7 +152,7 @@ impl Upgrades {
         self.world.pod_is(name, "ready", is_ready).await
     }
 
-    async fn set_image(&self, image: &str) {
+    pub async fn set_image(&self, image: &str) {
         let patch = Patch::Merge(json!({"spec": self.spec(image)}));
         let name = &self.world.namespace;
         self.sets
@@ -189,7 +192,7 @@ impl Upgrades {
 
     /// The client has asked all the time, and every time there was an answer; waits until it has got
     /// so many, which takes longer on a busy node.
-    async fn nobody_missed_an_answer(&self, name: &str, at_least: usize) {
+    pub async fn nobody_missed_an_answer(&self, name: &str, at_least: usize) {
         let params = LogParams {
             container: Some("app".to_owned()),
             ..LogParams::default()
@@ -231,7 +234,7 @@ impl Upgrades {
         self.nobody_missed_an_answer("p", images.len() * 10).await;
     }
 
-    async fn done(self) {
+    pub async fn done(self) {
         let name = self.world.namespace.clone();
         self.sets
             .delete(&name, &DeleteParams::default())

@@ -38,7 +38,7 @@ impl Images {
     }
 }
 
-async fn swaplet(arguments: &[&str]) {
+pub async fn swaplet(arguments: &[&str]) {
     let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_swaplet"))
         .args(arguments)
         .output()

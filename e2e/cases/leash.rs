@@ -2,7 +2,9 @@
 //! how the controller lives with it.
 
 mod asked;
+mod digests;
 mod forbidden;
+mod generated;
 mod hot_upgrade;
 mod image_caches;
 mod legal;
@@ -60,10 +62,15 @@ pub struct Leashed {
 
 impl Leashed {
     pub async fn new(case: &str) -> Self {
+        Self::with(case, str::to_owned).await
+    }
+
+    /// With a leash that is changed so.
+    async fn with(case: &str, change: impl Fn(&str) -> String) -> Self {
         let world = World::without_leash(case).await;
         give_every_right_on_pods(&world).await;
         kubectl(&["create", "namespace", &closed(&world)]).await;
-        let manifest = manifest(&world);
+        let manifest = manifest(&world, change);
         let file = world.kubeconfig.with_file_name("leash.json");
         std::fs::write(&file, manifest.to_string()).unwrap();
         kubectl(&["apply", "-f", file.to_str().unwrap()]).await;
@@ -146,8 +153,8 @@ pub fn dry_post() -> PostParams {
 
 /// `deploy/leash.yaml` with the parameters of this world, for its namespace only: other cases run
 /// at the same time.
-fn manifest(world: &World) -> Value {
-    let text = include_str!("../../deploy/leash.yaml")
+fn manifest(world: &World, change: impl Fn(&str) -> String) -> Value {
+    let text = change(include_str!("../../deploy/leash.yaml"))
         .replace(
             "system:serviceaccount:swaplet:swaplet",
             &format!("system:serviceaccount:{}:swaplet", world.namespace),

@@ -26,6 +26,7 @@
 )]
 
 mod audit;
+mod clusters;
 mod commands;
 mod controller;
 mod crash;
@@ -33,16 +34,19 @@ mod crds;
 mod derived;
 mod finish;
 mod headroom;
+mod hooked;
 mod hot_upgrade;
 mod image_caches;
 mod images;
 mod imported;
 mod install;
+mod kubelet;
 mod leader;
 mod leash;
 mod leashes;
 mod mock_node;
 mod newcomer;
+mod of_cluster;
 mod one_pod;
 mod pods;
 mod predownload;
@@ -64,7 +68,9 @@ mod restart_virtual;
 mod rights;
 mod shared;
 mod sidecar_policies;
+mod tenants;
 mod terminate;
+mod two_tenants;
 mod virtual_kubelet;
 mod virtual_nodes;
 mod virtual_troubles;

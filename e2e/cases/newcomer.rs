@@ -29,24 +29,6 @@ struct Newcomer<'a> {
     record: String,
 }
 
-/// Without what depends on the moment and on other cases: whether the node has shown how the sidecar
-/// itself ended, which other installations there are, and whether each node is an ordinary one.
-fn steady(printed: &str) -> String {
-    let lines = printed.lines().filter(|line| {
-        !line.starts_with("note: ")
-            && !line.starts_with("On ordinary nodes ")
-            && !line.contains("  SidecarKilled  ")
-    });
-    let cut = |line: &str| match line.split_once("log-collector ended (exit code") {
-        Some((begin, rest)) => {
-            let changed = rest.find("; ended because").map_or("", |at| &rest[at..]);
-            format!("{begin}log-collector ended ...{changed}\n")
-        }
-        None => format!("{line}\n"),
-    };
-    lines.map(cut).collect()
-}
-
 impl<'a> Newcomer<'a> {
     fn new(world: &'a World) -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -96,6 +78,8 @@ impl<'a> Newcomer<'a> {
                 &format!("{programs}\n{script}"),
             ])
             .current_dir(folder)
+            // A newcomer sits at a terminal, where `swaplet check` says more.
+            .env_remove("CI")
             .output()
             .await
             .unwrap();
@@ -112,7 +96,7 @@ impl<'a> Newcomer<'a> {
         if let Some(pod) = self.world.pods().await.first() {
             printed = printed.replace(&pod.name_any(), "report-m4x7k");
         }
-        let printed = steady(&settled(&printed))
+        let printed = settled(&printed)
             .replace(&self.world.images.work, "busybox")
             .replace(&variable("SWAPLET_E2E_REGISTRY"), "registry.example")
             .replace(&self.world.namespace, "default");
@@ -167,24 +151,37 @@ impl<'a> Newcomer<'a> {
     }
 }
 
-/// Columns with two spaces between them, and each age the same.
-fn settled(printed: &str) -> String {
+/// Columns with two spaces between them, and each number of seconds or minutes the same.
+pub fn settled(printed: &str) -> String {
     let line = |line: &str| {
         let columns = line.trim().split("  ").map(str::trim);
-        let columns: Vec<_> = columns
-            .filter(|column| !column.is_empty())
-            .map(|column| if is_age(column) { "3s" } else { column })
-            .collect();
-        columns.join("  ")
+        let columns = columns.filter(|column| !column.is_empty());
+        columns.map(same_times).collect::<Vec<_>>().join("  ")
     };
     printed
         .lines()
         .fold(String::new(), |text, next| text + &line(next) + "\n")
 }
 
-fn is_age(column: &str) -> bool {
-    let number = column.trim_end_matches(['s', 'm']);
-    number != column
+fn same_times(column: &str) -> String {
+    let words: Vec<_> = column.split(' ').collect();
+    let is_unit = |word: Option<&&str>| word.is_some_and(|word| word.trim_end_matches(';') == "s");
+    let words = words.iter().enumerate().map(|(nth, word)| {
+        let is_number = word.parse::<u32>().is_ok();
+        match is_number && is_unit(words.get(nth + 1)) {
+            true => "3",
+            false if is_age(word) => "3s",
+            false => word,
+        }
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Such as 12s or 2m5s.
+fn is_age(word: &str) -> bool {
+    let number = word.trim_end_matches(['s', 'm']);
+    number != word
+        && !number.is_empty()
         && number
             .chars()
             .all(|letter| letter.is_ascii_digit() || letter == 'm')

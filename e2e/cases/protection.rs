@@ -132,10 +132,21 @@ impl Kind {
 
     /// With this value of the label; without it where that is empty.
     pub async fn create(&self, name: &str, protection: &str, spec: Value) -> DynamicObject {
-        let mut object = json!({
-            "apiVersion": self.resource.api_version, "kind": self.resource.kind,
-            "metadata": {"name": name, "labels": {CASE: self.case}}, "spec": spec,
-        });
+        self.create_of(name, protection, json!({"spec": spec}))
+            .await
+    }
+
+    /// The same with annotations.
+    pub async fn create_with(&self, name: &str, protection: &str, annotations: Value) {
+        let object = json!({"metadata": {"annotations": annotations}});
+        self.create_of(name, protection, object).await;
+    }
+
+    async fn create_of(&self, name: &str, protection: &str, mut object: Value) -> DynamicObject {
+        object["apiVersion"] = json!(self.resource.api_version);
+        object["kind"] = json!(self.resource.kind);
+        object["metadata"]["name"] = json!(name);
+        object["metadata"]["labels"] = json!({CASE: self.case});
         if !protection.is_empty() {
             object["metadata"]["labels"][LABEL] = json!(protection);
         }

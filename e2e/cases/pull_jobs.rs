@@ -15,10 +15,8 @@ use swaplet_core::warm::pull_job::object::JobKind;
 use crate::controller::Controller;
 use crate::crds::pull_jobs_are_served;
 use crate::pods::{pod, spec};
-use crate::registry_proxy::{Manner, RegistryProxy};
 use crate::warm::apply_manifest;
 use crate::warm_images::push;
-use crate::warm_registry::{create_login, image_behind};
 use crate::world::{World, eventually, kubectl, variable};
 
 const ONE: JobKind = JobKind::ImagePullJob;
@@ -45,6 +43,14 @@ impl Jobs {
         jobs
     }
 
+    /// The same where the leash does not hold.
+    pub async fn unleashed_with_pods(case: &str) -> Self {
+        pull_jobs_are_served().await;
+        let world = World::without_leash(case).await;
+        apply_manifest(&world, "swaplet").await;
+        Self { world }
+    }
+
     pub async fn controller(&self) -> Controller {
         Controller::start_with(
             &self.world,
@@ -54,7 +60,7 @@ impl Jobs {
     }
 
     /// A job for the node of the cluster.
-    async fn start(&self, kind: JobKind, name: &str, mut spec: Value) {
+    pub async fn start(&self, kind: JobKind, name: &str, mut spec: Value) {
         spec["selector"] = json!({"names": [variable("SWAPLET_E2E_NODE")]});
         if spec["completionPolicy"].is_null() {
             spec["completionPolicy"] = json!({});
@@ -71,7 +77,7 @@ impl Jobs {
     }
 
     /// The warmer pods of a job, once there are some or none.
-    async fn has_pods(&self, some: bool) {
+    pub async fn has_pods(&self, some: bool) {
         let jobs = ListParams::default().labels("swaplet.io/pull-job");
         eventually(
             if some {
@@ -173,7 +179,7 @@ impl Jobs {
 }
 
 /// As pod security `restricted` has it.
-fn restricted(restart_policy: &str, mut containers: Vec<Value>) -> Value {
+pub fn restricted(restart_policy: &str, mut containers: Vec<Value>) -> Value {
     for container in &mut containers {
         container["securityContext"] =
             json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}});

@@ -4,6 +4,7 @@ mod containers;
 mod crash_loop;
 mod crd;
 mod long;
+mod repeated;
 
 use std::time::Duration;
 
@@ -152,11 +153,10 @@ impl Restarts {
     }
 
     /// One such life after another, until the request `r` is completed.
-    pub async fn lives_of_one_write(&mut self, arguments: &[&str]) -> Vec<String> {
-        let witness = Witness::of(&mut self.world).await;
+    pub async fn lives_of_one_write(&self, witness: &Witness, arguments: &[&str]) -> Vec<String> {
         let mut written = Vec::new();
         while self.states("r").await.is_none() {
-            written.push(self.life_of_one_write(&witness, arguments).await);
+            written.push(self.life_of_one_write(witness, arguments).await);
         }
         written
     }

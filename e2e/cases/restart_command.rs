@@ -6,13 +6,14 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Api;
-use kube::api::PostParams;
+use kube::api::{Patch, PostParams};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
 use crate::audit::written_in;
+use crate::images::push_work_as;
 use crate::pods::{EXITS_0, container, is_ready, pod, spec, status_of};
-use crate::world::{World, eventually};
+use crate::world::{World, eventually, variable};
 
 struct Ran {
     code: Option<i32>,
@@ -146,6 +147,71 @@ async fn one_container_is_restarted_under_every_policy_with_the_rights_of_a_user
         ours,
         ["pods", "pods", "pods"],
         "one patch per restart, and nothing else"
+    );
+    world.done().await;
+}
+
+/// Before, the fourth stopped the container and did not start it again.
+#[tokio::test]
+async fn l1_the_command_repeated_loses_nothing() {
+    let world = World::new("restart-cli-six").await;
+    may_look_at_workloads(&world).await;
+    let mut native = container(&world, "native", EXITS_0);
+    native["restartPolicy"] = json!("Always");
+    let mut spec = spec("Never", containers(&world));
+    spec["initContainers"] = json!([native]);
+    world.create_pod(pod("p", spec)).await;
+    world.pod_is("p", "ready", is_ready).await;
+    for nth in 1..=6 {
+        let ran = restart(&world, &["p", "-c", "app"]).await;
+        assert_eq!(ran.code, Some(0), "{nth}");
+    }
+    let after = world.api::<Pod>().get("p").await.unwrap();
+    assert_eq!(status_of(&after, "app").unwrap().restart_count, 6);
+    // What requests restart, the command restarts (R17).
+    let ran = restart(&world, &["p", "-c", "native"]).await;
+    assert_eq!(ran.code, Some(0));
+    world.done().await;
+}
+
+/// Somebody updates the image, and restarts the container while the old one stops.
+#[tokio::test]
+async fn g2_a_restart_does_not_bring_back_the_image_that_was_just_replaced() {
+    let world = World::without_leash("restart-cli-updated").await;
+    may_look_at_workloads(&world).await;
+    let registry = variable("SWAPLET_E2E_REGISTRY");
+    let [one, two] = [1, 3].map(|tag| format!("{registry}/e2e/g2-{}:{tag}", std::process::id()));
+    push_work_as(&registry, &one, "one").await;
+    push_work_as(&registry, &two, "two").await;
+    let slow = "trap 'sleep 8; exit 143' TERM; sleep 3600 & wait";
+    let mut app = container(&world, "app", slow);
+    app["image"] = json!(one);
+    let mut spec = spec("Always", vec![app, container(&world, "log", EXITS_0)]);
+    spec["terminationGracePeriodSeconds"] = json!(30);
+    world.create_pod(pod("p", spec)).await;
+    let before = world.pod_is("p", "ready", is_ready).await;
+    let id = |pod: &Pod| status_of(pod, "app").unwrap().image_id.clone();
+    let update = json!({"spec": {"containers": [{"name": "app", "image": two}]}});
+    world
+        .api::<Pod>()
+        .patch("p", &Default::default(), &Patch::Strategic(update))
+        .await
+        .unwrap();
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    let ran = restart(&world, &["p", "-c", "app"]).await;
+    assert_eq!(ran.code, Some(0));
+    let after = world.pod_is("p", "ready", is_ready).await;
+    assert_ne!(id(&before), id(&after), "the new bytes run");
+    let image = after.spec.as_ref().unwrap().containers[0].image.as_deref();
+    let (_, digest) = id(&after)
+        .split_once('@')
+        .map(|(name, digest)| (name.to_owned(), digest.to_owned()))
+        .unwrap();
+    assert!(
+        image.is_some_and(
+            |image| image == two || image.starts_with(&two) && image.ends_with(&digest)
+        ),
+        "{image:?}"
     );
     world.done().await;
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::images::{push_work, push_work_as};
 use crate::imported::{ctr, kind_load_work};
-use crate::pods::{EXITS_143, container, job, pod, spec};
+use crate::pods::{EXITS_143, container, job, pod, spec, status_of};
 use crate::restart::{Restarts, restarts, started, succeeded};
 use crate::restart_parking::image;
 use crate::world::{eventually, kubectl, variable};
@@ -78,6 +78,8 @@ async fn d1a_an_image_of_kind_load_is_restarted() {
     restart.world.done().await;
 }
 
+/// An image that the kubelet has pulled has got a second tag by hand. Up to 1.34 kubelets started it by
+/// that one too; from 1.35 on they let no pod use it that has not shown that it may pull it.
 #[tokio::test]
 async fn d1b_an_image_with_a_second_tag_is_not_touched() {
     let restart = Restarts::new("d1b").await;
@@ -95,31 +97,29 @@ async fn d1b_an_image_with_a_second_tag_is_not_touched() {
     let mut app = app(&restart, &second, EXITS_143);
     app["imagePullPolicy"] = json!("Never");
     let _controller = restart.controller().await;
-    let before = restart.run_pod_with("Always", app).await;
-    assert!(
-        image_id(&before).starts_with(&format!("{registry}/e2e/d1b@")),
-        "{}",
-        image_id(&before)
-    );
+    restart
+        .world
+        .create_pod(pod("p", spec("Always", vec![app])))
+        .await;
+    let refused = |pod: &Pod| {
+        let state = status_of(pod, "app").and_then(|status| status.state.as_ref());
+        let waiting = state.and_then(|state| state.waiting.as_ref());
+        waiting.is_some_and(|waiting| waiting.reason.as_deref() == Some("ErrImageNeverPull"))
+    };
+    let before = restart.world.pod_is("p", "refused", refused).await;
     for force in [false, true] {
         let request = format!("force-{force}");
-        restart.request(&request, &asked(force)).await;
-        let refused = restart.completed(&request).await[0]["message"].to_string();
-        assert!(
-            refused.contains("the node reports its image as") && refused.contains(&second),
-            "{refused}"
-        );
+        let mut asked = asked(force);
+        asked["activeDeadlineSeconds"] = json!(10);
+        restart.request(&request, &asked).await;
+        let state = restart.completed(&request).await[0].clone();
+        assert_eq!(state["phase"], "Failed", "{state}");
     }
     let after = now(&restart).await;
     assert_eq!(
-        (
-            image(&after),
-            after.metadata.generation,
-            restarts(&after, "app")
-        ),
-        (second.as_str(), before.metadata.generation, 0)
+        (image(&after), after.metadata.generation),
+        (second.as_str(), before.metadata.generation)
     );
-    assert_eq!(started(&before, "app"), started(&after, "app"));
     restart.world.done().await;
 }
 

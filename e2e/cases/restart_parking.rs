@@ -60,7 +60,12 @@ pub fn forced() -> Value {
 
 /// It was started twice, the second time from the park image, and nothing else has changed.
 pub async fn was_parked_once(restart: &Restarts, before: &Pod) {
-    let after = restart.world.pod_is("p", "there", |_| true).await;
+    // The record goes once the container is seen running again.
+    let is_unmarked = |pod: &Pod| {
+        !pod.labels().contains_key("swaplet.io/parked")
+            && !pod.annotations().contains_key("swaplet.io/parked")
+    };
+    let after = restart.world.pod_is("p", "unmarked", is_unmarked).await;
     assert_eq!(
         (
             image(before),
@@ -72,10 +77,6 @@ pub async fn was_parked_once(restart: &Restarts, before: &Pod) {
     assert_eq!(
         (before.uid(), started(before, "log")),
         (after.uid(), started(&after, "log"))
-    );
-    assert!(
-        !after.labels().contains_key("swaplet.io/parked")
-            && !after.annotations().contains_key("swaplet.io/parked")
     );
     restart.assert_starts("started\nstarted\n").await;
 }
@@ -140,18 +141,19 @@ async fn killed_at_every_write(case: &str, policy: &str) {
     let before = restart.run_pod_with(policy, app).await;
     restart.request("r", &forced()).await;
     let park_image = restart.world.images.park.clone();
+    let witness = Witness::of(&mut restart.world).await;
     let written = restart
-        .lives_of_one_write(&["--restart", "--park-image", &park_image])
+        .lives_of_one_write(&witness, &["--restart", "--park-image", &park_image])
         .await;
     assert_eq!(restart.completed("r").await, succeeded());
+    // The last life may have ended before it could take the record away.
+    witness.all_writes();
+    let _next = parking(&restart).await;
     was_parked_once(&restart, &before).await;
-    assert_eq!(
-        written
-            .iter()
-            .filter(|resource| *resource == "pods/p")
-            .count(),
-        2,
-        "out and back: {written:?}"
+    let of_pod = written.iter().filter(|resource| *resource == "pods/p");
+    assert!(
+        (2..=3).contains(&of_pod.count()),
+        "out, back, and perhaps the record: {written:?}"
     );
     assert!(written.len() >= 7, "{written:?}");
     restart.world.done().await;

@@ -8,54 +8,41 @@ use serde_json::json;
 
 use crate::audit::{Written, written_in};
 use crate::controller::Controller;
+use crate::of_cluster::OfCluster;
 use crate::pods::{EXITS_143, container, pod, spec};
 use crate::restart::{Restarts, restarts};
+use crate::sidecar_policies::injected::MUTATING;
 use crate::world::{World, eventually, installed, kubectl};
 
 const POLICY: &str = include_str!("../../deploy/readiness-gate.yaml");
 
-/// The chart brings the policy; a process beside the cluster has that of `deploy/`, under a name of
-/// the case.
-struct Policy {
-    name: Option<String>,
-}
-
-impl Policy {
-    /// Waits until it is in force.
-    async fn in_force(world: &World) -> Self {
-        let name = installed()
-            .is_none()
-            .then(|| format!("{}-gate", world.namespace));
-        if let Some(name) = &name {
-            let folder = tempfile::tempdir().unwrap();
-            let file = folder.path().join("gate.yaml");
-            std::fs::write(&file, POLICY.replace("swaplet-readiness-gate", name)).unwrap();
-            kubectl(&["create", "-f", file.to_str().unwrap()]).await;
-        }
-        let label = "swaplet.io/readiness-gate=true";
-        kubectl(&["label", "namespace", &world.namespace, label]).await;
-        let tried = pod("tried", spec("Always", vec![container(world, "app", "")]));
-        let tried: Pod = serde_json::from_value(tried).unwrap();
-        let params = PostParams {
-            dry_run: true,
-            ..PostParams::default()
-        };
-        let pods: Api<Pod> = world.api();
-        eventually("pods to be given the gate", || async {
-            let made = pods.create(&params, &tried).await.unwrap();
-            (gates(&made) == ["KruisePodReady"]).then_some(())
-        })
-        .await;
-        Self { name }
+/// Waits until the policy is in force. The chart brings it; a process beside the cluster has that of
+/// `deploy/`, under a name of the case.
+async fn policy_in_force(world: &World) -> Option<OfCluster> {
+    let mut policy = None;
+    if installed().is_none() {
+        let name = format!("{}-gate", world.namespace);
+        policy = Some(OfCluster::new(&MUTATING, &name));
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("gate.yaml");
+        std::fs::write(&file, POLICY.replace("swaplet-readiness-gate", &name)).unwrap();
+        kubectl(&["create", "-f", file.to_str().unwrap()]).await;
     }
-
-    async fn goes(self) {
-        if let Some(name) = self.name {
-            for kind in ["mutatingadmissionpolicybinding", "mutatingadmissionpolicy"] {
-                kubectl(&["delete", kind, &name]).await;
-            }
-        }
-    }
+    let label = "swaplet.io/readiness-gate=true";
+    kubectl(&["label", "namespace", &world.namespace, label]).await;
+    let tried = pod("tried", spec("Always", vec![container(world, "app", "")]));
+    let tried: Pod = serde_json::from_value(tried).unwrap();
+    let params = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let pods: Api<Pod> = world.api();
+    eventually("pods to be given the gate", || async {
+        let made = pods.create(&params, &tried).await.unwrap();
+        (gates(&made) == ["KruisePodReady"]).then_some(())
+    })
+    .await;
+    policy
 }
 
 fn gates(pod: &Pod) -> Vec<String> {
@@ -89,7 +76,7 @@ async fn a_new_pod_becomes_ready_and_is_kept_from_it_for_a_restart() {
     let case = Restarts::new("restart-readiness").await;
     let flags = ["--restart", "--restart-readiness-gates"];
     let _controller = Controller::start_with(&case.world, &flags).await;
-    let policy = Policy::in_force(&case.world).await;
+    let _policy = policy_in_force(&case.world).await;
     let containers = vec![container(&case.world, "app", EXITS_143)];
     let mut made = pod("p", spec("Always", containers));
     // One that is there stays.
@@ -132,6 +119,5 @@ async fn a_new_pod_becomes_ready_and_is_kept_from_it_for_a_restart() {
     .await;
     let of = ["p", "q", "ends"].map(|name| writes(&case.world, name));
     assert_eq!(of, [1, 4, 0], "{:#?}", written_in(&case.world.namespace));
-    policy.goes().await;
     case.world.done().await;
 }

@@ -3,9 +3,11 @@
 
 use std::time::Duration;
 
+use futures::future::join_all;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 use swaplet_controller::frame::clock::time_of_day;
+use tokio::time::Instant;
 
 use crate::audit::written_in;
 use crate::controller::Controller;
@@ -24,6 +26,16 @@ struct Case {
 
 impl Case {
     async fn new(name: &str, options: &[&str], says: Option<&str>, pods: &[&str]) -> Self {
+        Self::under("Always", name, options, says, pods).await
+    }
+
+    async fn under(
+        policy: &str,
+        name: &str,
+        options: &[&str],
+        says: Option<&str>,
+        pods: &[&str],
+    ) -> Self {
         let restarts = Restarts::new(name).await;
         let node = VirtualNode::start(&restarts.world, options).await;
         if let Some(class) = says {
@@ -31,7 +43,7 @@ impl Case {
         }
         for name in pods {
             let mut spec = node.place(spec(
-                "Always",
+                policy,
                 vec![container(&restarts.world, "app", "run=forever")],
             ));
             spec["terminationGracePeriodSeconds"] = 1.into();
@@ -127,12 +139,44 @@ async fn a_node_that_updates_and_reports_a_digest() {
         assert_eq!(
             image(&after)
                 .strip_prefix(image(&before))
-                .map(|digest| &digest[..8]),
-            Some("@sha256:")
+                .map(|added| &added[..9]),
+            Some("-restart-")
         );
         assert_eq!(case.updates("p"), (1, 1));
         case.done().await;
     }
+}
+
+/// As often as somebody asks, under each policy. Under `Never` swaplet does not do it unasked on a
+/// virtual node.
+async fn repeated(name: &str, times: usize) {
+    let policies = ["Always", "OnFailure", "Never"];
+    join_all(policies.map(|policy| repeated_under(policy, name, times))).await;
+}
+
+async fn repeated_under(policy: &str, name: &str, times: usize) {
+    let name = format!("{name}-{}", policy.to_lowercase());
+    let case = Case::under(policy, &name, &["--image-id", "digest"], None, &["p"]).await;
+    let begun = Instant::now();
+    for nth in 1..=times {
+        // Statuses tell seconds: a start in the second of the one before would prove nothing.
+        tokio::time::sleep(Duration::from_millis(1100)).await;
+        let request = format!("r{nth}");
+        let strategy = json!({"forceRecreate": policy == "Never"});
+        let asked = json!({"podName": "p", "containers": [{"name": "app"}], "strategy": strategy});
+        case.restarts.request(&request, &asked).await;
+        let state = case.restarts.completed(&request).await;
+        assert_eq!(state[0]["phase"], "Succeeded", "{policy} {nth}: {state}");
+    }
+    let seconds = begun.elapsed().as_secs();
+    println!("{policy}: {times} restarts in {seconds} s");
+    assert_eq!(case.updates("p"), (times, times));
+    case.done().await;
+}
+
+#[tokio::test]
+async fn l1_six_restarts_in_a_row_lose_nothing_there() {
+    repeated("crr-vk-six", 6).await;
 }
 
 /// One pod finds out. What it shows stands in the request, and its node is left alone from then on,
@@ -184,6 +228,11 @@ async fn a_node_that_rejects_is_tried_once() {
 
 mod long {
     use super::*;
+
+    #[tokio::test]
+    async fn l1_fifty_restarts_in_a_row_lose_nothing_there() {
+        repeated("crr-vk-fifty", 50).await;
+    }
 
     /// A guess would make the provider pull what may not be there.
     #[tokio::test]

@@ -1,17 +1,19 @@
 //! Sidecars that nobody has marked, and the policies that name them.
 
 mod examples;
-mod injected;
+pub mod injected;
+mod left;
 mod on_virtual_nodes;
 
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::Api;
-use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams};
+use kube::api::{ApiResource, DynamicObject, PostParams};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use crate::audit::{Written, swapped_in, written_in};
+use crate::of_cluster::OfCluster;
 use crate::world::{World, create_crd};
 
 /// The collector and the proxy of these cases: both have presets, so the chart opens them.
@@ -67,8 +69,10 @@ impl World {
             .unwrap();
     }
 
-    /// A policy of the cluster that looks at this namespace only, and has its name.
-    pub async fn cluster_policy(&self, sidecars: Value) {
+    /// A policy of the cluster that looks at this namespace only, and has its name. The namespace does
+    /// not take it along.
+    pub async fn cluster_policy(&self, sidecars: Value) -> OfCluster {
+        let goes = OfCluster::new(&["sidecarpolicy"], &self.namespace);
         let resource = of_cluster();
         let selector = json!({"matchLabels": {"kubernetes.io/metadata.name": self.namespace}});
         let spec = json!({"namespaceSelector": selector, "sidecars": sidecars});
@@ -79,6 +83,7 @@ impl World {
             )
             .await
             .unwrap();
+        goes
     }
 
     /// The policies of this namespace.
@@ -88,14 +93,6 @@ impl World {
 
     pub fn cluster_policies(&self) -> Api<DynamicObject> {
         Api::all_with(self.client.clone(), &of_cluster())
-    }
-
-    /// Takes the policy of the cluster away, which the namespace does not take along.
-    pub async fn without_cluster_policy(&self) {
-        let _ = self
-            .cluster_policies()
-            .delete(&self.namespace, &DeleteParams::default())
-            .await;
     }
 
     /// When these writes to a pod came in.

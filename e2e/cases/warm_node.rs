@@ -1,17 +1,16 @@
 //! `swaplet warm` while its node has a bad day. For this the node is cordoned and its kubelet
 //! killed, so no other case runs meanwhile: `./test` runs it alone.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 
+use crate::kubelet::{Killed, run};
 use crate::registry_proxy::{Manner, RegistryProxy};
 use crate::warm::{Ran, Warmer};
 use crate::warm_registry::image_behind;
 use crate::world::{eventually, variable};
-
-const CLUSTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/e2e/cluster");
 
 /// The node takes no pods but those that tolerate it, until this is dropped.
 struct Cordon(String);
@@ -27,30 +26,6 @@ impl Drop for Cordon {
     fn drop(&mut self) {
         run(Command::new("kubectl").args(["uncordon", &self.0]));
     }
-}
-
-/// The kubelet is dead until this is dropped.
-struct Killed;
-
-impl Killed {
-    fn new() -> Self {
-        run(Command::new(CLUSTER).arg("kubelet-stop"));
-        Self
-    }
-}
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        run(Command::new(CLUSTER).arg("kubelet-start"));
-    }
-}
-
-fn run(command: &mut Command) {
-    let status = command.stdout(Stdio::null()).status();
-    assert!(
-        status.as_ref().is_ok_and(std::process::ExitStatus::success),
-        "{command:?}: {status:?}"
-    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -80,10 +80,10 @@ async fn what_is_known_is_told_with_its_proof_and_what_is_not_is_not_claimed() {
         }
     }
     assert!(is_proved, "no container was taken for a proof");
-    eventually("the kubelet's Event to be what is left", || async {
+    eventually("the list of the node to be what is left", || async {
         let [work, missing] = status(&warmer, [work, missing]).await;
         assert_eq!(missing["known"], "NotKnown", "{missing}");
-        (work["known"] == "Announced" && work["since"].is_string()).then_some(())
+        (work["known"] == "Claimed" && work["since"].is_null()).then_some(())
     })
     .await;
     warmer.done().await;

@@ -15,7 +15,7 @@ const FIELDS: &str = "Forbidden: pod updates may not change fields other than *(
 const DIFF: &str =
     "after the rule follows a textual diff of Go's internal type; ours lists the changed paths";
 
-/// The embedded API server, compared with kube-apiserver 1.34.
+/// The embedded API server, compared with kube-apiserver 1.37.
 pub const API_SERVER: &[Known] = &[
     Known {
         operation: "create *",
@@ -69,18 +69,18 @@ pub const API_SERVER: &[Known] = &[
     Known {
         operation: "*-patch jobs",
         path: "body.*message",
-        real: "Invalid value: *Spec*Containers*field is immutable",
-        fake: "Invalid value: *spec*containers*field is immutable",
+        real: "Invalid value: *Containers*field is immutable",
+        fake: "Invalid value: *containers*field is immutable",
         why: INTERNAL,
     },
     Known {
         operation: "update jobs",
         path: "body.*message",
-        real: "Invalid value: *Spec*Containers*field is immutable",
-        fake: "Invalid value: *spec*containers*field is immutable",
+        real: "Invalid value: *Containers*field is immutable",
+        fake: "Invalid value: *containers*field is immutable",
         why: INTERNAL,
     },
 ];
 
-/// The mock node's kubelet profile, compared with a kubelet 1.34.
+/// The mock node's kubelet profile, compared with a kubelet 1.37.
 pub const KUBELET: &[Known] = &[];

@@ -17,7 +17,9 @@ use std::time::Duration;
 use kube::Client;
 use serde_json::json;
 use swaplet::image::ImagePattern;
-use swaplet_testbed::virtual_node::{NodeOptions, Profile, VirtualNode};
+use swaplet_testbed::virtual_node::{
+    KubeletOptions, KubeletVersion, NodeOptions, Profile, VirtualNode,
+};
 use swaplet_testbed::{ApiServer, Clock};
 
 use crate::api_server::side;
@@ -101,7 +103,10 @@ impl Nodes {
 
 async fn on_mock(case: &Case, name: &str, images: [String; 4]) -> Vec<serde_json::Value> {
     let server = ApiServer::new(Clock::default());
-    let mut options = NodeOptions::new("mock", Profile::kubelet());
+    let mut options = NodeOptions::new(
+        "mock",
+        Profile::Kubelet(KubeletOptions::of(KubeletVersion::V1_36)),
+    );
     options.images.missing = vec![ImagePattern::parse(&images[3]).unwrap()];
     tokio::spawn(VirtualNode::new(server.client(), server.clock(), options).run());
     tokio::time::sleep(Duration::from_secs(1)).await;

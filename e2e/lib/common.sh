@@ -69,6 +69,6 @@ CLUSTERS=/run/swaplet-clusters
 other_clusters() {
 	local link
 	for link in "$CLUSTERS"/*; do
-		[[ $link == "$CLUSTERS/$NETWORK" || ! -f $link/sysctls ]] || readlink "$link"
+		[[ $link -ef $STATE || ! -f $link/sysctls ]] || readlink "$link"
 	done
 }

@@ -20,8 +20,7 @@ start_apiserver() {
 		--service-account-issuer https://kubernetes.default.svc --service-account-key-file "$STATE/sa.key" \
 		--service-account-signing-key-file "$STATE/sa.key" --service-cluster-ip-range "$SERVICE_CIDR" \
 		--kubelet-client-certificate "$STATE/kubelet-client.crt" --kubelet-client-key "$STATE/kubelet-client.key" \
-		--audit-policy-file "$E2E/audit-policy.yaml" --audit-log-path "$STATE/audit.log" --audit-log-maxsize 4096 \
-		--feature-gates ImageVolume=true,MutatingAdmissionPolicy=true --runtime-config admissionregistration.k8s.io/v1beta1=true
+		--audit-policy-file "$E2E/audit-policy.yaml" --audit-log-path "$STATE/audit.log" --audit-log-maxsize 4096
 }
 
 # What kube-proxy does elsewhere, for the one Service that pods need. Loopback addresses are open to interfaces that come later

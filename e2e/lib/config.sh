@@ -142,7 +142,7 @@ EOF
 
 # makeIPTablesUtilChains: nothing here needs them, and they would stay behind.
 # cgroupsPerQOS: works on cgroup v1, v2 and inside restricted machines alike.
-write_kubelet_config() {
+write_kubelet_config() { # [PERIOD]
 	cat >"$STATE/kubelet.yaml" <<EOF
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -172,6 +172,6 @@ registryPullQPS: 0
 maxPods: 250
 clusterDNS: [10.214.0.10]
 clusterDomain: cluster.local
-featureGates: {ImageVolume: true}
 EOF
+	[[ -z ${1:-} ]] || echo "crashLoopBackOff: {maxContainerRestartPeriod: $1}" >>"$STATE/kubelet.yaml"
 }

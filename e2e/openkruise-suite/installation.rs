@@ -189,7 +189,7 @@ fn install(registry: &str, images: &Images) {
     }
     let values = format!(
         "image={controller},terminate.exitImage={},parkImage={},restart.enabled=true,warm.enabled=true,warm.jobs.enabled=true,\
-         warm.jobs.secretNamespaces={{{}}},openkruise.coexist=own,log.format=json",
+         warm.jobs.secretNamespaces={{{}}},terminate.exitImageIsPublic=true,openkruise.coexist=own,log.format=json",
         images.exit,
         images.park,
         namespaces.join(",")

@@ -3,7 +3,8 @@
 mod hints;
 mod judge;
 mod live;
-mod policies;
+pub(super) mod policies;
+mod pulled;
 mod read;
 mod report;
 mod rows;
@@ -15,16 +16,19 @@ use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
 use clap::{ArgGroup, Args, ValueEnum};
-use swaplet_core::check::around::Described;
+use swaplet_controller::terminate::public::AskPublic;
 use swaplet_core::check::scripts::ConfigMaps;
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::policies::presets;
 
 use super::client::{ClusterArgs, plain};
+use super::image::registry_args::HostArgs;
 use super::print;
 use super::program::table::printable;
-use super::rules::{FinishArg, NodeTableArgs};
+use super::rules::{FinishArg, NodeTableArgs, PublicArg, public};
 use crate::image::pattern::ImagePattern;
+use crate::image::reference::ImageReference;
+use hints::Hint;
 use policies::CheckedPolicies;
 use report::{Report, github, is_ok, table};
 use settings::Settings;
@@ -45,6 +49,7 @@ Examples:
   swaplet check job.yaml
   swaplet check manifests/
   helm template my-release ./chart | swaplet check -f -
+  swaplet check -k overlays/prod
 
   # A container that gets its mark only later, or is injected
   swaplet check pod.yaml --sidecar istio-proxy
@@ -70,7 +75,7 @@ Examples:
   - repo: local
     hooks:
       - id: swaplet-check
-        name: sidecars end
+        name: swaplet check (sidecars of Jobs end)
         language: system
         files: '\\.ya?ml$'
         entry: swaplet check --allow-empty
@@ -83,6 +88,10 @@ Verdicts:
   MarkInvalid     the variable that should mark the sidecar has no effect as it is written
   NoHeadroom      with --finish=never or method Swap: its end would fail the Job by its
                   backoffLimit
+  NotPublic       with --finish=never or method Swap, under restartPolicy Never: the exit image
+                  may need credentials, and its node may refuse it to the pod
+  Doubtful        with --finish=never or method Swap: it is not certain that its exit image
+                  starts and ends well, so it is not tried on ordinary nodes
   OnlySidecars    all containers of the pod are sidecars, so nothing would ever end it; or they
                   would be by a policy, which does not count there
   ByPhase         its policy says Finish: the phase of the pod is written for it
@@ -109,6 +118,8 @@ enum Output {
     Yaml,
     /// Workflow commands of GitHub Actions
     Github,
+    /// For code scanning
+    Sarif,
 }
 
 /// Say for each sidecar whether the exit image would end it
@@ -129,6 +140,9 @@ pub(super) struct CheckArgs {
     /// Accepted for kubectl's habit: folders are always read with those below them
     #[arg(short = 'R', long)]
     recursive: bool,
+    /// A folder with a kustomization: what kubectl or kustomize makes of it (repeatable)
+    #[arg(short = 'k', long, value_name = "FOLDER", group = "input")]
+    kustomize: Vec<PathBuf>,
     /// Check a cluster: pods that have not ended, Jobs and CronJobs, and nodes
     #[arg(long, group = "input")]
     live: bool,
@@ -156,6 +170,16 @@ pub(super) struct CheckArgs {
     /// are not checked]
     #[arg(long, value_name = "IMAGE,...", env = "SWAPLET_EXIT_IMAGES", value_delimiter = ',', value_parser = ImagePattern::parse)]
     exit_images: Vec<ImagePattern>,
+    /// The exit image that the controller will write: its registry is asked once, without
+    /// credentials, whether nodes can pull it for every pod [default: none is asked]
+    #[arg(long, value_name = "IMAGE", env = "SWAPLET_EXIT_IMAGE", value_parser = ImageReference::parse)]
+    exit_image: Option<ImageReference>,
+    /// As the controller will be started: whether nodes can pull the exit images without
+    /// credentials
+    #[arg(hide_short_help = true, long, value_enum, default_value_t = PublicArg::Auto, env = "SWAPLET_EXIT_IMAGE_IS_PUBLIC")]
+    exit_image_is_public: PublicArg,
+    #[command(flatten)]
+    hosts: HostArgs,
     /// Do not fail on NeedsImage: the exit image will be pushed with --for, or the controller
     /// derives it (--derived-repository)
     #[arg(long)]
@@ -188,6 +212,7 @@ pub(super) struct CheckArgs {
 /// The requests of the command line, besides the input.
 struct Asked {
     files: Vec<PathBuf>,
+    kustomize: Vec<PathBuf>,
     allow_empty: bool,
     require: Option<usize>,
     strict: bool,
@@ -196,7 +221,14 @@ struct Asked {
 
 impl CheckArgs {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        let (pulled, unclear) = ask_pulled(
+            self.exit_image,
+            self.exit_image_is_public,
+            &self.hosts.ask_public(),
+        )
+        .await;
         let settings = Settings {
+            pulled,
             sidecars: self.sidecar,
             allow_derived: self.allow_derived,
             finish: self.finish == FinishArg::Allowed,
@@ -208,14 +240,17 @@ impl CheckArgs {
         };
         let asked = Asked {
             files: self.files.into_iter().chain(self.filename).collect(),
+            kustomize: self.kustomize,
             allow_empty: self.allow_empty,
             require: self.require.or(self.strict.then_some(1)),
             strict: self.strict,
             output: self.output,
         };
-        let (policies, problems) = CheckedPolicies::read(&self.policy, &self.preset, &settings);
+        let (policies, problems) =
+            CheckedPolicies::read(&self.policy, &self.preset, settings.namespace.as_deref());
         let mut report = from_files(&asked, policies, &settings);
         report.problems.extend(problems);
+        report.hints.extend(unclear.map(Hint::of_cluster));
         if self.live {
             let scope = live::Scope::new(self.namespace, self.all_namespaces);
             let policies = &mut report.policies;
@@ -236,12 +271,35 @@ impl CheckArgs {
     }
 }
 
-fn preset_names() -> PossibleValuesParser {
+/// Returns what is known of whether exit images can be pulled without credentials, and a hint if the
+/// registry of this one gives no clear answer; `None` if no image is named and nothing is said.
+async fn ask_pulled(
+    image: Option<ImageReference>,
+    said: PublicArg,
+    ask: &AskPublic,
+) -> (Option<ExitImages>, Option<String>) {
+    let is_asked = image.is_some() && said == PublicArg::Auto;
+    let mut exit_images = ExitImages::new(image, Vec::new());
+    if let Some(public) = said.said() {
+        return (Some(exit_images.said_public(public)), None);
+    }
+    let unclear = public::learn(&mut exit_images, ask).await;
+    (is_asked.then_some(exit_images), unclear)
+}
+
+/// Parses the name of a preset.
+pub(super) fn preset_names() -> PossibleValuesParser {
     PossibleValuesParser::new(presets::all().iter().map(|preset| &*preset.name))
 }
 
 fn from_files(asked: &Asked, mut policies: CheckedPolicies, settings: &Settings) -> Report {
-    let manifests = read::manifests(&asked.files, asked.allow_empty);
+    let mut manifests = read::manifests(&asked.files, asked.allow_empty);
+    for folder in &asked.kustomize {
+        let made = read::kustomized(folder);
+        manifests.documents.extend(made.documents);
+        manifests.problems.extend(made.problems);
+        manifests.notes.extend(made.notes);
+    }
     for document in &manifests.documents {
         policies.add_namespace(&document.object);
     }
@@ -253,9 +311,11 @@ fn from_files(asked: &Asked, mut policies: CheckedPolicies, settings: &Settings)
             settings.namespace.as_deref().unwrap_or_default(),
         );
     }
+    report
+        .hints
+        .extend(manifests.notes.into_iter().map(Hint::of_cluster));
     for document in &manifests.documents {
-        let found = Described::all(&document.object);
-        report.add_file(&document.file, found, &maps, settings);
+        report.add_file(document, &maps, settings);
     }
     report
 }
@@ -271,6 +331,7 @@ impl Asked {
             Output::Table => table::table(report, &self.files, false),
             Output::Wide => table::table(report, &self.files, true),
             Output::Github => github::render(report, settings),
+            Output::Sarif => github::sarif(report, settings),
             Output::Json | Output::Yaml => {
                 table::for_programs(&table::value(report, settings), self.output == Output::Yaml)?
             }
@@ -311,8 +372,8 @@ impl Asked {
         if let Some(least) = self.require.filter(|least| ends < *least) {
             let flag = if self.strict { "--strict" } else { "--require" };
             eprintln!(
-                "error: {} that end are required ({flag}), and there are {ends}",
-                count(least, "sidecar")
+                "error: {flag} requires {least} or more, and {} would end",
+                count(ends, "sidecar")
             );
             return ExitCode::from(NOT_RUNNABLE);
         }

@@ -4,7 +4,6 @@ pub(super) mod exit;
 mod exit_push;
 mod export;
 pub(super) mod park;
-pub(super) mod pins;
 mod push;
 pub(super) mod registry_args;
 

@@ -9,7 +9,7 @@ use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBindin
 use kube::api::{ApiResource, ListParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use swaplet_controller::frame::list::{list, list_with, words};
+use swaplet_controller::frame::list::{is_page, list, list_with, words};
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::protect::kinds::{Cascading, KINDS, ProtectedKind};
 use swaplet_core::protect::object::{GuardedKind, LABEL, Mode};
@@ -77,7 +77,10 @@ struct Labelled {
     kind: &'static str,
     namespace: String,
     name: String,
-    mode: Mode,
+    /// The value of the label.
+    label: String,
+    /// True if the label protects.
+    is_valid: bool,
     held_by: Option<String>,
 }
 
@@ -129,12 +132,14 @@ async fn list_labelled(
         if is_of_cluster && !namespaces.is_empty() {
             continue;
         }
-        let failure = |error| format!("cannot list {}: {}", kind.plural, words(error));
+        let failure = |error| format!("cannot list {}: {}", kind.plural, words(&error));
         match labelled(client, kind, namespaces).await {
             Ok(objects) => found.extend(objects),
-            Err(error @ kube::Error::Api(_)) => failed.push(failure(&error)),
+            Err(kube::Error::Api(status)) if !is_page(&status) => {
+                failed.push(failure(kube::Error::Api(status)));
+            }
             // The other requests would not be answered either.
-            Err(error) => return Err(anyhow!(failure(&error))),
+            Err(error) => return Err(anyhow!(failure(error))),
         }
     }
     Ok((found, failed))
@@ -148,7 +153,7 @@ async fn labelled(
 ) -> kube::Result<Vec<Labelled>> {
     for version in kind.versions {
         match labelled_as(client, kind, version, namespaces).await {
-            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(kube::Error::Api(status)) if status.code == 404 && !is_page(&status) => {}
             answer => return answer,
         }
     }
@@ -192,13 +197,15 @@ async fn labelled_as(
 }
 
 fn read(kind: &'static ProtectedKind, object: BoundedObject) -> Option<Labelled> {
-    let mode = Mode::of(object.metadata.labels.as_ref()?.get(LABEL)?)?;
-    let held_by = kind.held_by(&object, mode);
+    let label = object.metadata.labels.as_ref()?.get(LABEL)?.clone();
+    let mode = Mode::of(&label);
+    let held_by = mode.and_then(|mode| kind.held_by(&object, mode));
     Some(Labelled {
         kind: kind.kind,
         namespace: object.metadata.namespace.unwrap_or_default(),
         name: object.metadata.name?,
-        mode,
+        is_valid: mode.is_some(),
+        label,
         held_by,
     })
 }
@@ -234,12 +241,16 @@ fn show(objects: &[Labelled], output: Output) -> anyhow::Result<String> {
     ];
     lines.extend(objects.iter().map(|object| {
         let held_by = object.held_by.as_deref();
-        let held_by = held_by.unwrap_or("nothing: it can be deleted");
+        let held_by = held_by.unwrap_or(if object.is_valid {
+            "nothing: it can be deleted"
+        } else {
+            "nothing: write Always or Cascading"
+        });
         [
             object.kind,
             &object.namespace,
             &object.name,
-            object.mode.as_str(),
+            &object.label,
             held_by,
         ]
         .map(dash)
@@ -249,7 +260,7 @@ fn show(objects: &[Labelled], output: Output) -> anyhow::Result<String> {
         .iter()
         .map(|object| {
             let namespace = Some(&object.namespace).filter(|namespace| !namespace.is_empty());
-            json!({"kind": object.kind, "namespace": namespace, "name": object.name, "mode": object.mode.as_str(), "heldBy": object.held_by})
+            json!({"kind": object.kind, "namespace": namespace, "name": object.name, "mode": object.label, "heldBy": object.held_by})
         })
         .collect();
     render(output, &lines, &json!({ "protected": values }))

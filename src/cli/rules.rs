@@ -2,6 +2,7 @@
 
 pub(super) mod asked;
 pub(super) mod policies;
+pub(super) mod public;
 
 use std::path::PathBuf;
 
@@ -10,6 +11,7 @@ use clap::{Args, ValueEnum};
 use swaplet_controller::cluster::rules::Rules;
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::exit_images::derived::DerivedImages;
+use swaplet_core::cluster::exit_images::public::Public;
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::report::decision::Method;
 use swaplet_core::terminate::methods::AllowedMethods;
@@ -21,6 +23,9 @@ use crate::image::reference::ImageReference;
 
 /// The placeholder for an exit image that is not named.
 pub(super) const ASSUMED_EXIT_IMAGE: &str = "the-exit-image";
+
+/// The error where an exit image is needed and none is named.
+pub(super) const NO_EXIT_IMAGE: &str = "no exit image: push one with `swaplet exit-image push IMAGE` and pass it with --exit-image IMAGE, or work without one by --prefer=finish";
 
 /// How nodes are recognised.
 #[derive(Debug, Args)]
@@ -97,6 +102,10 @@ pub struct RulesArgs {
     /// have, in a repository for this use only, which the nodes can pull from
     #[arg(long, value_name = "REPOSITORY", env = "SWAPLET_DERIVED_REPOSITORY", value_parser = repository, requires = "exit_image")]
     derived_repository: Option<ImageReference>,
+    /// Whether nodes can pull the exit images without credentials. Where they cannot, or where that
+    /// is not known, pods under restartPolicy Never are ended by their phase on kubelets
+    #[arg(hide_short_help = true, long, value_enum, default_value_t = PublicArg::Auto, env = "SWAPLET_EXIT_IMAGE_IS_PUBLIC")]
+    exit_image_is_public: PublicArg,
     /// Swap images on all virtual nodes of class VirtualUpdates also under restartPolicy Never:
     /// where the provider judges the pod while no container of it runs, it fails a pod whose work
     /// is done [default: where the row of the node says so, or a pod has proved it]
@@ -123,6 +132,28 @@ pub(super) enum FinishArg {
     Allowed,
     /// Never: pods that only this would end keep running
     Never,
+}
+
+/// Whether exit images can be pulled without credentials.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum PublicArg {
+    /// As the registry of the exit image answers; it is asked once, without credentials
+    Auto,
+    /// They can, or every node or pod has the credentials
+    True,
+    /// They cannot
+    False,
+}
+
+impl PublicArg {
+    /// Returns what the administrator says; `None` if the registry is to be asked.
+    pub(super) const fn said(self) -> Option<Public> {
+        match self {
+            Self::Auto => None,
+            Self::True => Some(Public::Yes),
+            Self::False => Some(Public::No),
+        }
+    }
 }
 
 /// What is tried first.
@@ -173,15 +204,13 @@ impl RulesArgs {
     /// No exit image is named and no other method is preferred, a path cannot be in one, the file
     /// of node classes is invalid, or the preferred method is not allowed.
     pub fn rules(self) -> anyhow::Result<Rules> {
-        ensure!(
-            !self.needs_exit_image(),
-            "no exit image: push one with `swaplet exit-image push IMAGE` and pass it with --exit-image IMAGE, or work without one by --prefer=finish"
-        );
+        ensure!(!self.needs_exit_image(), NO_EXIT_IMAGE);
         let Self {
             exit_image,
             exit_images,
             exit_image_paths,
             derived_repository,
+            exit_image_is_public,
             swap_under_never,
             nodes,
             finish,
@@ -203,6 +232,10 @@ impl RulesArgs {
         let exit_images = ExitImages::new(exit_image, exit_images).with_default_paths(paths);
         let exit_images = match derived_repository {
             Some(repository) => exit_images.with_derived(DerivedImages::new(repository)),
+            None => exit_images,
+        };
+        let exit_images = match exit_image_is_public.said() {
+            Some(public) => exit_images.said_public(public),
             None => exit_images,
         };
         Ok(Rules {

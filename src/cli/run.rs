@@ -2,11 +2,14 @@
 
 mod args;
 pub(super) mod config;
+mod removed;
+mod supervise;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{ArgGroup, Args};
@@ -17,16 +20,22 @@ use swaplet_controller::frame::metrics::Metrics;
 use swaplet_controller::frame::serve::{Health, serve};
 use swaplet_controller::run::lead::run_while_leading;
 use swaplet_controller::run::{Settings, run};
-use swaplet_edge::address::everywhere;
+use swaplet_edge::address::{everywhere, without_ipv6};
 use tokio::net::TcpListener;
+use tokio::sync::oneshot;
 
 use self::args::ControllerArgs;
 use self::config::{Setting, yaml};
+use self::supervise::supervised;
 use super::client::ConnectionArgs;
 use super::exit::FAILED;
 use super::in_one_line;
 use super::program::log::{LogFormat, start_log};
 use super::program::process::stopped;
+
+/// How long the end of the work may take, besides the deadlines of the tasks and of the writes in
+/// flight: with the usual ones, less than a pod has to end.
+const BEYOND_WRITES: Duration = Duration::from_secs(5);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -86,7 +95,7 @@ watch and patch pods, to patch pods/status (not with --finish=never), to list an
 jobs.batch, to create events, and to list and watch nodes (without that, every node counts as \
 unknown).
 
-Exit codes: 0 stopped by SIGTERM or Ctrl-C; 1 a background task has died; 2 wrong usage, flags that \
+Exit codes: 0 stopped by SIGTERM or Ctrl-C; 1 a background task has died or is stuck; 2 wrong usage, flags that \
 exclude each other, or no way to reach a cluster. --print-config gives the same codes, so it checks \
 a configuration.";
 
@@ -105,7 +114,8 @@ pub struct RunArgs {
     /// stand by. Without it, run one process
     #[arg(long, env = "SWAPLET_LEADER_ELECT", requires = "state_namespace")]
     leader_elect: bool,
-    /// Serve /healthz, /readyz and /metrics here; for example 127.0.0.1:8080 [default: nowhere]
+    /// Serve /healthz, /readyz and /metrics here; for example 127.0.0.1:8080, or :8080 for all
+    /// addresses of both families [default: nowhere]
     #[arg(long, value_name = "ADDRESS", env = "SWAPLET_LISTEN", value_parser = everywhere)]
     listen: Option<SocketAddr>,
     /// The form of the log, on standard error; RUST_LOG sets the level
@@ -154,59 +164,66 @@ impl RunArgs {
         let lease_client = cluster.client().await?;
         let client = cluster.client().await?;
         let (metrics, health) = start_serving(listen).await?;
-        let clients = Clients {
-            lease: lease_client,
-            loops: client,
-        };
-        let ended = work(clients, settings, metrics, health, leader_elect, stopped).await;
-        Ok(match ended {
-            Ok(()) => ExitCode::SUCCESS,
+        let namespace = settings.state_namespace.as_ref().filter(|_| leader_elect);
+        // The Lease has a client of its own, so that it is renewed whatever the loops wait for.
+        let keeper = namespace.map(|namespace| {
+            LeaseKeeper::start(lease_client, namespace, &settings.instance, health.clone())
+        });
+        let resignation = keeper.as_ref().map(LeaseKeeper::resignation);
+        let patience = 2 * settings.write_deadline + BEYOND_WRITES;
+        let (stop, stopping) = oneshot::channel();
+        let stopping = async { drop(stopping.await) };
+        let work = work(client, settings, metrics, health.clone(), keeper, stopping);
+        match supervised(work, &health, resignation, stop, stopped, patience).await {
+            Ok(()) => Ok(ExitCode::SUCCESS),
             Err(error) => {
                 eprintln!("error: {}", in_one_line(&error));
-                ExitCode::from(FAILED)
+                // Not by returning: the runtime would wait for a loop that is stuck.
+                std::process::exit(FAILED.into());
             }
-        })
+        }
     }
 }
 
-/// The clients. The Lease has one of its own, so that it is renewed whatever the loops wait for.
-struct Clients {
-    lease: Client,
-    loops: Client,
-}
-
-/// Runs until `stopped` completes, or a background task dies.
+/// Runs until `stopped` completes, or a background task dies. With a keeper of the Lease, only while
+/// this process leads.
 async fn work(
-    clients: Clients,
+    client: Client,
     settings: Settings,
     metrics: Metrics,
     health: Health,
-    leader_elect: bool,
+    keeper: Option<LeaseKeeper>,
     stopped: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
     let (terminate, restart) = (settings.selection.is_none(), settings.restart.is_some());
     tracing::info!(version = env!("CARGO_PKG_VERSION"), scope = %settings.namespaces, exit_images = %settings.rules.exit_images, terminate, restart, "watching pods");
-    let (instance, namespace) = (
-        settings.instance.clone(),
-        settings.state_namespace.clone().filter(|_| leader_elect),
-    );
-    if let Some(namespace) = namespace {
+    if let Some(keeper) = keeper {
+        let namespace = settings.state_namespace.as_deref().unwrap_or_default();
         tracing::info!(
             namespace,
             "standing by until this process holds the Lease swaplet"
         );
-        let keeper = LeaseKeeper::start(clients.lease, &namespace, &instance, health.clone());
-        run_while_leading(clients.loops, &settings, metrics, health, keeper, stopped).await?;
+        run_while_leading(client, &settings, metrics, health, keeper, stopped).await?;
     } else {
         metrics.leads.set(1);
         let settings = Settings {
             leadership: Leadership::undisputed(),
             ..settings
         };
-        run(clients.loops, settings, metrics, health, stopped).await?;
+        run(client, settings, metrics, health, stopped).await?;
     }
     tracing::info!("stopped");
     Ok(())
+}
+
+async fn listener(address: SocketAddr) -> std::io::Result<TcpListener> {
+    match TcpListener::bind(address).await {
+        Err(error) => match without_ipv6(address, &error) {
+            Some(address) => TcpListener::bind(address).await,
+            None => Err(error),
+        },
+        bound => bound,
+    }
 }
 
 async fn start_serving(listen: Option<SocketAddr>) -> anyhow::Result<(Metrics, Health)> {
@@ -214,7 +231,7 @@ async fn start_serving(listen: Option<SocketAddr>) -> anyhow::Result<(Metrics, H
     let metrics = Metrics::register(&mut registry);
     let health = Health::default();
     if let Some(address) = listen {
-        let listener = TcpListener::bind(address)
+        let listener = listener(address)
             .await
             .with_context(|| format!("--listen {address}"))?;
         tracing::info!(address = %listener.local_addr()?, "serving /healthz, /readyz and /metrics");

@@ -12,10 +12,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 use swaplet_controller::frame::clock::time_of_day;
-use swaplet_controller::frame::list::words;
 
 use self::ask::{Asked, asked};
-use self::installation::Installation;
+use self::installation::seen;
 use self::judge::exit_code;
 use super::client::ClusterArgs;
 use super::exit::CANNOT;
@@ -47,7 +46,8 @@ States:
   ok     it is as it should be
   note   it is so by choice, or worth knowing
   TODO   it needs attention; the words say what to do
-  ?      you have no right to read it
+  ?      you have no right to read it; without the right to look for an installation, the pods are
+         those of your namespace
 
 Exit codes: 0 all well; 1 something needs attention, or swaplet is not installed; 2 nothing that \
 can be read does, and something could not be read; or wrong usage.";
@@ -84,28 +84,26 @@ impl StatusArgs {
 
     async fn status(self) -> anyhow::Result<u8> {
         let client = self.cluster.client().await?;
-        let found = match Installation::all(&client, self.namespace.as_deref()).await {
-            Ok(found) => found,
-            Err(error) => anyhow::bail!(
-                "cannot list Deployments ({}): name the namespace of the installation with -n",
-                words(&error)
-            ),
-        };
+        let found = seen(&client, self.namespace.as_deref()).await?.ok();
+        let is_unknown = found.is_none();
         let mut all = Vec::new();
-        for installation in found {
+        for installation in found.into_iter().flatten() {
             let registry = self.registry.then_some(&self.registry_args);
             all.push(slowly("asking", asked(&client, installation, registry)).await);
         }
-        let mut checks = judge::installations(&all, self.namespace.as_deref(), time_of_day());
+        let mut checks = if is_unknown {
+            vec![judge::unknown(client.default_namespace())]
+        } else {
+            judge::installations(&all, self.namespace.as_deref(), time_of_day())
+        };
         let is_real = |asked: &&Asked| asked.has_some_right();
         let first = all.iter().find(is_real).or(all.first());
-        let cluster = match first {
-            Some(asked) => {
-                let rules = RulesArgs::of_installation(&asked.installation);
-                let reading = cluster::read(&client, &asked.installation, rules);
-                Some(slowly("reading pods, nodes and Jobs", reading).await)
-            }
-            None => None,
+        let first = first.map(|asked| &asked.installation);
+        let cluster = if first.is_some() || is_unknown {
+            let reading = cluster::read(&client, first, RulesArgs::of_installation(first));
+            Some(slowly("reading pods, nodes and Jobs", reading).await)
+        } else {
+            None
         };
         checks.extend(cluster.iter().flat_map(judge::cluster));
         print(&show::show(&checks, &all, cluster.as_ref(), self.output)?)?;

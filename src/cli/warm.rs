@@ -3,14 +3,12 @@
 mod bars;
 mod job;
 mod results;
-pub(super) mod shape;
 mod status;
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
 use clap::{ArgAction, Args, Subcommand};
 use jiff::Timestamp;
 use kube::Client;
@@ -22,16 +20,15 @@ use swaplet_core::warm::pull_job::object::PodWishes;
 use swaplet_core::warm::warming::Limits;
 
 use self::results::{Progress, Results};
-use self::shape::ShapeArg;
 use self::status::StatusArgs;
 use super::client::ClusterArgs;
 use super::duration::seconds;
 use super::exit::{FAILED, INTERRUPTED};
-use super::image::registry_args::RegistryArgs;
 use super::print;
 use super::program::process::stopped;
 use super::program::table::Output;
 use super::rules::NodeTableArgs;
+use super::status::installation::Found;
 use crate::image::ImageReference;
 
 /// The longest lifetime of a pod in seconds, so that pods of a killed run end after a day.
@@ -49,9 +46,6 @@ Examples:
   # Only to some nodes
   swaplet warm registry.example/app:v7 -l node-pool=batch
   swaplet warm registry.example/app:v7 --node worker-1 --node worker-2
-
-  # The same bytes on all nodes, even if the tag is pushed again
-  swaplet warm registry.example/app:latest --pin
 
   # In a namespace of its own, with a pull secret of that namespace
   kubectl apply -f deploy/warm.yaml
@@ -87,6 +81,22 @@ deploy/pull-jobs.yaml has a role for that.
 Exit codes: 0 every image is on every node that can be warmed; 1 an image is missing on a node, or \
 no node can be warmed; 2 wrong usage, no such node, or the cluster cannot be used; 130 interrupted.";
 
+#[derive(Debug, Args)]
+struct NodeArgs {
+    /// Only nodes with these labels
+    #[arg(
+        short = 'l',
+        long,
+        value_name = "SELECTOR",
+        default_value = "",
+        hide_default_value = true
+    )]
+    selector: String,
+    /// Only this node; may be given several times [default: all nodes]
+    #[arg(long = "node", value_name = "NODE")]
+    nodes: Vec<String>,
+}
+
 /// Pull images to nodes before pods need them
 ///
 /// Works with your own rights, without a daemon on the nodes and without anything installed in the
@@ -100,20 +110,11 @@ pub(super) struct WarmArgs {
     #[arg(value_name = "IMAGE", required = true, value_parser = ImageReference::parse)]
     images: Vec<ImageReference>,
     /// The park image, as `swaplet park-image push` has pushed it; nodes must be able to pull it
-    #[arg(long, value_name = "IMAGE", env = "SWAPLET_PARK_IMAGE", required_unless_present = "wait", value_parser = ImageReference::parse)]
+    /// [default: that of the installation]
+    #[arg(long, value_name = "IMAGE", env = "SWAPLET_PARK_IMAGE", value_parser = ImageReference::parse)]
     park_image: Option<ImageReference>,
-    /// Only nodes with these labels
-    #[arg(
-        short = 'l',
-        long,
-        value_name = "SELECTOR",
-        default_value = "",
-        hide_default_value = true
-    )]
-    selector: String,
-    /// Only this node; may be given several times [default: all nodes]
-    #[arg(long = "node", value_name = "NODE")]
-    nodes: Vec<String>,
+    #[command(flatten)]
+    on: NodeArgs,
     /// The namespace of the warmer pods [default: that of the context]
     #[arg(short, long)]
     namespace: Option<String>,
@@ -126,24 +127,14 @@ pub(super) struct WarmArgs {
     /// How many further tries an image gets on a node; the same for pods of a node that get lost
     #[arg(long, value_name = "TRIES", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=100))]
     backoff_limit: u32,
-    /// What the warmer pods are; by itself it tries the next shape where one does not work
-    #[arg(long, value_enum, default_value_t = ShapeArg::Auto)]
-    shape: ShapeArg,
     /// A Secret of the namespace that the kubelet pulls with; may be given several times. It is
     /// named to the kubelet, and never read
     #[arg(long = "pull-secret", value_name = "SECRET")]
     pull_secrets: Vec<String>,
-    /// Pull each tag by the digest that it has now: all nodes get the same bytes, even if the tag
-    /// moves later. The registry is queried from here, once; if it returns no digest nothing is
-    /// pulled
-    #[arg(long)]
-    pin: bool,
     /// Whether to pull from here and wait; false creates an ImageListPullJob, which `swaplet run
     /// --warm` or OpenKruise carries out [default: true]
     #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
     wait: Option<bool>,
-    #[command(flatten)]
-    registry: RegistryArgs,
     #[command(flatten)]
     table: NodeTableArgs,
     /// How to print the results: one row for each image, one for each image and node, or for
@@ -165,12 +156,7 @@ impl WarmArgs {
         if let Some(WarmCommand::Status(args)) = self.command {
             return args.run().await;
         }
-        let images = if self.pin {
-            pinned(&self.images, &self.registry).await?
-        } else {
-            self.images.clone()
-        };
-        let images = each_once(&images);
+        let images = each_once(&self.images);
         let run = run_id(time_of_day(), std::process::id());
         if self.wait == Some(false) {
             let client = self.cluster.client().await?;
@@ -200,12 +186,11 @@ impl WarmArgs {
         let finished = finished?;
         let results = Results::of(&finished.warming);
         print(&results.show(output)?)?;
-        Ok(reported(&results, finished.interrupted))
+        Ok(reported(&results, finished.interrupted, finished.is_clean))
     }
 
     /// Returns the job: the images to pull, where and how.
     async fn job(self, images: Vec<Box<str>>, run: Box<str>) -> anyhow::Result<(Client, Job)> {
-        let park_image = self.park_image.context("--park-image IMAGE is missing")?;
         let table = self.table.table()?;
         let limits = Limits {
             parallelism: self.parallelism.into(),
@@ -218,6 +203,12 @@ impl WarmArgs {
         let namespace = self
             .namespace
             .unwrap_or_else(|| client.default_namespace().to_owned());
+        let park_image = match self.park_image {
+            Some(image) => image,
+            None => Found::for_images(&client, None, &namespace)
+                .await?
+                .park_image(None)?,
+        };
         let pull_secrets = self.pull_secrets.iter().map(|name| name.as_str().into());
         let warmers = Warmers {
             namespace: namespace.into(),
@@ -233,25 +224,29 @@ impl WarmArgs {
         };
         let job = Job {
             images,
-            selector: self.selector,
-            names: self.nodes.into_iter().collect(),
+            selector: self.on.selector,
+            names: self.on.nodes.into_iter().collect(),
             limits,
             warmers,
             table,
-            shape: self.shape.into(),
         };
         Ok((client, job))
     }
 }
 
 /// Prints on standard error what the table lacks; returns the exit code.
-fn reported(results: &Results, interrupted: bool) -> ExitCode {
+fn reported(results: &Results, interrupted: bool, is_clean: bool) -> ExitCode {
     if let Some(rate) = results.rate() {
         eprintln!("{rate}");
     }
     if interrupted {
+        let pods = if is_clean {
+            "the warmer pods are deleted"
+        } else {
+            "some warmer pods are left"
+        };
         eprintln!(
-            "interrupted: the warmer pods are deleted; {} of {} images on nodes have no result",
+            "interrupted: {pods}; no result for {} of {} images on nodes",
             results.open(),
             results.len()
         );
@@ -261,31 +256,6 @@ fn reported(results: &Results, interrupted: bool) -> ExitCode {
         eprintln!("error: {complaint}");
         ExitCode::from(FAILED)
     })
-}
-
-/// Returns the same images by the digests that their tags have now.
-async fn pinned(
-    images: &[ImageReference],
-    registry: &RegistryArgs,
-) -> anyhow::Result<Vec<ImageReference>> {
-    let resolve = registry.resolve(registry.options());
-    let (mut pinned, mut problems) = (Vec::new(), Vec::new());
-    for image in images {
-        if image.digest().is_some() {
-            pinned.push(image.clone());
-            continue;
-        }
-        match resolve.resolve(image.clone()).await {
-            Ok(digest) => pinned.push(image.pinned(&digest)?),
-            Err(unresolved) => problems.push(format!("{image}: {}", unresolved.words)),
-        }
-    }
-    ensure!(
-        problems.is_empty(),
-        "nothing is pulled, because not every tag can be pinned to a digest:\n{}",
-        problems.join("\n")
-    );
-    Ok(pinned)
 }
 
 /// Returns the images as they were written, but each only once.

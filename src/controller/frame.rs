@@ -9,6 +9,7 @@ pub mod lease;
 pub mod list;
 pub mod metrics;
 pub(crate) mod queue;
+pub mod remarks;
 pub mod serve;
 pub mod watch;
 pub mod writer;

@@ -1,6 +1,5 @@
-//! The loops that talk to the API server: watches, guarded writes and reports. Two modules also
-//! query registries ([`terminate::derive`], [`warm::resolve`]), through functions that are passed
-//! to them.
+//! The loops that talk to the API server: watches, guarded writes and reports.
+//! [`terminate::derive`] also pushes to a registry, through a function that is passed to it.
 //!
 //! ```text
 //! watch -> index (memory of all pods, calls core) -> writer -> report

@@ -144,6 +144,8 @@ struct Entry {
     claims: Held,
     memory: Memory,
     due: Option<Moment>,
+    /// The writes to it that failed since the last applied one.
+    failures: u32,
     /// True while a write to it is in flight.
     is_writing: bool,
     /// True if its contents are watched, which takes one of the limited places.
@@ -255,13 +257,15 @@ impl Protect {
         }) {
             self.is_changed |= entry.object.deleting != object.deleting;
             entry.object = object;
-            entry.due = Some(now);
+            // What a write that was not taken has left behind is no reason for the next one.
+            entry.due = entry.due.filter(|_| entry.failures > 0).or(Some(now));
             return;
         }
         self.epoch += 1;
         let known = self.objects.get(&key);
         let entry = Entry {
             is_writing: known.is_some_and(|entry| entry.is_writing),
+            failures: known.map_or(0, |entry| entry.failures),
             object,
             epoch: self.epoch,
             held: Held::default(),
@@ -310,6 +314,7 @@ impl Protect {
             entry.held = Held::default();
             entry.claims = Held::default();
         }
-        entry.due = Some(self.clock.now());
+        let now = self.clock.now();
+        entry.due = entry.due.filter(|_| entry.failures > 0).or(Some(now));
     }
 }

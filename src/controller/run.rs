@@ -16,15 +16,17 @@ use tokio::time::sleep_until;
 
 use self::controller::Controller;
 use self::observe::{Sidecars, Watches};
-pub use self::settings::{Settings, TimeOfDay};
+pub use self::settings::Settings;
+pub use crate::frame::clock::TimeOfDay;
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::isolated::TaskDied;
 use crate::frame::metrics::Metrics;
 use crate::frame::serve::Health;
 use crate::frame::writer::leash::Gate;
 
-/// The default for the most writes of pods in flight at once.
-pub const CONCURRENCY: u16 = 64;
+/// The default for the most writes of pods in flight at once. With 16 and with 64 an API server on two
+/// processors answers as many in a second (`bench/RESULTS.md`); one that is far away needs more.
+pub const CONCURRENCY: u16 = 32;
 /// The default deadline of one write, in seconds.
 pub const WRITE_SECONDS: u16 = 10;
 
@@ -43,9 +45,7 @@ pub async fn run(
     let discovery = Discovery::new(client.clone());
     let watch_ages = metrics.watch_ages.clone();
     health.watches(&watch_ages);
-    let restart = settings.restart.as_ref();
-    let leash = restart.and_then(|restart| restart.leash.as_deref());
-    let gate = Gate::of(discovery.client(), leash, &health);
+    let gate = Gate::of(discovery.client(), settings.leash(), &health);
     let mut controller = Controller::new(&discovery, &settings, &gate, metrics, health);
     let (stop, stopping) = channel(false);
     let mut beside = controller.start_beside(&discovery, &settings, &gate, &stopping);
@@ -61,6 +61,10 @@ pub async fn run(
         known = controller.first_policies(&mut sidecars) => known?,
     }
     let mut watches = Watches::begin(&discovery, &settings, &watch_ages);
+    tokio::select! {
+        () = &mut shutdown => return controller.end(&stop, settings.write_deadline).await,
+        () = controller.first_answers() => {}
+    }
     let mut heartbeat = controller.health.heartbeat("pods");
     loop {
         heartbeat.beat();
@@ -83,6 +87,7 @@ pub async fn run(
             Some(ended) = beside.join_next() => return Err(ended.unwrap_or_else(|error| TaskDied(error.to_string()))),
             happened = controller.restarts.next() => controller.see_restart(happened?),
             Some((namespace, paths, pushed)) = controller.deriver.next() => controller.derived(&namespace, &paths, pushed),
+            Some((image, public)) = controller.questions.next() => controller.answered(&image, public),
             () = sleep_until(due) => controller.wake(),
             () = heartbeat.due() => {}
         }

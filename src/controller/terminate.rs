@@ -4,9 +4,9 @@
 pub mod derive;
 pub mod index;
 pub(crate) mod job_events;
-pub mod logs;
 pub mod policies;
 pub mod probe;
+pub mod public;
 pub mod selection;
 pub mod snapshot;
 pub mod write_finish;

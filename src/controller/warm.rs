@@ -5,6 +5,5 @@ pub mod derived;
 pub mod direct;
 pub mod jobs;
 pub mod predownload;
-pub mod resolve;
 pub mod status;
 pub mod write;

@@ -9,6 +9,7 @@ mod parsed;
 pub mod path_set;
 pub mod pattern;
 pub mod reference;
+pub(crate) mod renamed;
 
 pub use exit::Kind;
 pub use pattern::ImagePattern;

@@ -17,4 +17,5 @@ pub mod namespace;
 pub mod node;
 pub mod pod;
 pub mod recreate_request;
+pub mod runs_on;
 pub mod sidecar_policy;

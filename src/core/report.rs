@@ -1,7 +1,6 @@
 //! The outcome of a decision: what to write, why, and what to report.
 
 pub mod decision;
-pub mod log_tail;
 pub mod reason;
 pub mod shell_word;
 pub mod write_error;

@@ -5,6 +5,7 @@
 //! Pending, and the swap releases it: `docs/measured.md`, row 25); a missing status of a sidecar is
 //! tolerated; a pod whose containers are all sidecars is refused, not ended.
 
+pub(crate) mod blame;
 pub mod circumstances;
 pub mod ending;
 pub mod explain;
@@ -126,7 +127,8 @@ fn climb(case: Case<'_>) -> Decision {
     if let Some(decision) = finish::advance(case, &all) {
         return decision;
     }
-    if all.is_empty() {
+    let fails_again = swap::fails_again(case);
+    if all.is_empty() && fails_again.is_none() {
         return Decision::quiet(Reason::SidecarsEnded);
     }
     if let Some(until) = around.policies_unseen_until {
@@ -139,10 +141,15 @@ fn climb(case: Case<'_>) -> Decision {
     if let Some(left) = openkruise::left::left(case, &all) {
         return left;
     }
+    if let Some(why) = fails_again
+        && let Some(decision) = finish::at_once(case)
+    {
+        return after(vec![why], decision);
+    }
     let mut last = Decision::quiet(Reason::SidecarsEnded);
     for turn in turns(case) {
         match climb_turn(case, &turn) {
-            Step::Here(decision) => return with_rest(case, &turn, decision),
+            Step::Here(decision) => return with_rest(&turn, decision),
             Step::Next { reports, again } => {
                 last = nothing_led_on(case, &turn, reports, again);
                 if turn.waits.is_some() {
@@ -169,7 +176,7 @@ fn climb_turn(case: Case<'_>, turn: &Turn<'_>) -> Step {
     }
     for (nth, method) in methods.iter().enumerate() {
         match ask(*method, case, unended, turn.after(nth)) {
-            Step::Here(decision) => return Step::Here(after(case.pod, refused, decision)),
+            Step::Here(decision) => return Step::Here(after(refused, decision)),
             Step::Next { reports, again } => {
                 refused.extend(reports);
                 earliest = earliest.into_iter().chain(again).min();
@@ -182,19 +189,10 @@ fn climb_turn(case: Case<'_>, turn: &Turn<'_>) -> Step {
     }
 }
 
-/// Adds to the decision of a step when the next sidecar is due and, once the first swap was made,
-/// the swaps of sidecars whose turn has not come: those of the step itself are in it.
-fn with_rest(case: Case<'_>, turn: &Turn<'_>, decision: Decision) -> Decision {
-    let memory = case.memory;
-    let again = decision.again.into_iter().chain(turn.waits).min();
-    let swaps_later = if memory.swaps.is_empty() {
-        0
-    } else {
-        swap::wanted_later(case, &turn.unended)
-    };
+/// Adds to the decision of a step when the next sidecar is due.
+fn with_rest(turn: &Turn<'_>, decision: Decision) -> Decision {
     Decision {
-        again,
-        swaps_later: decision.swaps_later.saturating_add(swaps_later),
+        again: decision.again.into_iter().chain(turn.waits).min(),
         ..decision
     }
 }
@@ -209,15 +207,8 @@ fn nothing_led_on(
 ) -> Decision {
     let (pod, around) = (case.pod, case.around);
     if let Some(until) = turn.waits {
-        let waits = Decision::later(Reason::SidecarDelayed, until);
-        return with_rest(
-            case,
-            turn,
-            Decision {
-                again: waits.again.into_iter().chain(again).min(),
-                ..waits
-            },
-        );
+        let again = again.map_or(until, |again| again.min(until));
+        return Decision::later(Reason::SidecarDelayed, again);
     }
     let lacks_room = refused
         .iter()
@@ -236,7 +227,7 @@ fn nothing_led_on(
 /// Adds the reports of the methods tried before: to the note of an action that is no swap, why it
 /// is none; to the reports, what was tried and did not end the sidecar: a request to OpenKruise's
 /// daemon, or an exit image that cannot be started, for which no method waits.
-fn after(pod: &Pod, refused: Vec<Report>, mut decision: Decision) -> Decision {
+fn after(refused: Vec<Report>, mut decision: Decision) -> Decision {
     if let (Some(Action::Finish(_) | Action::Recreate(_)), Some(done)) =
         (&decision.action, &mut decision.done)
     {
@@ -244,11 +235,11 @@ fn after(pod: &Pod, refused: Vec<Report>, mut decision: Decision) -> Decision {
             let _ = write!(done.note, "; {}: {}", report.reason, report.note);
         }
     }
-    let is_failed = |report: &Report| match report.reason {
-        Reason::RecreateUnanswered | Reason::RecreateFailed => true,
-        // Under `Never` it is also why no swap was tried.
-        Reason::ExitImageNotStarted => pod.restart_policy == RestartPolicy::OnFailure,
-        _ => false,
+    let is_failed = |report: &Report| {
+        matches!(
+            report.reason,
+            Reason::RecreateUnanswered | Reason::RecreateFailed | Reason::ExitImageNotStarted
+        )
     };
     let failed = refused.into_iter().filter(is_failed).collect();
     decision.reports.extend(one_per_reason(failed));

@@ -3,6 +3,7 @@
 mod cluster;
 mod controller;
 mod cron;
+mod notes;
 mod pipeline;
 mod results;
 mod story;
@@ -50,7 +51,7 @@ Examples:
 /// stand-ins; the controller is the one that `swaplet run --restart --warm` runs, so with --serve
 /// ContainerRecreateRequests and ImagePullJobs are handled too. Of a CronJob one Job runs, at once;
 /// namespaces of the files are created; objects of kinds that the stand-in does not have are left
-/// out.
+/// out, and so is what directs pods to other nodes.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct DemoArgs {
@@ -114,8 +115,10 @@ fn read_all(files: &[PathBuf]) -> anyhow::Result<Option<Vec<Value>>> {
     let Manifests {
         documents,
         problems,
+        notes,
     } = Manifests::read(files);
-    if let Some(problem) = problems.into_iter().next() {
+    let notes = notes.into_iter().map(anyhow::Error::msg);
+    if let Some(problem) = problems.into_iter().chain(notes).next() {
         return Err(problem);
     }
     ensure!(!documents.is_empty(), "the files hold no objects");

@@ -1,12 +1,14 @@
 //! The connection of a subcommand to its cluster.
 
+use std::fs::read_to_string;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail, ensure};
 use clap::Args;
-use kube::config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{AuthInfo, Cluster, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
+use swaplet_controller::frame::connection::proxy::Environment;
 use swaplet_controller::frame::connection::{connect, connect_within};
 use swaplet_controller::frame::list::words;
 
@@ -84,24 +86,49 @@ impl ConnectionArgs {
         Ok(connect(self.config().await?)?)
     }
 
+    /// Returns the kubeconfig that was asked for, and what it is called in errors; `None` if none
+    /// was, and the default file is not there. Nothing takes the place of one that cannot be used:
+    /// that would be another cluster.
+    fn kubeconfig(&self) -> anyhow::Result<Option<(String, Kubeconfig)>> {
+        if let Some(file) = &self.kubeconfig {
+            let name = format!("--kubeconfig {}", file.display());
+            return Ok(Some((
+                name.clone(),
+                merged(std::slice::from_ref(file), &name)?,
+            )));
+        }
+        match std::env::var_os("KUBECONFIG").filter(|list| !list.is_empty()) {
+            Some(list) => {
+                let name = format!("KUBECONFIG={}", list.display());
+                let files = std::env::split_paths(&list).filter(|file| file.exists());
+                let files: Vec<_> = files.collect();
+                ensure!(
+                    !files.is_empty(),
+                    "{name}: no file of this list exists; name one that does, or unset KUBECONFIG"
+                );
+                Ok(Some((name.clone(), merged(&files, &name)?)))
+            }
+            None => {
+                let home = std::env::home_dir().map(|home| home.join(".kube/config"));
+                let Some(file) = home.filter(|file| file.exists()) else {
+                    return Ok(None);
+                };
+                let name = file.display().to_string();
+                Ok(Some((name.clone(), merged(&[file], &name)?)))
+            }
+        }
+    }
+
     async fn config(&self) -> anyhow::Result<Config> {
         let options = KubeConfigOptions {
-            context: self.context.clone(),
+            // As in kubectl, an empty name is none.
+            context: self.context.clone().filter(|name| !name.is_empty()),
             ..KubeConfigOptions::default()
         };
-        let mut config = match &self.kubeconfig {
-            Some(file) => {
-                let cannot = || format!("--kubeconfig {}", file.display());
-                let read = Kubeconfig::read_from(file).map_err(reason);
-                Config::from_custom_kubeconfig(read.with_context(cannot)?, &options)
-                    .await
-                    .map_err(reason)
-                    .with_context(cannot)?
-            }
-            None if options.context.is_some() => {
-                Config::from_kubeconfig(&options).await.map_err(reason)?
-            }
-            None => Config::infer().await.map_err(nowhere)?,
+        let mut config = match self.kubeconfig()? {
+            Some((file, read)) => from_file(read, &options).await.with_context(|| file)?,
+            None if options.context.is_some() => bail!("--context: {NOWHERE}"),
+            None => Config::incluster().map_err(|_| anyhow!(NOWHERE))?,
         };
         if self.as_user.is_some() {
             config.auth_info.impersonate.clone_from(&self.as_user);
@@ -114,26 +141,130 @@ impl ConnectionArgs {
     }
 }
 
+/// The error that no cluster was named, and none is around.
+const NOWHERE: &str =
+    "cannot find a cluster: pass --kubeconfig FILE, set KUBECONFIG, or run in a pod";
+
+/// Reads these files as one: of two entries of a name the first one counts, as in kubectl.
+fn merged(files: &[PathBuf], name: &str) -> anyhow::Result<Kubeconfig> {
+    let mut all = Kubeconfig::default();
+    for file in files {
+        let cannot = || match files.len() {
+            1 => name.to_owned(),
+            _ => format!("{name}: {}", file.display()),
+        };
+        let read = Kubeconfig::read_from(file).map_err(reason);
+        let mut read = read.with_context(cannot)?;
+        unambiguous(&read).with_context(cannot)?;
+        // kubectl writes an empty name where it has none.
+        read.current_context = read.current_context.filter(|name| !name.is_empty());
+        all = all.merge(read).map_err(reason).with_context(cannot)?;
+    }
+    Ok(all)
+}
+
+/// Returns the configuration of the context. Where kube reads a kubeconfig otherwise than kubectl,
+/// it is as kubectl reads it.
+async fn from_file(mut read: Kubeconfig, options: &KubeConfigOptions) -> anyhow::Result<Config> {
+    let name = options.context.as_ref().or(read.current_context.as_ref());
+    ensure!(
+        name.is_some(),
+        "it has no current-context: pass --context NAME, or run kubectl config use-context NAME"
+    );
+    let context = read.contexts.iter().find(|known| Some(&known.name) == name);
+    let context = context.and_then(|known| known.context.clone());
+    let context = context.unwrap_or_default();
+    if let Some(user) = context.user.filter(|user| !user.is_empty()) {
+        let known = read.auth_infos.iter_mut().find(|known| known.name == user);
+        let known = known.with_context(|| format!("it has no user {user}, whom its context names"));
+        known?.auth_info.as_mut().map_or(Ok(()), credentials)?;
+    }
+    let mut clusters = read.clusters.iter_mut();
+    let cluster = clusters.find(|known| known.name == context.cluster);
+    let own = match cluster.and_then(|known| known.cluster.as_mut()) {
+        Some(cluster) => server(cluster)?,
+        None => None,
+    };
+    let mut config = Config::from_custom_kubeconfig(read, options)
+        .await
+        .map_err(reason)?;
+    if own.is_none() {
+        config.proxy_url = Environment::read().proxy(&config.cluster_url);
+    }
+    // No credentials go over the network for everybody to read.
+    if config.cluster_url.scheme_str() != Some("https") {
+        let user = std::mem::take(&mut config.auth_info);
+        config.auth_info.impersonate = user.impersonate;
+        config.auth_info.impersonate_groups = user.impersonate_groups;
+    }
+    if config.default_namespace.is_empty() {
+        "default".clone_into(&mut config.default_namespace);
+    }
+    Ok(config)
+}
+
+/// Completes a cluster, and returns its own proxy.
+fn server(cluster: &mut Cluster) -> anyhow::Result<Option<String>> {
+    let has_ca =
+        cluster.certificate_authority.is_some() || cluster.certificate_authority_data.is_some();
+    ensure!(
+        !has_ca || cluster.insecure_skip_tls_verify != Some(true),
+        "its cluster has a certificate-authority and insecure-skip-tls-verify, which exclude each other: drop one of them"
+    );
+    if let Some(server) = cluster.server.as_mut().filter(|url| !url.contains("://")) {
+        server.insert_str(0, "http://");
+    }
+    let own = cluster.proxy_url.take().filter(|url| !url.is_empty());
+    // Without one kube would read the environment, and refuse what it cannot read there.
+    cluster.proxy_url = own.clone().or_else(|| Some("http://proxy.invalid".into()));
+    Ok(own)
+}
+
+/// Completes the credentials of a user.
+fn credentials(user: &mut AuthInfo) -> anyhow::Result<()> {
+    let file = user.token_file.as_ref();
+    if let Some(text) = file.and_then(|file| read_to_string(file).ok()) {
+        user.token = None;
+        // kube would send the end of the line as well. Such a file is not read again.
+        if text.trim() != text {
+            user.token = Some(text.trim().to_owned().into());
+            user.token_file = None;
+        }
+    }
+    if user.username.is_some() {
+        let has_token = user.token.is_some() || user.token_file.is_some();
+        ensure!(
+            !has_token,
+            "its user has a username and a token, of which only one can be used: drop one of them"
+        );
+        user.password.get_or_insert_with(|| String::new().into());
+    }
+    Ok(())
+}
+
+/// Fails where two entries of a file have the same name: kube would take the first one.
+fn unambiguous(read: &Kubeconfig) -> anyhow::Result<()> {
+    let clusters: Vec<_> = read.clusters.iter().map(|of| &of.name).collect();
+    let contexts = read.contexts.iter().map(|of| &of.name).collect();
+    let users = read.auth_infos.iter().map(|of| &of.name).collect();
+    for (kind, names) in [
+        ("clusters", clusters),
+        ("contexts", contexts),
+        ("users", users),
+    ] {
+        let mut all = names.iter().enumerate();
+        if let Some((_, name)) = all.find(|(place, name)| names[..*place].contains(name)) {
+            bail!("it has two {kind} of the name {name}");
+        }
+    }
+    Ok(())
+}
+
 /// Returns what is wrong with a kubeconfig, without the path, which the caller adds.
 fn reason(error: KubeconfigError) -> anyhow::Error {
     match error {
         KubeconfigError::ReadConfig(error, _) => error.into(),
         other => anyhow!(other.to_string()),
-    }
-}
-
-/// Returns the error that there is neither a file nor an account, or that a file cannot be used.
-fn nowhere(error: InferConfigError) -> anyhow::Error {
-    const HINT: &str =
-        "cannot find a cluster: pass --kubeconfig FILE, set KUBECONFIG, or run in a pod";
-    let words = error.to_string();
-    let why = words
-        .split_once("kubeconfig: (")
-        .map_or(&*words, |(_, why)| why.trim_end_matches(')'));
-    if why.contains("No such file") || why.contains("failed to find the path") {
-        anyhow!(HINT)
-    } else {
-        anyhow!("{HINT}: {why}")
     }
 }
 

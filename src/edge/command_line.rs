@@ -64,8 +64,9 @@ pub fn in_summary(command: Command) -> Command {
         .filter(|flag| flag.is_hide_short_help_set() && !flag.is_hide_set())
         .count();
     let command = if more > 0 {
+        let flags = if more == 1 { "flag" } else { "flags" };
         command.after_help(format!(
-            "--help shows {more} more flags, and explains each in full."
+            "--help shows {more} more {flags}, and explains each in full."
         ))
     } else {
         command

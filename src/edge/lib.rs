@@ -11,8 +11,6 @@ pub mod manifests;
 
 use std::io::{self, Write};
 
-use swaplet_core::report::log_tail::is_invisible;
-
 /// Prints results. A reader that has been closed (`| head`) is not an error.
 ///
 /// # Errors
@@ -41,6 +39,17 @@ pub fn in_one_line(error: &anyhow::Error) -> String {
 /// may quote objects. Several errors may be on separate lines.
 fn draws(sign: char) -> bool {
     !matches!(sign, '\n' | '\t') && (sign.is_control() || is_invisible(sign))
+}
+
+/// Returns true for characters that take no room, or turn the direction of the text: they could
+/// make a line read differently.
+#[must_use]
+pub const fn is_invisible(character: char) -> bool {
+    matches!(
+        character,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+    )
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::slice;
+use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
 use serde_json::Value;
@@ -14,6 +15,11 @@ const MAX_BYTES: u64 = 64 << 20;
 /// The most values and keys of a document of JSON, of which each can take 200 bytes of memory. A
 /// list of a thousand pods has fewer. The parser of YAML has a bound of its own.
 const MAX_NODES: usize = 1_000_000;
+
+/// How many lines before and behind the name of a container may have its image.
+const NEAR: usize = 1000;
+/// How many folders above a file may have the kustomization that lists it.
+const FOLDERS_ABOVE: usize = 4;
 
 /// The path that means standard input.
 const STDIN: &str = "-";
@@ -25,6 +31,38 @@ pub struct Document {
     pub file: String,
     /// The object that the document describes.
     pub object: Value,
+    /// What is called `name` in the text; one text may describe many objects.
+    names: Arc<[Name]>,
+}
+
+/// A value of a key `name`.
+#[derive(Debug)]
+struct Name {
+    value: Box<str>,
+    line: usize,
+    /// True if there is an `image` beside it: that of a container.
+    has_image: bool,
+}
+
+impl Document {
+    /// Returns the line of the file where the object gets its name.
+    #[must_use]
+    pub fn line(&self) -> Option<usize> {
+        let name = self.object["metadata"]["name"].as_str()?;
+        let mut names = self.names.iter();
+        let found = names.find(|known| *known.value == *name && !known.has_image);
+        found.map(|name| name.line)
+    }
+
+    /// Returns the line of the file where a container of the object gets its name.
+    #[must_use]
+    pub fn line_of(&self, container: &str) -> Option<usize> {
+        let begins = self.line().unwrap_or_default();
+        let named = || self.names.iter().filter(|name| *name.value == *container);
+        let is_it = |name: &&Name| name.has_image && name.line >= begins;
+        let found = named().find(is_it).or_else(|| named().next());
+        found.map(|name| name.line)
+    }
 }
 
 /// The documents that were read, and the errors of what could not be read.
@@ -34,6 +72,8 @@ pub struct Manifests {
     pub documents: Vec<Document>,
     /// The errors of what could not be read, each with its file.
     pub problems: Vec<anyhow::Error>,
+    /// What was left out because only another program makes manifests of it, each with its file.
+    pub notes: Vec<String>,
 }
 
 impl Manifests {
@@ -56,13 +96,14 @@ impl Manifests {
         let mut empty = Vec::new();
         for path in paths {
             let read = Self::read(slice::from_ref(path));
-            if read.documents.is_empty() && read.problems.is_empty() {
+            if read.documents.is_empty() && read.problems.is_empty() && read.notes.is_empty() {
                 empty.push(path);
             }
             all.documents.extend(read.documents);
             all.problems.extend(read.problems);
+            all.notes.extend(read.notes);
         }
-        let nothing = all.documents.is_empty();
+        let nothing = all.documents.is_empty() && all.notes.is_empty();
         let words = empty
             .into_iter()
             .filter(|path| nothing || !path.is_file())
@@ -93,6 +134,13 @@ impl Manifests {
 
     fn add_file(&mut self, path: &Path) {
         let name = path.display().to_string();
+        if let Some(chart) = chart_of(path) {
+            self.notes.push(format!(
+                "{name}: a template of a chart: `helm template {} | swaplet check -f -` checks what it makes",
+                chart.display()
+            ));
+            return;
+        }
         let text = fs::File::open(path)
             .map_err(anyhow::Error::from)
             .and_then(limited)
@@ -112,11 +160,14 @@ impl Manifests {
             let place = format!("{file}: document {}", number + 1);
             match part.parse() {
                 Ok(objects) => {
+                    let names: Arc<[_]> = part.names().into();
                     for object in objects.into_iter().filter(|object| !object.is_null()) {
-                        if let Err(problem) = self.take(file, object) {
-                            let line = part.line;
-                            self.problems
-                                .push(anyhow!("{place}, line {line}: {problem}"));
+                        if let Err(problem) = self.take(file, object, &names) {
+                            let problem = format!("{place}, line {}: {problem}", part.line);
+                            match patch(file) {
+                                Some(words) => self.notes.push(format!("{problem}; {words}")),
+                                None => self.problems.push(anyhow!(problem)),
+                            }
                         }
                     }
                 }
@@ -128,13 +179,21 @@ impl Manifests {
 
 impl Manifests {
     /// Adds an object, or the objects of a `kind: List`.
-    fn take(&mut self, file: &str, mut object: Value) -> Result<(), &'static str> {
+    fn take(
+        &mut self,
+        file: &str,
+        mut object: Value,
+        names: &Arc<[Name]>,
+    ) -> Result<(), &'static str> {
         if !object.is_object() {
             return Err("not an object");
         }
         if object["kind"] != "List" {
-            let file = file.to_owned();
-            self.documents.push(Document { file, object });
+            self.documents.push(Document {
+                file: file.to_owned(),
+                object,
+                names: names.clone(),
+            });
             return Ok(());
         }
         match object["items"].take() {
@@ -142,9 +201,77 @@ impl Manifests {
             Value::Array(items) => items
                 .into_iter()
                 .filter(|item| !item.is_null())
-                .try_for_each(|item| self.take(file, item)),
+                .try_for_each(|item| self.take(file, item, names)),
             _ => Err("items is not a list"),
         }
+    }
+}
+
+/// Returns the folder of the chart whose template this is.
+fn chart_of(path: &Path) -> Option<&Path> {
+    let folders = path.ancestors().skip(1);
+    let mut templates = folders.filter(|folder| folder.ends_with("templates"));
+    let charts = templates.find_map(|folder| folder.parent());
+    charts.filter(|chart| chart.join("Chart.yaml").is_file())
+}
+
+/// Returns what a file may be that is no whole manifest: kustomize makes one of it, if there is a
+/// kustomization beside it.
+#[must_use]
+pub fn patch(file: &str) -> Option<String> {
+    if file == STDIN {
+        return None;
+    }
+    let folder = Path::new(file).parent()?;
+    kustomization(folder)?;
+    Some(format!(
+        "if it is a patch of kustomize, `swaplet check -k {}` checks what it makes",
+        shown(folder).display()
+    ))
+}
+
+/// Returns what makes manifests of a file that a kustomization lists as a patch: one beside it, or in
+/// a folder above.
+#[must_use]
+pub fn listed_patch(file: &str) -> Option<String> {
+    if file == STDIN {
+        return None;
+    }
+    let whole = fs::canonicalize(file).ok()?;
+    let lists = |folder: &&Path| {
+        let Some(kustomization) = kustomization(folder) else {
+            return false;
+        };
+        let read = Manifests::read(&[kustomization]);
+        let listed = read.documents.iter().flat_map(|document| {
+            let of = |field: &str| document.object[field].as_array().into_iter().flatten();
+            let patches = of("patches").chain(of("patchesJson6902"));
+            let paths = patches.map(|patch| &patch["path"]);
+            paths.chain(of("patchesStrategicMerge"))
+        });
+        let mut paths = listed.filter_map(Value::as_str);
+        paths.any(|path| fs::canonicalize(folder.join(path)).is_ok_and(|path| path == whole))
+    };
+    let above = Path::new(file).ancestors().skip(1).take(FOLDERS_ABOVE);
+    let folder = above.into_iter().find(lists)?;
+    Some(format!(
+        "it is a patch of kustomize: `swaplet check -k {}` checks what it makes",
+        shown(folder).display()
+    ))
+}
+
+/// Returns the kustomization of a folder.
+fn kustomization(folder: &Path) -> Option<PathBuf> {
+    let names = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
+    let mut paths = names.iter().map(|name| folder.join(name));
+    paths.find(|path| path.is_file())
+}
+
+fn shown(folder: &Path) -> &Path {
+    if folder.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        folder
     }
 }
 
@@ -261,6 +388,34 @@ fn nodes(text: &str) -> usize {
 }
 
 impl Part<'_> {
+    /// Returns the values of the keys `name`.
+    fn names(&self) -> Vec<Name> {
+        let ends = |sign: char| !(sign.is_ascii_alphanumeric() || "-._".contains(sign));
+        let lines: Vec<_> = self.text.lines().collect();
+        let mut names = Vec::new();
+        for (index, line) in lines.iter().enumerate() {
+            let mut found = line.match_indices("name").peekable();
+            while let Some((at, _)) = found.next() {
+                let rest = line[at + "name".len()..].trim_start_matches(['"', '\'']);
+                let is_key = line[..at]
+                    .chars()
+                    .next_back()
+                    .is_none_or(|sign| " \"'{,".contains(sign));
+                let Some(rest) = rest.strip_prefix(':').filter(|_| is_key) else {
+                    continue;
+                };
+                let value = rest.trim_start_matches([' ', '"', '\'']);
+                let up_to = found.peek().map_or(line.len(), |(next, _)| *next);
+                names.push(Name {
+                    value: value.split(ends).next().unwrap_or_default().into(),
+                    line: self.line + index,
+                    has_image: line[at..up_to].contains("image") || has_image(&lines, index),
+                });
+            }
+        }
+        names
+    }
+
     /// Returns true for nothing but blank lines, comments and directives.
     fn is_empty(&self) -> bool {
         self.text.lines().all(|line| {
@@ -306,6 +461,43 @@ impl Part<'_> {
         };
         format!("line {line}: {message}{hint}")
     }
+}
+
+/// Returns the column of the first key of a line.
+fn column(line: &str) -> usize {
+    line.len() - line.trim_start_matches([' ', '-', '"', '{']).len()
+}
+
+/// Returns true if a line of the same mapping has the key `image`.
+fn has_image(lines: &[&str], index: usize) -> bool {
+    let own = column(lines[index]);
+    let is_image = |line: &&&str| {
+        let key = line.trim_start_matches([' ', '-', '"', '{']);
+        column(line) == own
+            && key
+                .strip_prefix("image")
+                .is_some_and(|rest| rest.starts_with([':', '"']))
+    };
+    let is_within = |line: &&&str| column(line) >= own || line.trim().is_empty();
+    let begins = |line: &str| line.trim_start().starts_with("- ") && column(line) == own;
+    let after = lines[index + 1..].iter().take(NEAR).take_while(is_within);
+    let mut after = after.take_while(|line| !begins(line));
+    if after.any(|line| is_image(&line)) {
+        return true;
+    }
+    if begins(lines[index]) {
+        return false;
+    }
+    let before = lines[..index].iter().rev().take(NEAR);
+    for line in before.take_while(is_within) {
+        if is_image(&line) {
+            return true;
+        }
+        if begins(line) {
+            return false;
+        }
+    }
+    false
 }
 
 #[cfg(test)]

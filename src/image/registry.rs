@@ -9,7 +9,7 @@ mod digests;
 mod hosts;
 mod login;
 mod options;
-mod reach;
+mod public;
 mod request;
 mod retry;
 
@@ -27,7 +27,7 @@ use digests::{are_comparable, check_bytes, is_known, mismatch};
 use hosts::Hosts;
 use login::Login;
 pub use options::{Access, RegistryOptions, TIMEOUT};
-pub use reach::{Judged, Lookup, Reach};
+pub use public::is_public;
 use request::Request;
 use swaplet_core::image::reference::ImageReference;
 
@@ -232,10 +232,7 @@ impl Registry {
             .location()
             .ok_or_else(|| RegistryError::new(operation, Problem::Rejected, absent))?;
         let refuse = |why: String| RegistryError::new(operation, Problem::Refused, why);
-        self.asker
-            .hosts
-            .check_named_by_registry(&address)
-            .map_err(refuse)?;
+        self.asker.hosts.check(&address).map_err(refuse)?;
         Ok(address)
     }
 
@@ -297,15 +294,12 @@ fn asker(
 ) -> Result<Asker, RegistryError> {
     let hosts = Hosts {
         plain_http: options.plain_http.clone(),
-        allowed: options.allowed.clone(),
         registry: host_of(reference).to_owned(),
-        reach: options.reach.clone(),
     };
-    let refuse = |why: String| RegistryError::new(operation, Problem::Refused, why);
-    let address = hosts
-        .address()
-        .ok_or_else(|| refuse(format!("{} is not a host", hosts.registry)))?;
-    hosts.check(&address).map_err(refuse)?;
+    if hosts.address().is_none() {
+        let why = format!("{} is not a host", hosts.registry);
+        return Err(RegistryError::new(operation, Problem::Refused, why));
+    }
     Asker::new(hosts, options.timeout)
         .map_err(|error| RegistryError::from_http(operation, options.timeout, &error))
 }

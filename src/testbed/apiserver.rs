@@ -8,7 +8,8 @@
 //! Not implemented:
 //!
 //! * No authentication, authorization, policies, quotas, priority and fairness; of webhooks only
-//!   one function at creation ([`ApiServer::set_webhook`]). Of the built-in admission only what
+//!   one function at creation ([`ApiServer::set_webhook`]) and one at changes
+//!   ([`ApiServer::set_update_webhook`]). Of the built-in admission only what
 //!   changes pods: default tolerations, priority, namespace life cycle.
 //! * JSON only: of protobuf no more than `kubectl create namespace`, `configmap` and
 //!   `serviceaccount` send, no YAML bodies, no compression, no aggregated discovery, an empty
@@ -51,4 +52,4 @@ pub use objects::log::LogKey;
 pub use request::Verb;
 pub use request::record::Recorded;
 pub use server::ApiServer;
-pub use storage::state::Webhook;
+pub use storage::state::{UpdateWebhook, Webhook};

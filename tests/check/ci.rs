@@ -70,7 +70,7 @@ fn c_the_hook_of_pre_commit_runs_as_pre_commit_calls_it() {
     let hook = &yaml(".pre-commit-hooks.yaml")[0];
     assert_eq!(
         (&hook["id"], &hook["language"]),
-        (&"swaplet-check".into(), &"system".into())
+        (&"swaplet-check".into(), &"rust".into())
     );
     let mut words = hook["entry"].as_str().unwrap().split(' ');
     assert_eq!(words.next(), Some("swaplet"));

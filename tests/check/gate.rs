@@ -148,9 +148,9 @@ fn a9_a_swap_that_does_not_fit_into_the_job_is_red_where_nothing_else_may_end_it
     assert_eq!(check(&never, &["--finish=never"]).code, 0);
 }
 
-/// As the controller counts, until an exit image like it has ended a sidecar of the namespace.
+/// As the controller decides: the phase is written, which is no restart.
 #[test]
-fn a9_an_exit_image_that_may_not_start_counts_as_four_restarts() {
+fn a9_a_doubtful_exit_image_is_not_tried_on_ordinary_nodes() {
     let script = |limit| {
         counted(limit)
             .replace(
@@ -168,22 +168,29 @@ fn a9_an_exit_image_that_may_not_start_counts_as_four_restarts() {
             "env: [{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE, value: \"r.example/own:v1\"}, ",
         )
     };
-    for (few, enough) in [(script("4"), script("5")), (own("4"), own("5"))] {
-        let ran = check(&few, &[]);
+    for doubtful in [script("0"), own("0")] {
+        let ran = check(&doubtful, &[]);
         assert!(
             ran.code == 0
-                && ran.flat().contains("may not start as 4 until")
-                && ran.flat().contains("backoffLimit: 4 has no room for")
-                && ran.flat().contains("at least 5"),
+                && ran
+                    .flat()
+                    .contains("on ordinary nodes the phase of the pod is written")
+                && !ran.out.contains("backoffLimit"),
             "{}",
             ran.out
         );
-        assert!(!check(&enough, &[]).out.contains("backoffLimit"));
-        // Nothing would end such restarts, so they are not counted.
-        let never = check(&few, &["--finish=never"]);
-        assert!(!never.out.contains("backoffLimit"), "{}", never.out);
+        let never = check(&doubtful, &["--finish=never"]);
+        assert!(
+            never.code == 1
+                && never.out.contains("Doubtful")
+                && !never.out.contains("backoffLimit"),
+            "{}",
+            never.out
+        );
     }
     let unlisted = check(&own("4"), &["--exit-images", "r.example/other:v1"]);
+    let words = "its own exit image r.example/own:v1 is not on the list of --exit-images: the default exit image is used";
+    assert!(unlisted.flat().contains(words), "{}", unlisted.out);
     assert!(!unlisted.out.contains("backoffLimit"), "{}", unlisted.out);
 }
 
@@ -199,7 +206,7 @@ fn a9_a_number_of_sidecars_can_be_required() {
     ] {
         let ran = check(text, more);
         assert!(
-            ran.code == 1 && ran.err.contains("are required"),
+            ran.code == 1 && ran.err.contains("or more, and"),
             "{} {}",
             ran.code,
             ran.err

@@ -61,7 +61,10 @@ impl Cluster {
             _controller: controller,
         };
         cluster
-            .post("/api/v1/nodes", &json!({"metadata": {"name": "node-1"}}))
+            .post(
+                "/api/v1/nodes",
+                &json!({"metadata": {"name": "node-1", "labels": {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}}}),
+            )
             .await;
         cluster
     }

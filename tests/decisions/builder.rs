@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::pod::wire::PodWire;
+use swaplet_core::objects::runs_on::RunsOn;
 use swaplet_core::objects::values::env::{WHEN_JOB_EXIT, WITH_IMAGE};
 use swaplet_core::policies::set::Policies;
 
@@ -155,18 +156,24 @@ impl PodBuilder {
 
     /// Reads it where there are these policies.
     pub fn read_under(&self, policies: &mut Policies) -> Pod {
-        serde_json::from_value::<PodWire>(self.json())
+        let mut pod = serde_json::from_value::<PodWire>(self.json())
             .expect("every object decodes")
             .read_with(|pod, labels| policies.mark(pod, labels, |image| image == EXIT))
-            .expect("it has a name and a uid")
+            .expect("it has a name and a uid");
+        pod.node_runs_on = self.read().node_runs_on;
+        pod
     }
 }
 
-/// Reads a pod as a list does.
+/// Reads a pod as a list does, on an ordinary node, or on one of the system that it names.
 pub fn read(json: Value) -> Option<Pod> {
-    serde_json::from_value::<PodWire>(json)
+    let system = json["spec"]["os"]["name"].as_str().unwrap_or("linux");
+    let runs_on = RunsOn::named(Some(system), Some("amd64"));
+    let mut pod = serde_json::from_value::<PodWire>(json)
         .expect("every object decodes")
-        .read()
+        .read()?;
+    pod.node_runs_on = runs_on;
+    Some(pod)
 }
 
 impl ContainerBuilder {

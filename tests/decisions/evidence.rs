@@ -3,6 +3,7 @@
 //!
 //! Rows are those of `docs/measured.md` (what real kubelets do).
 
+mod bytes;
 mod lives;
 mod providers;
 mod starts;

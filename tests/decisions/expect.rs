@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use swaplet_core::cluster::exit_images::ExitImages;
+use swaplet_core::cluster::exit_images::public::Public;
 use swaplet_core::cluster::headroom::{Ledger, Swapped};
 use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::objects::moment::Moment;
@@ -14,9 +15,7 @@ use swaplet_core::terminate::circumstances::{Circumstances, NodeFacts};
 use swaplet_core::terminate::decide;
 use swaplet_core::terminate::memory::Memory;
 use swaplet_core::terminate::memory::image_troubles::ImageTroubles;
-use swaplet_core::terminate::memory::past_exits::PastExits;
 use swaplet_core::terminate::methods::AllowedMethods;
-use swaplet_core::terminate::methods::swap::learn_starts;
 use swaplet_core::terminate::openkruise::{Coexist, Daemon, OpenKruise, Terminator};
 
 use crate::builder::PodBuilder;
@@ -51,6 +50,7 @@ pub fn rules_with(default: Option<&str>, list: &[&str]) -> ExitImages {
             .map(|pattern| pattern.parse().unwrap())
             .collect(),
     )
+    .said_public(Public::Yes)
 }
 
 /// The point in time so many seconds after the start of the process.
@@ -65,7 +65,6 @@ pub struct Life {
     pub rules: ExitImages,
     pub allowed: AllowedMethods,
     pub headroom: Ledger,
-    pub line_moved: Option<Moment>,
     pub image_troubles: ImageTroubles,
     pub node: NodeClass,
     pub openkruise: Neighbour,
@@ -83,7 +82,6 @@ pub struct Neighbour {
     pub terminator: Terminator,
     pub daemon: Daemon,
     pub request: Option<RecreateRequest>,
-    pub past_exits: PastExits,
 }
 
 impl Life {
@@ -97,7 +95,6 @@ impl Life {
             rules,
             allowed: AllowedMethods::default(),
             headroom: Ledger::default(),
-            line_moved: None,
             image_troubles: ImageTroubles::default(),
             node: NodeClass::Kubelet,
             openkruise: Neighbour::default(),
@@ -121,7 +118,6 @@ impl Life {
             terminator,
             daemon,
             request,
-            past_exits,
         } = &self.openkruise;
         let openkruise = OpenKruise {
             seen: !unseen,
@@ -129,13 +125,11 @@ impl Life {
             terminator: *terminator,
             daemon: *daemon,
             request: request.as_ref(),
-            past_exits,
         };
         Circumstances {
             exit_images: &self.rules,
             allowed: &self.allowed,
             headroom: &self.headroom,
-            line_moved: self.line_moved,
             image_troubles: &self.image_troubles,
             node: self.node,
             facts: self.facts,
@@ -163,7 +157,6 @@ impl Life {
         let swapped = self.counts(pod);
         self.headroom.observe(pod, swapped, 0);
         self.image_troubles.observe(pod, &self.memory, self.now);
-        learn_starts(pod, &self.memory, &mut self.rules);
         let decision = decide(pod, &self.memory, &self.around());
         for report in &decision.reports {
             assert!(

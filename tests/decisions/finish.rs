@@ -2,6 +2,7 @@
 
 mod beside_swaps;
 mod effects;
+mod ignored;
 
 use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::objects::pod::Phase;

@@ -64,15 +64,20 @@ fn reads(pods: &[PodBuilder]) -> Vec<Pod> {
     pods.iter().map(PodBuilder::read).collect()
 }
 
-/// As if each pod in turn was looked at and wanted so many swaps; the names of those that were
-/// granted them.
-fn granted(ledger: &mut Ledger, pods: &[Pod], swaps: u32) -> Vec<String> {
-    pods.iter()
-        .for_each(|pod| ledger.need(pod, Need::Swaps(swaps)));
-    let fits = pods
-        .iter()
-        .filter(|pod| ledger.answer(pod, swaps) == Headroom::Fits);
-    fits.map(|pod| pod.name.to_string()).collect()
+/// As if each pod in turn had its turn and wanted so many swaps; the names of those whose write has
+/// begun. The others wait.
+fn begun(ledger: &mut Ledger, pods: &[Pod], swaps: u32) -> Vec<String> {
+    let mut names = Vec::new();
+    for pod in pods {
+        let need = if ledger.answer(pod, swaps) == Headroom::Fits {
+            names.push(pod.name.to_string());
+            Need::Begun(swaps)
+        } else {
+            Need::Waits(swaps)
+        };
+        ledger.need(pod, need);
+    }
+    names
 }
 
 #[track_caller]
@@ -198,7 +203,7 @@ fn no_count_is_too_strange() {
     for count in [i64::MAX, i64::MIN] {
         let pods = reads(&[restarted(done("a"), count), restarted(done("b"), count)]);
         let mut ledger = ledger(6, &pods);
-        granted(&mut ledger, &pods, u32::MAX);
+        begun(&mut ledger, &pods, u32::MAX);
         pods.iter().for_each(|pod| ledger.pod_gone(pod));
         assert_eq!(ledger.waiting(), 0);
     }
@@ -211,7 +216,7 @@ fn a_pod_that_is_finished_by_us_counts_until_it_stays_so() {
     let other = done("b").read();
     let mut ledger = ledger(2, std::slice::from_ref(&other));
     ledger.observe_finished(&finished, Swapped::default(), 0);
-    ledger.need(&other, Need::Swaps(1));
+    ledger.need(&other, Need::Waits(1));
     assert!(matches!(ledger.answer(&other, 1), Headroom::Wait(_)));
     ledger.take_wakes();
     ledger.pod_gone(&finished);
@@ -223,9 +228,9 @@ fn a_pod_that_is_finished_by_us_counts_until_it_stays_so() {
 fn what_somebody_was_asked_for_counts_whoever_granted_it() {
     let pods = reads(&[done("a"), done("b")]);
     let mut ledger = ledger(3, &pods);
-    ledger.need(&pods[0], Need::Asked(2));
+    ledger.need(&pods[0], Need::Begun(2));
     assert!(matches!(ledger.answer(&pods[1], 1), Headroom::Wait(_)));
-    ledger.need(&pods[1], Need::Swaps(1));
+    ledger.need(&pods[1], Need::Waits(1));
     ledger.take_wakes();
     ledger.need(&pods[0], Need::Nothing);
     assert_eq!(ledger.take_wakes(), ["b".into()]);
@@ -241,7 +246,7 @@ fn a_second_swap_of_a_pod_does_not_wait_for_its_first() {
     let runs = of_job("b").with(main_container("main").running()).read();
     let once = Swapped {
         containers: 1,
-        coming: 0,
+        ..Swapped::default()
     };
     for (limit, fits) in [(2, false), (3, true)] {
         let mut ledger = ledger(limit, std::slice::from_ref(&runs));
@@ -252,7 +257,7 @@ fn a_second_swap_of_a_pod_does_not_wait_for_its_first() {
             "limit {limit}: {:?}",
             ledger.answer(&stuck, 1)
         );
-        ledger.need(&stuck, Need::Swaps(1));
+        ledger.need(&stuck, Need::Waits(1));
         assert_eq!(
             ledger.answer(&stuck, 1) == Headroom::Fits,
             fits,

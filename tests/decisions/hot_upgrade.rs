@@ -3,6 +3,7 @@
 
 mod node;
 mod rollout;
+mod webhooks;
 
 use std::collections::BTreeMap;
 

@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 use swaplet_core::warm::image_cache::object::{ImageCache, NewImageCache};
 use swaplet_core::warm::image_cache::{CacheOptions, CacheState, patience, state, wanted};
 use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
-use swaplet_core::warm::pull_job::pins::{Pull, Target};
 
 use super::warm::{A, B, seconds};
 
@@ -25,20 +24,9 @@ fn options(exit_image: Option<&str>) -> CacheOptions {
     }
 }
 
-fn targets(job: &PullJob) -> Vec<Target> {
-    let images = &job.spec.as_ref().unwrap().images;
-    images
-        .iter()
-        .map(|image| Target {
-            image: image.clone(),
-            pull: Pull::Image(image.clone()),
-        })
-        .collect()
-}
-
 fn wants(spec: Value, options: &CacheOptions) -> Option<NewImageCache> {
     let job = job(spec);
-    wanted(&job, job.spec.as_ref().unwrap(), &targets(&job), options).ok()
+    wanted(&job, job.spec.as_ref().unwrap(), options).ok()
 }
 
 #[test]
@@ -88,35 +76,11 @@ fn it_has_the_exit_image_too_and_secrets_are_named_with_their_namespace() {
 }
 
 #[test]
-fn none_is_wanted_while_paused_or_while_it_is_not_known_what_is_pulled() {
+fn none_is_wanted_while_paused() {
     for paused in [json!(0), json!("0%")] {
-        assert_eq!(
-            wants(
-                json!({"images": [A], "parallelism": paused}),
-                &options(None)
-            ),
-            None
-        );
+        let spec = json!({"images": [A], "parallelism": paused});
+        assert_eq!(wants(spec, &options(None)), None);
     }
-    let job = job(json!({"images": [A, B]}));
-    let spec = job.spec.as_ref().unwrap();
-    let mut targets = targets(&job);
-    targets[0].pull = Pull::Waits;
-    assert!(matches!(
-        wanted(&job, spec, &targets, &options(None)),
-        Err(CacheState::Waits(_))
-    ));
-    targets[0].pull = Pull::Fails("no such tag".into());
-    assert_eq!(
-        wanted(&job, spec, &targets, &options(None)).unwrap().images,
-        [B.into()].into()
-    );
-    targets[1].pull = Pull::Fails("no such tag".into());
-    assert_eq!(
-        wanted(&job, spec, &targets, &options(Some(A))),
-        Err(CacheState::Failed("no image is pulled".to_owned())),
-        "the exit image alone is no reason"
-    );
 }
 
 /// The provider accepts no more images, and the admission policy no more of either.
@@ -127,7 +91,7 @@ fn a_job_with_more_images_or_secrets_than_a_cache_can_have_has_failed_at_once() 
     };
     let state = |images: usize, secrets: usize, options: &CacheOptions| {
         let job = job(json!({"images": many("i", images), "pullSecrets": many("s", secrets)}));
-        wanted(&job, job.spec.as_ref().unwrap(), &targets(&job), options)
+        wanted(&job, job.spec.as_ref().unwrap(), options)
             .err()
             .map(|state| format!("{state:?}"))
     };

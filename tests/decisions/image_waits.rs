@@ -39,7 +39,7 @@ fn i6_serial_a_node_where_pods_wait_for_images_is_begun_with_later() {
     let mut node = Node::new(&[A]);
     passes_busy(&mut node, 30);
     assert!(
-        node.warming.is_kept_back("n") && !node.warming.is_active("n"),
+        node.warming.is_kept_back("n") && !node.holds_a_slot(),
         "it takes no slot"
     );
     assert_eq!(
@@ -85,7 +85,7 @@ fn i6_serial_the_next_image_of_a_pod_waits_too_and_its_slot_goes_to_a_node_that_
     is_silent_while_busy(&mut node);
     node.sees(pod("u", A, None, &running("c0", A)));
     passes_busy(&mut node, 20);
-    assert!(node.warming.is_active("n"));
+    assert!(node.holds_a_slot());
     node.swaps("u", A, B, "c0")
         .sees(read(object("u", B, Some("c0"), &running("c1", B))))
         .deletes("u")
@@ -96,7 +96,7 @@ fn i6_serial_the_next_image_of_a_pod_waits_too_and_its_slot_goes_to_a_node_that_
         .sees(pod("u", A, None, &running("c0", A)));
     node.warming.add(
         "other",
-        swaplet_core::warm::warming::shape::Shapes::in_place(),
+        swaplet_core::warm::pod::Shape::InPlace,
         true,
         node.now,
     );

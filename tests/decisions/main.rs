@@ -12,11 +12,13 @@
 )]
 
 mod bad_input;
+mod blame;
 mod builder;
 mod check;
 mod coexist;
 mod event_filter;
 mod evidence;
+mod exit_image_public;
 mod expect;
 mod finish;
 mod headroom;
@@ -27,13 +29,11 @@ mod hot_upgrade;
 mod image_caches;
 mod image_waits;
 mod lease;
-mod log_tail;
 mod node_classes;
 mod node_facts;
 mod node_verdicts;
 mod openkruise;
 mod parity;
-mod pins;
 mod policies;
 mod predownload;
 mod promises;
@@ -48,7 +48,9 @@ mod restart_on;
 mod restart_unseen;
 mod rights;
 mod rollout;
+mod runs_on;
 mod small_pods;
+mod startup_taints;
 mod strange_objects;
 mod told;
 mod verdicts;

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use swaplet_core::cluster::node_class::{NodeClass, Recognised, Why};
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::objects::node::{Node, NodeWire};
+use swaplet_core::objects::pod::wire::PodWire;
 
 fn table() -> NodeTable {
     NodeTable::built_in()
@@ -117,6 +118,13 @@ const NODES: &[(&str, NodeClass, &str, Marks)] = &[
         "vci-2",
         [&[VK], &["vci.vke.volcengine.com/node-type=vci"], &[]],
     ),
+    // What a template asks for that wants ACS; its nodes are those of the next row.
+    (
+        "alibaba-acs",
+        Unknown,
+        "acs",
+        [&["alibabacloud.com/acs=true"], &[], &[]],
+    ),
     (
         "alibaba-eci",
         VirtualUpdates,
@@ -213,6 +221,7 @@ fn rows_are_tried_in_the_order_of_the_reference() {
         "interlink",
         "tencent-super-node",
         "volcengine-vci",
+        "alibaba-acs",
         "alibaba-eci",
         "azure-aci",
         "huawei-cci",
@@ -306,4 +315,45 @@ fn why_names_the_row_and_what_was_found() {
         why(&node("bursting-node", &["type=virtual-kubelet"], &[], &[])),
         "row huawei-cci: name bursting-node, label type=virtual-kubelet"
     );
+}
+
+/// One virtual node of Alibaba runs pods on ECI and on ACS.
+#[test]
+fn pods_that_ask_for_acs_are_of_its_row_on_nodes_of_eci_and_nowhere_else() {
+    let eci = Recognised::of(
+        &node("n", &["k8s.aliyun.com/vnode=true"], &[], &[]),
+        &table(),
+    );
+    let acs = eci.on_acs(&table()).unwrap();
+    let row = acs.row.as_ref().unwrap();
+    assert_eq!((acs.class, &*row.name), (Unknown, "alibaba-acs"));
+    assert!(row.budget.is_none() && row.swap_under_never.is_none());
+    assert_eq!(acs.why.to_string(), "row alibaba-acs: labels of the pod");
+    // What an administrator says of a node holds for all of its pods.
+    let own = [
+        "k8s.aliyun.com/vnode=true",
+        "swaplet.io/node-class=VirtualInert",
+    ];
+    for labels in [&own[..], &["virtualization=virtualnode2"], &[VK], &[]] {
+        let other = Recognised::of(&node("n", labels, &[], &[]), &table());
+        assert_eq!(other.on_acs(&table()), None, "{labels:?}");
+    }
+
+    let asks = |labels: Value| {
+        let pod = json!({"metadata": {"name": "p", "namespace": "n", "uid": "u", "labels": labels}, "spec": {}});
+        let pod: PodWire = serde_json::from_value(pod).unwrap();
+        pod.read().unwrap().on_acs
+    };
+    assert!(asks(json!({"alibabacloud.com/acs": "true"})));
+    assert!(asks(
+        json!({"alibabacloud.com/compute-class": "general-purpose"})
+    ));
+    for labels in [
+        json!({}),
+        json!({"alibabacloud.com/eci": "true"}),
+        json!({"alibabacloud.com/acs": "false"}),
+        json!({"alibabacloud.com/acs": true}),
+    ] {
+        assert!(!asks(labels.clone()), "{labels}");
+    }
 }

@@ -274,7 +274,7 @@ fn t1_whether_pods_under_never_outlive_swaps_counts_by_what_is_known_of_the_prov
     let asked = |world: &World, is_tried| {
         world
             .verdicts
-            .under_never(NODE, &world.recognised, is_tried, world.now)
+            .under_never(NODE, &world.recognised, "batch", is_tried, world.now)
     };
 
     let mut unknown = under_a_row("");
@@ -324,5 +324,55 @@ fn t1_whether_pods_under_never_outlive_swaps_counts_by_what_is_known_of_the_prov
         !ordinary.learns(FailsUnderNever)
             && !ordinary.learns(UpdatesUnderNever)
             && ordinary.known() == 0
+    );
+}
+
+/// One tenant's pod may fail for reasons of its own.
+#[test]
+fn t6_a_failure_counts_in_its_namespace_and_for_all_when_three_agree() {
+    let mut world = under_a_row(", swapUnderNever: true");
+    let fails = |world: &mut World, pod: &str| {
+        world
+            .verdicts
+            .learn(NODE, &world.recognised, FailsUnderNever, pod, world.now)
+    };
+    let asked = |world: &World, namespace: &str| {
+        world
+            .verdicts
+            .under_never(NODE, &world.recognised, namespace, false, world.now)
+    };
+    assert!(fails(&mut world, "a/p1"));
+    assert!(!fails(&mut world, "a/p2"), "no news of that namespace");
+    assert_eq!(
+        (asked(&world, "a"), asked(&world, "victim")),
+        (UnderNever::No, UnderNever::Yes)
+    );
+    assert!(fails(&mut world, "b/p"));
+    assert_eq!(
+        (asked(&world, "b"), asked(&world, "victim")),
+        (UnderNever::No, UnderNever::Yes)
+    );
+    assert!(fails(&mut world, "c/p"));
+    assert_eq!(asked(&world, "victim"), UnderNever::No);
+    assert!(!fails(&mut world, "d/p"), "there are enough");
+    let known = world.verdicts.all().next().unwrap().1;
+    assert_eq!(&*known.pod, "a/p1, b/p, c/p");
+    world.later(FAILURE_LASTS);
+    assert_eq!(asked(&world, "a"), UnderNever::Yes);
+}
+
+/// What one namespace has proved by a failure is no proof that swaps work.
+#[test]
+fn t6_a_failure_in_another_namespace_leaves_an_unknown_provider_unproved() {
+    let mut world = under_a_row("");
+    world.learns(FailsUnderNever);
+    let asked = |world: &World, is_tried| {
+        world
+            .verdicts
+            .under_never(NODE, &world.recognised, "other", is_tried, world.now)
+    };
+    assert_eq!(
+        (asked(&world, false), asked(&world, true)),
+        (UnderNever::Try, UnderNever::No)
     );
 }

@@ -51,7 +51,8 @@ fn eci() -> Life {
         name: "eci",
         uid: "u",
     };
-    let under_never = NodeVerdicts::default().under_never(id, &recognised, false, Moment::START);
+    let under_never =
+        NodeVerdicts::default().under_never(id, &recognised, "batch", false, Moment::START);
     let facts = NodeFacts {
         under_never,
         labelled_virtual: true,

@@ -216,3 +216,56 @@ fn a_job_is_as_openkruise_makes_it_but_for_labels_and_time_to_live() {
     });
     assert_eq!(made["spec"], expected);
 }
+
+/// A restart of a container writes another name of its image.
+#[test]
+fn r12_pods_that_were_restarted_by_an_alias_lack_nothing() {
+    let alias = format!("{OLD}@sha256:{}", "a".repeat(64));
+    let pods = [pod(&alias, "a"), pod(OLD, "a")];
+    assert_eq!(decide(&asking(OLD), &pods, &[]), Ok(vec![]));
+    let Action::Create { image, pods, .. } = only(&asking(NEW), &pods) else {
+        panic!("no creation")
+    };
+    assert_eq!((&*image, pods.match_expressions), (NEW, None));
+}
+
+/// A webhook may have given the images of all pods other names.
+#[test]
+fn r12_where_all_pods_are_of_the_present_template_nothing_is_pulled_and_jobs_go() {
+    let status = |status: Value| {
+        let deployment = json!({
+            "metadata": {"name": "web", "namespace": "shop", "uid": "u-1", "generation": 4, "annotations": {PREDOWNLOAD: "true"}},
+            "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": {"spec": {"containers": [{"name": "main", "image": NEW}]}}},
+            "status": status,
+        });
+        let clone_set = Workload::of_clone_set(serde_json::from_value(deployment.clone()).unwrap());
+        let workload = Workload::of_deployment(serde_json::from_value(deployment).unwrap());
+        assert_eq!(
+            workload.as_ref().unwrap().is_updated,
+            clone_set.unwrap().is_updated
+        );
+        workload.unwrap()
+    };
+    let mirrored = [pod("mirror.example/app:2", "b")];
+    let updated = status(json!({"observedGeneration": 4, "replicas": 3, "updatedReplicas": 3}));
+    assert_eq!(decide(&updated, &mirrored, &[]), Ok(vec![]));
+    let job = JobSeen {
+        name: "web-main-1".into(),
+        uid: "j".into(),
+    };
+    assert_eq!(
+        decide(&updated, &mirrored, std::slice::from_ref(&job)),
+        Ok(vec![Action::Delete(job)])
+    );
+    for not_updated in [
+        json!({"observedGeneration": 3, "replicas": 3, "updatedReplicas": 3}),
+        json!({"observedGeneration": 4, "replicas": 3, "updatedReplicas": 1}),
+        json!({"observedGeneration": 4, "replicas": 3}),
+        json!(null),
+    ] {
+        assert_eq!(
+            decide(&status(not_updated), &mirrored, &[]).unwrap().len(),
+            1
+        );
+    }
+}

@@ -288,10 +288,10 @@ fn t1_a_pod_under_never_proves_by_its_own_end() {
     assert_eq!(life.proves(&after.deleting()), None);
 }
 
-/// The pod would have failed without the swap. What ends after the main containers may have been
-/// stopped by the provider because of the swap.
+/// Whenever it failed: an uploader may do so when the main container has ended, and a provider may
+/// stop all containers for a swap.
 #[test]
-fn a_pod_whose_other_sidecar_had_failed_before_proves_nothing_of_swaps() {
+fn t6_a_pod_that_failed_by_a_container_that_no_swap_touched_proves_nothing() {
     let ended = |code: i64, second: u32| {
         let finished = format!("2025-01-01T00:00:{second:02}Z");
         json!({"terminated": {"exitCode": code, "finishedAt": finished}})
@@ -306,8 +306,15 @@ fn a_pod_whose_other_sidecar_had_failed_before_proves_nothing_of_swaps() {
         life.later(5).proves(&after.phase("Failed"))
     };
     assert_eq!(proves(1, 29), None);
+    assert_eq!(proves(1, 31), None);
     assert_eq!(proves(0, 29), Some(FailsUnderNever));
-    assert_eq!(proves(1, 31), Some(FailsUnderNever));
+}
+
+#[test]
+fn t6_a_pod_whose_swapped_containers_all_ended_well_is_no_failure_of_its_swaps() {
+    let (mut life, after) = failed(|side| ended_since(side, LATER).status("image", EXIT));
+    assert_eq!(life.later(5).proves(&after), Some(Updates));
+    assert!(!image_failed(&after.read(), &life.memory));
 }
 
 /// A pod under `Never` that was swapped, and has failed with this end of its sidecar.

@@ -64,11 +64,6 @@ fn asked_for(decision: &Decision) -> Vec<&str> {
 /// Asks, and the request is made: what was told.
 #[track_caller]
 fn asks(life: &mut Life, pod: &PodBuilder) -> String {
-    asks_as(life, pod, "uid-1")
-}
-
-#[track_caller]
-fn asks_as(life: &mut Life, pod: &PodBuilder, uid: &str) -> String {
     let decision = life.sees(pod);
     assert_eq!(
         (decision.reason, asked_for(&decision)),
@@ -78,7 +73,7 @@ fn asks_as(life: &mut Life, pod: &PodBuilder, uid: &str) -> String {
     assert!(decision.reports.is_empty(), "{decision:?}");
     life.memory.asked_for(None, false, life.now);
     let note = decision.done.unwrap().note;
-    assert!(note.contains(&RecreateRequest::name_for(uid)), "{note}");
+    assert!(note.contains(&RecreateRequest::name_for("uid-1")), "{note}");
     note
 }
 
@@ -103,7 +98,7 @@ fn a_sidecar_that_cannot_be_swapped_is_asked_for_once() {
         let pod = done(policy, running());
         let note = asks(&mut life, &pod);
         assert!(
-            note.contains("not known yet") && note.contains("ExitImageMissing"),
+            note.contains("is not known") && note.contains("ExitImageMissing"),
             "{note}"
         );
         life.assert_silent(&pod, Reason::RecreatePending);

@@ -10,6 +10,7 @@ mod parking;
 mod patience;
 mod readiness;
 mod refusals;
+mod repeated;
 mod strategy;
 pub mod world;
 
@@ -115,11 +116,14 @@ fn the_steps_in_their_order() {
 }
 
 #[test]
-fn the_next_restart_takes_the_next_spelling() {
+fn the_next_restart_takes_the_next_name() {
     let mut world = World::of("Always");
     world.pod.as_mut().unwrap().pod.containers[0].image = images("app").1.into();
     world.settle();
-    assert_eq!(world.image("app"), format!("r.example/app@{DIGEST}"));
+    assert_eq!(
+        world.image("app"),
+        format!("r.example/app:1-restart-3@{DIGEST}")
+    );
 }
 
 #[test]

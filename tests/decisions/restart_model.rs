@@ -221,26 +221,26 @@ fn d1d_the_main_of_a_job() {
 
 /// Somebody makes the request, or changes it, with a journal of any form: no image is written but
 /// the one that the container had, its alias and the park image, and no container stays parked
-/// without a word. Some 22,000 and 108,000 states.
+/// without a word. Some 25,000 and 218,000 states.
 #[test]
 fn a2_forged_journals() {
     for model in [
         Restart::new(1, 2, "Always"),
         Restart::parking(1, 2, "Always"),
     ] {
-        assert_safe_and_has_no_traps(&model.forged(Forger::OfRequests, 150_000));
+        assert_safe_and_has_no_traps(&model.forged(Forger::OfRequests, 300_000));
     }
 }
 
 /// Somebody writes into the pod what is swaplet's to say, or takes it away: the same holds. Some
-/// 9,000 and 29,000 states.
+/// 13,000 and 45,000 states.
 #[test]
 fn v1_bug13_bug14_forged_notes() {
     for model in [
         Restart::new(1, 2, "Always"),
         Restart::parking(1, 2, "Always"),
     ] {
-        assert_safe_and_has_no_traps(&model.forged(Forger::OfNotes, 40_000));
+        assert_safe_and_has_no_traps(&model.forged(Forger::OfNotes, 60_000));
     }
 }
 
@@ -302,6 +302,8 @@ fn mutants_are_caught() {
     ] {
         let model = Restart {
             mutant,
+            // Else one restart, by whatever it was caused, is enough.
+            force: mutant == Mutant::ForgetsGeneration,
             ..Restart::new(controllers, faults, "Always")
         };
         let violated = violated(&model, HasDiscoveries::AnyOf([found].into()));

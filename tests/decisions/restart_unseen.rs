@@ -48,6 +48,7 @@ fn decided_by(
         park: None,
         node: None,
         kubelet: None,
+        runs_on: swaplet_core::objects::runs_on::RunsOn::default(),
         room: &room,
         is_first: true,
         left_to_vendor,

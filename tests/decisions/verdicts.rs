@@ -45,18 +45,27 @@ fn what_the_exit_image_has_is_swapped() {
     for command in ["/bin/sh", "sh", "filebeat", "/usr/bin/fluent-bit"] {
         swaps(&ready("Never", calls(sidecar("side"), command)), &["side"]);
     }
+}
+
+/// It is not read, so its interpreter may be any.
+#[test]
+fn a_script_of_a_config_map_is_in_doubt() {
     let script = sidecar("side")
         .spec("command", json!(["/scripts/run.sh"]))
         .spec(
             "volumeMounts",
             json!([{"name": "work", "mountPath": "/scripts"}]),
         );
-    swaps(
+    let note = warns(
         &ready("Never", script).set(
             "/spec/volumes",
             json!([{"name": "work", "configMap": {"name": "scripts"}}]),
         ),
-        &["side"],
+        Reason::ExitImageDoubtful,
+    );
+    assert!(
+        note.contains("/scripts/run.sh is a file of a ConfigMap"),
+        "{note}"
     );
 }
 

@@ -8,7 +8,6 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::warm::pod::{Shape, WarmerPod, WarmerPodWire};
-use swaplet_core::warm::warming::shape::Shapes;
 use swaplet_core::warm::warming::{Action, Answer, Elsewhere, End, Limits, Warming};
 
 pub const A: &str = "r.example/a:1";
@@ -112,7 +111,7 @@ impl Node {
     pub fn with(images: &[&str], limits: Limits) -> Self {
         let mut warming =
             Warming::new(images.iter().map(|image| (*image).into()).collect(), limits);
-        warming.add("n", Shapes::in_place(), true, Moment::START);
+        warming.add("n", Shape::InPlace, true, Moment::START);
         Self {
             warming,
             now: Moment::START,
@@ -219,6 +218,11 @@ impl Node {
                     .collect::<Vec<_>>()
             })
             .collect()
+    }
+
+    /// Whether the node is one of those that may pull at a time.
+    pub fn holds_a_slot(&self) -> bool {
+        self.warming.active().count() == 1
     }
 
     /// The only image that has failed; why.

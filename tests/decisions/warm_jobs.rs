@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use serde_json::json;
 use swaplet_core::objects::moment::Moment;
+use swaplet_core::warm::pod::Shape;
 use swaplet_core::warm::pull_job::limits;
 use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
 use swaplet_core::warm::warming::pulled::Pulled;
-use swaplet_core::warm::warming::shape::Shapes;
 use swaplet_core::warm::warming::{Elsewhere, End, Limits};
 
 use super::warm::{A, B, LIMITS, Node, nothing, pod, running, seconds};
@@ -205,8 +205,7 @@ fn a12_the_texts_of_a_job_are_kept_once_for_all_nodes() {
         bytes: None,
     };
     node.warming.handle("u", &pulled);
-    node.warming
-        .add("m", Shapes::in_place(), true, Moment::START);
+    node.warming.add("m", Shape::InPlace, true, Moment::START);
     node.warming.give_up("job exceeds activeDeadlineSeconds");
     let texts = node.warming.images();
     for (name, images) in node.warming.progress() {

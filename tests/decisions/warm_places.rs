@@ -9,7 +9,6 @@ use swaplet_controller::warm::write::{self, Warmers};
 use swaplet_core::warm::pod::Shape;
 use swaplet_core::warm::pull_job::object::{JobKind, PodWishes, Targets};
 use swaplet_core::warm::pull_job::{TargetNode, wants};
-use swaplet_core::warm::warming::shape::Shapes;
 
 fn warmers() -> Warmers {
     Warmers {
@@ -84,10 +83,7 @@ fn target(is_control_plane: bool) -> TargetNode {
         uid: "u".into(),
         labels: BTreeMap::from(labels),
         ready: true,
-        shapes: Ok(Shapes {
-            next: Shape::InPlace,
-            fallback: None,
-        }),
+        shape: Ok(Shape::InPlace),
         has_image_caches: false,
         is_control_plane,
     }

@@ -134,6 +134,82 @@ fn a3_a4_what_kubectl_takes_runs_in_the_demo_or_is_said() {
     assert!(!text.contains("giving up"), "{text}");
 }
 
+/// One sidecar crashes before the work is done, with its exit code ignored or not; and no swap fits.
+const CRASHES: &str = r#"
+apiVersion: v1
+kind: List
+items:
+- apiVersion: batch/v1
+  kind: Job
+  metadata: {name: ignored-crash}
+  spec:
+    backoffLimit: 0
+    template:
+      spec:
+        restartPolicy: Never
+        terminationGracePeriodSeconds: 3
+        containers:
+        - {name: main, image: registry.example/work:v1, args: [run=3s]}
+        - name: metrics
+          image: registry.example/work:v1
+          args: [run=1s, exit=1]
+          env: [{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, value: "true"}, {name: KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE, value: "true"}]
+        - {name: proxy, image: registry.example/work:v1, env: [{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, value: "true"}]}
+- apiVersion: batch/v1
+  kind: Job
+  metadata: {name: crashed-sidecar}
+  spec:
+    backoffLimit: 0
+    template:
+      spec:
+        restartPolicy: Never
+        terminationGracePeriodSeconds: 3
+        containers:
+        - {name: main, image: registry.example/work:v1, args: [run=3s]}
+        - {name: metrics, image: registry.example/work:v1, args: [run=1s, exit=1], env: [{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, value: "true"}]}
+        - {name: proxy, image: registry.example/work:v1, env: [{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, value: "true"}]}
+- apiVersion: batch/v1
+  kind: Job
+  metadata: {name: small-limit}
+  spec:
+    backoffLimit: 1
+    template:
+      spec:
+        restartPolicy: OnFailure
+        terminationGracePeriodSeconds: 5
+        containers:
+        - {name: log, image: registry.example/work:v1, args: [term=0], env: [{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, value: "true"}]}
+        - {name: main, image: registry.example/work:v1, args: [run=2s]}
+"#;
+
+/// The cases `ignored-exit-code-of-a-crash`, `crashed-sidecar-under-never` and
+/// `advice-in-phase-written`.
+#[test]
+fn a_crash_fails_a_job_only_where_its_exit_code_counts_and_is_told_as_what_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = demo()
+        .args(["--timeout", "90", "-f"])
+        .arg(manifest(folder.path(), CRASHES))
+        .output()
+        .unwrap();
+    let text = text(&output);
+    for (pod, ends) in [
+        ("ignored-crash-", "Complete"),
+        ("crashed-sidecar-", "Failed"),
+        ("small-limit-", "Complete"),
+    ] {
+        let row = text.lines().rfind(|line| line.contains(pod)).unwrap();
+        assert!(row.contains(ends), "{pod}: {text}");
+    }
+    assert!(
+        text.contains("metrics ended by itself (exit code 1, 2 s before the main containers)"),
+        "{text}"
+    );
+    for wrong in ["PodFailedAfterSwap", "end the sidecars yourself"] {
+        assert!(!text.contains(wrong), "{wrong}: {text}");
+    }
+}
+
 /// The scheduler has said why.
 #[test]
 fn a3_who_gives_up_says_what_pods_wait_for() {
@@ -203,4 +279,64 @@ fn what_cannot_be_read_is_named() {
     );
     let output = demo().args(["--serve", "192.0.2.1:80"]).output().unwrap();
     assert!(text(&output).contains("loopback"), "{}", text(&output));
+}
+
+/// Jobs for virtual nodes: the demo has one node, whatever it is called.
+#[test]
+fn b7_a_job_that_is_made_for_a_virtual_node_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let directed = JOB.replace(
+        "      restartPolicy: Never\n",
+        "      restartPolicy: Never\n      nodeSelector: {type: virtual-kubelet}\n      tolerations: [{key: virtual-kubelet.io/provider, operator: Exists}]\n",
+    );
+    let output = demo()
+        .arg("-f")
+        .arg(manifest(folder.path(), &directed))
+        .output()
+        .unwrap();
+    let text = text(&output);
+    assert!(output.status.success(), "{text}");
+    assert!(
+        text.contains("Job mine: nodeSelector is left out, because the demo has one node"),
+        "{text}"
+    );
+}
+
+#[test]
+fn b8_a_job_without_a_marked_sidecar_is_told_at_once_why_it_will_not_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let unmarked = JOB
+        .replace(
+            "          env: [{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, value: 'true'}]\n",
+            "",
+        )
+        .replace("name: log", "name: fluent-bit")
+        .replace("registry.example/log:v1", "fluent/fluent-bit:3");
+    let output = demo()
+        .args(["--timeout", "6", "-f"])
+        .arg(manifest(folder.path(), &unmarked))
+        .output()
+        .unwrap();
+    let text = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    let told = text.find("Job mine: nothing marks a container as a sidecar (fluent-bit looks like Fluent Bit): set env");
+    assert!(told.unwrap() < text.find("giving up").unwrap(), "{text}");
+    // One beside a sidecar that is marked.
+    let both = JOB.replace(
+        "        - name: log\n",
+        "        - {name: fluent-bit, image: 'fluent/fluent-bit:3'}\n        - name: log\n",
+    );
+    assert_ne!(both, JOB);
+    let output = demo()
+        .args(["--timeout", "6", "-f"])
+        .arg(manifest(folder.path(), &both))
+        .output()
+        .unwrap();
+    let text = self::text(&output);
+    assert!(
+        text.contains(
+            "Job mine: nothing marks fluent-bit as a sidecar (fluent-bit looks like Fluent Bit)"
+        ),
+        "{text}"
+    );
 }

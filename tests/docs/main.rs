@@ -25,3 +25,4 @@ mod rooms;
 #[path = "../scenarios/sample.rs"]
 mod sample;
 mod suite;
+mod supported;

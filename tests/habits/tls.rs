@@ -58,7 +58,12 @@ fn a13_a_certificate_that_is_not_trusted_is_told_once_with_what_to_do() {
     assert!(error.contains("certificate-authority-data"), "{error}");
 
     let before = tried.load(Ordering::Relaxed);
-    let mut controller = home.start(&["run", "--exit-image", "r.example/exit:v1"]);
+    let mut controller = home.start(&[
+        "run",
+        "--exit-image",
+        "r.example/exit:v1",
+        "--exit-image-is-public=true",
+    ]);
     let has_tried = |_: &i32| tried.load(Ordering::Relaxed) >= before + 12;
     let waited = (0..1200).find(|turn| {
         std::thread::sleep(Duration::from_millis(50));

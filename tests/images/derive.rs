@@ -163,11 +163,4 @@ async fn what_a_registry_refuses_comes_back_in_words_and_with_its_time() {
         trouble.retry_after,
         Some(std::time::Duration::from_secs(300))
     );
-    assert!(
-        derive("registry.team.svc/derived")
-            .await
-            .unwrap_err()
-            .words
-            .contains("--allow-host")
-    );
 }

@@ -114,7 +114,6 @@ fn a_closed_port_and_an_unknown_host_are_told() {
     push_exit("127.0.0.1:1/a:v1").must_fail_with(&["connecting to 127.0.0.1:1", "no connection"]);
     push_exit("registry.invalid/a:v1")
         .must_fail_with(&["connecting to registry.invalid", "no connection"]);
-    push_exit("169.254.169.254/a:v1").must_fail_with(&["link-local"]);
 }
 
 #[test]

@@ -115,7 +115,11 @@ async fn a8_beside_a_controller_its_exit_image_is_taken_and_no_other_without_for
         "{said}"
     );
     let ran = cluster.rescue(&["job/report"]).await.exits(2);
-    assert!(ran.err.contains("Job report is not stuck"), "{}", ran.err);
+    assert!(
+        ran.err.contains("Job report does not wait for sidecars"),
+        "{}",
+        ran.err
+    );
     let none = ["-l", "job-name=other", "--dry-run"];
     assert!(!cluster.rescue(&none).await.exits(0).out.contains("later"));
     let one = ["-l", "job-name=later", "--dry-run"];
@@ -145,8 +149,19 @@ async fn a8_where_the_lease_cannot_be_read_that_is_said_and_nothing_is_done_with
 
 /// It is stopped before it makes a pod: what it would run with is told by then.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_probe_takes_its_images_from_the_installation() {
+async fn a_probe_and_a_warmer_take_their_images_from_the_installation() {
     let cluster = Cluster::start().await;
+    let warm = async || {
+        let images = ["registry.example/app:v1"];
+        Ran::of(cluster.command("warm", &images).output().await.unwrap())
+    };
+    let ran = warm().await.exits(2);
+    assert!(
+        ran.err.contains("--park-image is not given")
+            && ran.err.contains("swaplet park-image push"),
+        "{}",
+        ran.err
+    );
     let node = || cluster.server.peek_all("nodes").len() == 1;
     cluster.eventually("the node", node).await;
     let park = "registry.example/swaplet/park:v1";
@@ -166,6 +181,8 @@ async fn a_probe_takes_its_images_from_the_installation() {
     assert!(of_the_installation(&said, "exit-image", EXIT), "{said}");
     assert!(of_the_installation(&said, "park-image", park), "{said}");
     assert!(said.contains("that is forbidden for jane"), "{said}");
+    let said = warm().await.err;
+    assert!(of_the_installation(&said, "park-image", park), "{said}");
 
     let said = probe(&["--exit-image", "registry.example/mine:v1"]).await;
     assert!(

@@ -54,7 +54,7 @@ fn policy(name: &str, sidecars: &Value) -> Value {
 }
 
 /// A Job whose sidecars nobody marks.
-fn unmarked(name: &str, sidecars: &[&str]) -> Value {
+pub(super) fn unmarked(name: &str, sidecars: &[&str]) -> Value {
     let mut job = job(name, "Never");
     let containers = &mut job["spec"]["template"]["spec"]["containers"];
     let marked = containers.as_array_mut().unwrap().pop().unwrap();
@@ -149,6 +149,63 @@ async fn explain_and_rescue_read_policies_where_the_installation_does() {
     cluster.job_completes("report").await;
 }
 
+/// An installation that is for some namespaces only may read policies there.
+#[tokio::test(flavor = "multi_thread")]
+async fn b6_policies_count_where_it_is_not_known_that_nobody_reads_them() {
+    let cluster = Cluster::with_stuck(&[unmarked("report", &["log"])]).await;
+    install_crds(&cluster.client).await;
+    apply(&cluster.client, &policy("logs", &json!([{"name": "log"}]))).await;
+    let exit_image = format!("--exit-image={EXIT}");
+    let own = ["--namespace=default", "--sidecar-policies", &exit_image];
+    cluster.install(&own).await;
+    cluster.server.set_webhook(|resource, object| {
+        if resource == "subjectaccessreviews" {
+            let namespace = &object["spec"]["resourceAttributes"]["namespace"];
+            object["status"] = json!({"allowed": namespace == "default"});
+        }
+    });
+    for (place, words) in [
+        (
+            &["-n", "default"][..],
+            "flags of Deployment default/swaplet",
+        ),
+        (
+            &["-A"],
+            "-n NAMESPACE takes those of the installation that is for it",
+        ),
+    ] {
+        let ran = cluster
+            .rescue(&[&["--dry-run"], place].concat())
+            .await
+            .exits(0);
+        assert!(!ran.line("report").is_empty(), "{}{}", ran.out, ran.err);
+        assert!(
+            ran.err.contains(words) && !ran.out.contains("Nothing marks"),
+            "{}{}",
+            ran.out,
+            ran.err
+        );
+    }
+}
+
+/// A dry run says what could not be written.
+#[tokio::test(flavor = "multi_thread")]
+async fn b6_a_right_that_is_missing_is_told_before_it_is_needed() {
+    let cluster = Cluster::with_stuck(&[super::job("report", "Never")]).await;
+    cluster.server.set_webhook(|resource, object| {
+        if resource == "selfsubjectaccessreviews" {
+            object["status"] = json!({"allowed": false});
+        }
+    });
+    let ran = cluster
+        .rescue(&["--dry-run", "--exit-image", EXIT])
+        .await
+        .exits(0);
+    let words =
+        "your rights do not allow to patch pods in namespace default, which is decided for 1 pod";
+    assert!(ran.err.contains(words), "{}", ran.err);
+}
+
 fn assert_nothing_is_written(cluster: &Cluster) {
     assert_eq!(
         cluster
@@ -183,7 +240,7 @@ async fn stuck_jobs_are_suggested_the_policies_that_end_them() {
     );
     let text = &suggested.out;
     for part in [
-        "# 2 pods of 2 Jobs wait for containers that nothing marks as sidecars",
+        "# 2 pods wait for containers that nothing marks as sidecars",
         "NOT KNOWN",
         "kubectl annotate",
     ] {
@@ -244,6 +301,16 @@ async fn suggested_policies_end_what_is_stuck() {
         again.err
     );
     let with = ["--sidecar-policies", "--exit-image", EXIT];
+    let file = cluster.folder.path().join("policies.json");
+    std::fs::write(&file, suggested["policies"][0].to_string()).unwrap();
+    let same = ["--policy", file.to_str().unwrap()];
+    let same = cluster.rescue(&[&with[..], &same].concat()).await.exits(2);
+    assert!(
+        same.err
+            .contains("is in the cluster too: give that of the file another name"),
+        "one of the two would count, and it is not said which: {}",
+        same.err
+    );
     cluster.rescue(&with).await.exits(0);
     cluster.job_completes("a").await;
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use swaplet_testbed::apiserver::Verb;
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
 use super::{
@@ -45,11 +45,12 @@ async fn a_dry_run_lists_what_is_stuck_and_writes_nothing() {
         .lines()
         .filter(|line| line.contains("pack-"))
         .collect();
-    let waits = of_three
+    // They are ended in turn: nothing is under way yet that one of them would wait for.
+    let swapped = of_three
         .iter()
-        .filter(|line| line.contains("HeadroomWait"))
+        .filter(|line| line.contains("SidecarSwapped"))
         .count();
-    assert!(of_three.len() == 3 && waits == 2, "{}", ran.out);
+    assert!(of_three.len() == 3 && swapped == 3, "{}", ran.out);
     assert!(!ran.out.contains("running-"), "{}", ran.out);
     // Without any exit image, and for programs.
     let ran = cluster
@@ -87,7 +88,7 @@ async fn stuck_jobs_complete() {
         );
     }
     assert!(
-        ran.err.contains("4 of 4 pods have ended") && ran.err.contains("0 of 4 left"),
+        ran.err.contains("4 of 4 pods ended in") && ran.err.contains("0 of 4 left"),
         "{}",
         ran.err
     );
@@ -181,14 +182,20 @@ async fn pods_that_become_stuck_later_are_left_alone() {
     );
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn it_can_be_interrupted_and_gives_up_in_time() {
+/// While it ends a sidecar that takes 20 s to stop.
+async fn ending_slowly() -> (Cluster, Child) {
     let mut slow = job("slow", "Never");
     slow["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 20.into();
     slow["spec"]["template"]["spec"]["containers"][1]["args"] =
         json!(["run=forever", "term=ignore"]);
     let cluster = Cluster::with_stuck(&[slow]).await;
     let child = start(&cluster, WITH_EXIT_IMAGE).await;
+    (cluster, child)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_can_be_interrupted_and_gives_up_in_time() {
+    let (cluster, child) = ending_slowly().await;
     let id = child.id().unwrap().to_string();
     assert!(
         Command::new("kill")
@@ -205,7 +212,7 @@ async fn it_can_be_interrupted_and_gives_up_in_time() {
         .await
         .exits(1);
     assert!(
-        ran.err.contains("giving up after 2 s") && ran.err.contains("0 of 1 pods have ended"),
+        ran.err.contains("giving up after 2 s") && ran.err.contains("0 of 1 pod ended in"),
         "{}",
         ran.err
     );
@@ -227,6 +234,17 @@ async fn it_can_be_interrupted_and_gives_up_in_time() {
     );
 }
 
+/// The terminal is closed: commands clean up as after Ctrl-C.
+#[tokio::test(flavor = "multi_thread")]
+async fn a8_a_hangup_stops_it_like_an_interrupt() {
+    let (_cluster, child) = ending_slowly().await;
+    let id = child.id().unwrap().to_string();
+    let sent = Command::new("kill").args(["-HUP", &id]).status().await;
+    assert!(sent.unwrap().success());
+    let code = child.wait_with_output().await.unwrap().status.code();
+    assert_eq!(code, Some(130));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_right_is_said_and_costs_no_more_than_it_must() {
     let cluster = Cluster::with_stuck(&[job("report", "Never")]).await;
@@ -237,13 +255,17 @@ async fn a_missing_right_is_said_and_costs_no_more_than_it_must() {
         .rescue(&["--dry-run", "--exit-image", EXIT])
         .await
         .exits(0);
-    for words in [
-        "note: nodes cannot be read (that is forbidden for jane)",
-        "ConfigMaps cannot be read",
-        "Events cannot be read",
-    ] {
+    // One line, however many there are.
+    let unread = "note: your rights do not allow to read: nodes (each counts as Unknown";
+    for words in [unread, "; ConfigMaps (", "; Events ("] {
         assert!(ran.err.contains(words), "{words}: {}", ran.err);
     }
+    let notes = ran.err.lines().filter(|line| line.contains("your rights"));
+    assert!(
+        notes.count() == 1 && !ran.err.contains("forbidden for jane"),
+        "{}",
+        ran.err
+    );
     assert!(
         ran.line("report").contains("PhaseWritten"),
         "a node that nobody sees may be a virtual one: {}",
@@ -272,9 +294,8 @@ async fn a_missing_right_is_said_and_costs_no_more_than_it_must() {
 async fn wrong_usage_is_exit_code_2() {
     let cluster = Cluster::start().await;
     for (arguments, words) in [
-        (&[][..], "swaplet exit-image push IMAGE"),
         (
-            &["--prefer", "finish", "--finish", "never"],
+            &["--prefer", "finish", "--finish", "never"][..],
             "exclude each other",
         ),
         (&["-A", "-n", "batch"], "cannot be used with"),
@@ -283,6 +304,22 @@ async fn wrong_usage_is_exit_code_2() {
         let ran = cluster.rescue(arguments).await.exits(2);
         assert!(ran.out.is_empty() && ran.err.contains(words), "{}", ran.err);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_exit_image_is_asked_for_once_something_is_to_be_ended() {
+    let cluster = Cluster::start().await;
+    let ran = cluster.rescue(&[]).await.exits(0);
+    assert!(ran.err.contains("No pod of"), "{}", ran.err);
+    let cluster = Cluster::with_stuck(&[job("report", "Never")]).await;
+    let ran = cluster.rescue(&[]).await.exits(2);
+    assert!(!ran.line("report").is_empty(), "it is listed: {}", ran.out);
+    assert!(
+        ran.err.contains("swaplet exit-image push IMAGE"),
+        "{}",
+        ran.err
+    );
+    assert_eq!(cluster.writes().len(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -102,7 +102,7 @@ async fn where_nothing_is_installed_the_image_is_changed_directly() {
         );
         let image = pod["spec"]["containers"][0]["image"].as_str().unwrap();
         assert!(
-            image.starts_with("registry.example/app:1@sha256:"),
+            image.starts_with("registry.example/app:1-restart-2@sha256:"),
             "{image}"
         );
         assert_eq!(

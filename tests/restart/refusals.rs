@@ -24,7 +24,7 @@ async fn what_is_wrong_is_named_with_what_to_do() {
         ),
         (
             &["web-0", "-c", "setup"],
-            "setup is an init container; only containers can be restarted",
+            "setup is an init container; only containers and native sidecars",
         ),
         (&["web-0", "-c", "app,app"], "-c names app twice"),
         (&["web-0", "-c", "app,"], "-c has an empty name"),

@@ -43,7 +43,7 @@ impl World {
             &pod,
         )
         .await;
-        assert_eq!(snapshot.remarks(), [""; 0]);
+        assert_eq!(snapshot.remarks().lines(), [""; 0]);
         assert!(
             self.server.recorded()[before..]
                 .iter()

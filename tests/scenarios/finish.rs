@@ -104,10 +104,10 @@ async fn a_pod_on_a_kubelet_is_finished_by_one_write() {
     }
 }
 
-/// OpenKruise's order: the normal one is swapped, then the phase ends the one whose exit code is
-/// ignored.
+/// Under `Never` the node would judge the pod by it when the last other container has ended: so the
+/// phase ends all of them.
 #[tokio::test(start_paused = true)]
-async fn an_ignored_exit_code_is_ignored_by_the_phase_after_the_other_sidecars() {
+async fn an_ignored_exit_code_under_never_has_all_sidecars_ended_by_the_phase() {
     let world = World::new();
     on_a_kubelet(&world).await;
     world
@@ -123,7 +123,7 @@ async fn an_ignored_exit_code_is_ignored_by_the_phase_after_the_other_sidecars()
         .collect();
     assert_eq!(
         (world.phase("p").as_str(), patched),
-        ("Succeeded", vec![String::new(), "status".to_owned()])
+        ("Succeeded", vec!["status".to_owned()])
     );
     assert_eq!(world.image_of("p", "ignored"), "ignored:1");
     world.assert_quiet().await;
@@ -223,7 +223,8 @@ async fn a_lost_answer_is_told_when_the_phase_shows_it() {
 #[tokio::test(start_paused = true)]
 async fn a_write_that_is_forbidden_names_the_right_that_is_missing() {
     let (world, _life) = done_by_hand().await;
-    let forbidden = world.patch_fault(Effect::reply(403));
+    let words = "pods \"p\" is forbidden: User \"swaplet\" cannot patch resource \"pods/status\" in API group \"\"";
+    let forbidden = world.patch_fault(Effect::reply(403).message(words));
     world.wait(QUIET + 5).await;
     let notes = world.notes("p");
     assert_eq!(

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
+use swaplet_controller::frame::clock::TimeOfDay;
 use swaplet_controller::restart::driver::RestartSettings;
 use swaplet_controller::restart::on_config::RestartOnSettings;
 use swaplet_controller::run::Settings;
@@ -26,7 +27,7 @@ impl World {
     async fn start_controller_for_everything(&self) -> Life {
         self.create_namespace("state").await;
         let clock = self.server.clock();
-        let time_of_day = Arc::new(move || clock.now());
+        let time_of_day = TimeOfDay(Arc::new(move || clock.now()));
         self.start(SWAPLET, CONCURRENCY, |settings: &mut Settings| {
             settings.rules.coexist = Coexist::Auto;
             settings.rules.allowed = AllowedMethods {

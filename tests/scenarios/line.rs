@@ -133,6 +133,11 @@ impl Line {
         self.0.most_under_way.load(Ordering::Relaxed)
     }
 
+    /// Counts from 0 again.
+    pub fn forget_most_under_way(&self) {
+        self.0.most_under_way.store(0, Ordering::Relaxed);
+    }
+
     async fn pass(self, mut request: Request<Body>) -> Result<Response<ResponseBody>, BoxError> {
         let sent = Sent {
             at: Instant::now(),

@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use swaplet_controller::cluster::rules::Rules;
 use swaplet_core::cluster::exit_images::ExitImages;
+use swaplet_core::cluster::exit_images::public::Public;
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::report::decision::Method;
 use swaplet_core::terminate::methods::AllowedMethods;
@@ -42,7 +43,8 @@ fn last() -> Rules {
 
 /// The daemon is asked first, and then images are swapped.
 fn first() -> Rules {
-    let exit_images = ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new());
+    let exit_images =
+        ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new()).said_public(Public::Yes);
     Rules {
         exit_images,
         allowed: AllowedMethods {
@@ -78,7 +80,8 @@ async fn is_swapped_after(daemon: Daemon, restart_policy: &str, words: &str) {
 
 /// Both controllers are there, and nothing is preferred.
 fn both() -> Rules {
-    let exit_images = ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new());
+    let exit_images =
+        ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new()).said_public(Public::Yes);
     Rules {
         exit_images,
         allowed: AllowedMethods {

@@ -2,7 +2,6 @@
 
 mod ends;
 mod hidden;
-mod logs;
 mod unseen;
 mod virtual_nodes;
 
@@ -16,6 +15,7 @@ use super::node::Kubelet;
 use super::objects::{EXIT, main_container, pod_of};
 
 const JSON: &str = "application/json";
+const MERGE: &str = "application/merge-patch+json";
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const POLICIES: &str = "/apis/swaplet.io/v1alpha1/sidecarpolicies";
 
@@ -131,6 +131,34 @@ async fn a_policy_that_another_outranks_says_so_in_its_status() {
         (&first["status"]["matched"], &first["status"]["refused"]),
         (&json!(1), &json!([]))
     );
+}
+
+/// As of another installation, which works in other namespaces and counts their pods.
+#[tokio::test(start_paused = true)]
+async fn a_status_that_somebody_else_writes_each_time_is_written_once_a_minute() {
+    let world = World::new();
+    install(&world).await;
+    apply(&world, "rules", json!([{"name": "log"}])).await;
+    world.run_pod(&pod("p", &["log"])).await;
+    let _life = world.start_controller_with_policies(0);
+    world.wait(60).await;
+    let (path, none) = (
+        format!("{POLICIES}/rules/status"),
+        json!({"status": {"matched": 0}}),
+    );
+    let mut written = 0;
+    for _ in 0..600 {
+        if status(&world)["matched"] == 1 {
+            written += 1;
+            world.request(Method::PATCH, &path, MERGE, &none).await;
+        }
+        world.wait(1).await;
+    }
+    assert!((5..=11).contains(&written), "{written} in ten minutes");
+    // What is new is told at once.
+    world.run_pod(&pod("q", &["log"])).await;
+    world.wait(11).await;
+    assert_eq!(status(&world)["matched"], 2);
 }
 
 #[tokio::test(start_paused = true)]

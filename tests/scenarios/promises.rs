@@ -60,7 +60,7 @@ fn index(allowed: AllowedMethods) -> Index {
 
 fn index_under(rules: Rules) -> Index {
     let mut index = Index::new(rules);
-    let node = json!({"metadata": {"name": "node-1", "uid": "node-1"}});
+    let node = json!({"metadata": {"name": "node-1", "uid": "node-1", "labels": {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}}});
     index.nodes.list_starts();
     index.nodes.listed(
         &serde_json::from_value::<NodeWire>(node)

@@ -8,7 +8,6 @@ mod image_waits;
 mod nodes;
 mod own;
 mod parallelism;
-mod pins;
 mod shapes;
 mod sharing;
 mod startup_taint;
@@ -20,12 +19,11 @@ use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
+use swaplet_controller::frame::clock::TimeOfDay;
 use swaplet_controller::warm::jobs::WarmSettings;
-use swaplet_controller::warm::resolve::Resolve;
 use swaplet_core::terminate::openkruise::Coexist;
 use swaplet_core::warm::pull_job::object::JobKind;
 use swaplet_core::warm::pull_job::sandbox::SandboxKeys;
-use swaplet_core::warm::warming::shape::ShapeChoice;
 use swaplet_testbed::apiserver::{Recorded, Verb};
 use swaplet_testbed::virtual_node::ImageOptions;
 
@@ -193,21 +191,11 @@ impl Jobs {
     }
 }
 
-/// For whom no tag is to be pinned.
-pub fn no_registry() -> Resolve {
-    Resolve::by(|image| async move { panic!("nobody is asked for {image}") })
-}
-
 /// What a controller has that processes jobs, and nothing that has to be asked for.
-pub fn warm_settings(
-    namespace: &str,
-    park_image: &str,
-    time_of_day: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
-) -> WarmSettings {
+pub fn warm_settings(namespace: &str, park_image: &str, time_of_day: TimeOfDay) -> WarmSettings {
     WarmSettings {
         namespace: namespace.into(),
         park_image: park_image.into(),
-        shape: ShapeChoice::Auto,
         exit_image: None,
         startup_taint_timeout: None,
         startup_taint_namespaces: BTreeSet::new(),
@@ -215,7 +203,6 @@ pub fn warm_settings(
         coexist: Coexist::default(),
         image_caches: None,
         sandbox_keys: SandboxKeys::default(),
-        resolve: no_registry(),
         time_of_day,
     }
 }

@@ -9,8 +9,9 @@ mod hunt;
 pub mod leash;
 mod lives;
 mod nodes;
-mod parking;
+pub mod parking;
 mod readiness;
+mod repeated;
 pub mod world;
 
 use serde_json::json;
@@ -48,7 +49,7 @@ async fn an_alias_restarts_one_container_of_two_under_every_policy() {
             (1, 0),
             "{policy}"
         );
-        assert_eq!(world.image("app"), pinned(APP), "{policy}");
+        assert_eq!(world.original("app"), pinned(APP), "{policy}");
         assert_eq!(
             (&before["metadata"]["uid"], &before["status"]["podIP"]),
             (&after["metadata"]["uid"], &after["status"]["podIP"])

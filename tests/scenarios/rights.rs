@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
+use swaplet_controller::frame::clock::TimeOfDay;
 use swaplet_controller::restart::driver::RestartSettings;
 use swaplet_core::objects::values::env::IGNORE_EXIT_CODE;
 use swaplet_core::terminate::methods::AllowedMethods;
@@ -196,7 +197,7 @@ impl Missing {
                 ..AllowedMethods::default()
             };
             settings.restart = Some(RestartSettings {
-                time_of_day: Arc::new(move || clock.now()),
+                time_of_day: TimeOfDay(Arc::new(move || clock.now())),
                 on_config: None,
                 readiness_gates: false,
                 park: None,

@@ -105,7 +105,7 @@ async fn a_server_that_sends_no_end_of_the_list_is_given_up_while_it_goes_on_to_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_went_between_two_streams_is_forgotten() {
+async fn a_pod_that_went_while_a_watch_was_silent_is_forgotten() {
     let world = World::that_streams_lists();
     for name in names() {
         world.run_pod(&pod(&name, "OnFailure")).await;
@@ -117,7 +117,53 @@ async fn a_pod_that_went_between_two_streams_is_forgotten() {
     world.remove("p0").await;
     world.server.compact();
     world.wait(120).await;
-    assert_eq!((streams(&world), world.lists()), (2, 0));
+    assert_eq!((streams(&world), world.lists()), (1, 1));
     assert_eq!(life.pods_kept(), 7);
     world.assert_quiet().await;
+}
+
+/// A proxy before the API server that passes lists and holds back, or refuses, whatever watches: from
+/// the start, or later.
+#[tokio::test(start_paused = true)]
+async fn where_no_watch_is_served_lists_in_pages_take_its_place() {
+    for fault in [
+        Effect::from(Effect::reply(504)),
+        Effect::from(Effect::reply(503)),
+        Effect::Drop,
+        Effect::Hang,
+        Effect::HoldWatch,
+    ] {
+        for is_later in [false, true] {
+            let world = World::that_streams_lists();
+            for name in names() {
+                world.run_pod(&pod(&name, "OnFailure")).await;
+            }
+            let refuse = || world.fault(fault.clone(), |rule| rule.verb(Verb::Watch));
+            let rule = (!is_later).then(refuse);
+            let _life = world.start_controller();
+            world.start_kubelet(Kubelet::default());
+            world.wait(5).await;
+            let rule = rule.unwrap_or_else(refuse);
+            for name in names() {
+                world.ends(&name, "main", 0).await;
+            }
+            world.wait(180).await;
+            assert_ended(&world);
+            let lists = world.lists();
+            assert!(
+                (2..=8).contains(&lists),
+                "{fault:?}, {is_later}: {lists} lists"
+            );
+
+            world.end_fault(rule);
+            world.wait(120).await;
+            let lists = world.lists();
+            world.wait(300).await;
+            assert_eq!(
+                world.lists(),
+                lists,
+                "{fault:?}: what is watched is not listed"
+            );
+        }
+    }
 }

@@ -15,7 +15,6 @@ use swaplet_controller::warm::direct::{Finished, Job, News, WarmError, warm};
 use swaplet_controller::warm::write::Warmers;
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::warm::pull_job::object::PodWishes;
-use swaplet_core::warm::warming::shape::ShapeChoice;
 use swaplet_core::warm::warming::{End, Limits};
 use swaplet_testbed::apiserver::{Effect, Recorded, Rule, RuleId, Verb};
 use swaplet_testbed::scheduler;
@@ -246,7 +245,6 @@ fn job(images: Vec<Box<str>>, parallelism: usize) -> Job {
         limits,
         warmers,
         table: NodeTable::built_in(),
-        shape: ShapeChoice::Auto,
     }
 }
 

@@ -173,7 +173,7 @@ async fn t13_a_watch_that_falls_silent_hides_events_for_less_than_a_minute() {
     world.next_watch_fault(Effect::HoldWatch);
     world.ends("p", "main", 0).await;
     world.wait(60).await;
-    all_is_well(&world, 1).await;
+    all_is_well(&world, 2).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -204,7 +204,7 @@ async fn t14_a_version_that_the_server_keeps_refusing_is_given_up_for_a_list() {
     world.wait(60).await;
     assert_eq!((world.image("p").as_str(), world.patches("p")), (EXIT, 1));
     world.end_fault(restored);
-    world.wait(20).await;
+    world.wait(40).await;
     all_is_well(&world, world.lists()).await;
 }
 

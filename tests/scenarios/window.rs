@@ -8,14 +8,14 @@ use super::harness::{Life, SWAPLET, World};
 use super::node::Kubelet;
 use super::objects::pod;
 
-/// A controller that may have 64 writes under way, on an API server that answers each after 50 ms.
+/// A controller that may have 32 writes under way, on an API server that answers each after 50 ms.
 async fn far_away(pods: usize) -> (World, Life, Vec<String>) {
     let world = World::new();
     let names: Vec<_> = (0..pods).map(|nth| format!("p{nth}")).collect();
     for name in &names {
         world.run_pod(&pod(name, "OnFailure")).await;
     }
-    let life = world.start_controller_as(SWAPLET, 64);
+    let life = world.start_controller_as(SWAPLET, 32);
     world.wait(1).await;
     (world, life, names)
 }
@@ -37,31 +37,32 @@ fn all_ended(world: &World, names: &[String]) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_api_server_that_takes_more_writes_gets_more() {
-    let (world, life, names) = far_away(600).await;
+async fn as_many_writes_are_under_way_as_may_be() {
+    let (world, life, names) = far_away(200).await;
     delay(&world);
     world.start_kubelet(Kubelet::default());
     end_all(&world, &names).await;
     world.wait(30).await;
     assert!(all_ended(&world, &names));
-    let most = life.line.most_under_way();
-    assert!((25..=64).contains(&most), "{most} writes under way");
+    // The last place is left to other namespaces.
+    assert_eq!(life.line.most_under_way(), 31);
     world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_api_server_that_refuses_gets_few_and_no_pod_is_lost() {
+async fn an_api_server_that_refuses_gets_half_as_many_for_a_while_and_no_pod_is_lost() {
     let (world, life, names) = far_away(100).await;
     let busy = world.patch_fault(Effect::reply(429).retry_after(1));
     end_all(&world, &names).await;
     world.wait(10).await;
+    assert!(life.line.most_under_way() <= 32);
+    life.line.forget_most_under_way();
     world.end_fault(busy);
     delay(&world);
     world.start_kubelet(Kubelet::default());
     world.wait(60).await;
     assert!(all_ended(&world, &names));
-    let most = life.line.most_under_way();
-    assert!(most <= 16, "{most} writes under way");
+    assert_eq!(life.line.most_under_way(), 15);
     assert_eq!(
         life.sample("swaplet_writes_in_flight"),
         Some(0.0),

@@ -80,3 +80,22 @@ async fn policies_that_nobody_reads_need_attention() {
     let words = of(&off, "sidecar policies")["words"].to_string();
     assert!(words.contains("they are not read"), "{words}");
 }
+
+/// The policies that have to be there follow from what is switched on.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_policy_that_is_missing_is_named() {
+    let cluster = Cluster::start().await;
+    cluster.leash().await;
+    cluster
+        .install(
+            "default",
+            &["--exit-image", EXIT, "--restart-without-leash", "--restart"],
+        )
+        .await;
+    let checks = cluster.checks(1).await;
+    let words = of(&checks, "admission policies")["words"].to_string();
+    for name in ["swaplet-leash-requests", "swaplet-leash-own-requests"] {
+        assert!(words.contains(name), "{words}");
+    }
+    assert!(!words.contains("pull-jobs"), "{words}");
+}

@@ -34,8 +34,68 @@ async fn what_may_not_be_asked_is_said_and_makes_exit_code_2() {
         .server
         .faults()
         .add(rule.user_agent("swaplet/").resource("deployments"));
-    let (code, _, err) = cluster.status(&[]).await;
-    assert!(code == Some(2) && err.contains("with -n"), "{err}");
+    let (code, out, err) = cluster.status(&[]).await;
+    assert!(
+        code == Some(2) && out.contains("-n names its namespace"),
+        "{out}{err}"
+    );
+}
+
+/// As the role `edit` of Kubernetes: no Deployment of other namespaces, no node, and Events in the
+/// core group only.
+#[tokio::test(flavor = "multi_thread")]
+async fn c6_a_tenant_sees_the_pods_and_events_of_its_namespace() {
+    let cluster = Cluster::start().await;
+    cluster.stuck().await;
+    let forbid = |narrow: &dyn Fn(Rule) -> Rule| {
+        let rule = Rule::new(Effect::reply(403).message("forbidden for dev: a long sentence"));
+        let rule = narrow(rule.user_agent("swaplet/"));
+        cluster.server.faults().add(rule);
+    };
+    for resource in ["deployments", "nodes", "configmaps"] {
+        forbid(&|rule| rule.resource(resource));
+    }
+    forbid(&|rule| {
+        rule.resource("events")
+            .field_selector("reportingController")
+    });
+    let about = json!({"kind": "Pod", "namespace": "default", "name": "report-1"});
+    cluster
+        .create("/api/v1/namespaces/default/events", json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "told"},
+            "involvedObject": about, "type": "Warning", "reason": "NeedsImage", "message": "core", "action": "Terminate",
+            "eventTime": "2026-01-01T00:00:00.000000Z", "reportingComponent": "swaplet.io/controller", "reportingInstance": "i"}))
+        .await;
+    let status = cluster.checks(1).await;
+    let words = |subject: &str| of(&status, subject)["words"].as_str().unwrap().to_owned();
+    for subject in ["installation", "nodes", "Jobs on virtual nodes"] {
+        assert_eq!(of(&status, subject)["state"], "unknown", "{status:#}");
+    }
+    assert!(
+        words("installation").contains("namespace default"),
+        "{status:#}"
+    );
+    assert_eq!(
+        of(&status, "stuck pods")["state"],
+        "attention",
+        "{status:#}"
+    );
+    assert_eq!(status["warnings"][0]["note"], "core", "{status:#}");
+    assert_eq!(
+        words("nodes"),
+        "cannot be read: your rights do not allow it"
+    );
+    let (_, out, err) = cluster.status(&[]).await;
+    assert!(
+        !format!("{out}{err}").contains("a long sentence"),
+        "{out}{err}"
+    );
+    // One with no right at all.
+    forbid(&|rule| rule);
+    let (code, out, err) = cluster.status(&[]).await;
+    assert!(
+        code == Some(2) && out.contains("stuck pods") && !out.contains("none"),
+        "{out}{err}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -17,6 +17,7 @@ use swaplet_controller::frame::metrics::Metrics;
 use swaplet_controller::frame::serve::Health;
 use swaplet_controller::run::{Settings, TimeOfDay};
 use swaplet_core::cluster::exit_images::ExitImages;
+use swaplet_core::cluster::exit_images::public::Public;
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_core::terminate::openkruise::Coexist;
@@ -34,7 +35,8 @@ impl Cluster {
                 exit_images: ExitImages::new(
                     Some(ImageReference::parse("exit:1").unwrap()),
                     Vec::new(),
-                ),
+                )
+                .said_public(Public::Yes),
                 allowed: AllowedMethods {
                     finish: true,
                     ..AllowedMethods::default()
@@ -46,6 +48,7 @@ impl Cluster {
             write_deadline: Duration::from_secs(10),
             instance: "test".to_owned(),
             push: None,
+            ask_public: None,
             restart: None,
             warm: None,
             state_namespace: None,
@@ -53,7 +56,6 @@ impl Cluster {
             hot_upgrade: None,
             protect: false,
             sidecar_policies: false,
-            sidecar_log_bytes: 0,
             time_of_day: TimeOfDay::default(),
             leadership: Leadership::undisputed(),
             selection: None,

@@ -3,11 +3,11 @@
 exit-image: set terminate.exitImage
 exit-images: set terminate.exitImages
 derived-repository: set terminate.derivedRepository
+exit-image-is-public: set terminate.exitImageIsPublic
 swap-under-never: set terminate.swapUnderNever
 finish: set terminate.finish
 prefer: set terminate.prefer
 terminate: set terminate.enabled
-sidecar-log-bytes: set terminate.sidecarLogBytes
 sidecar-policies: set sidecarPolicies.enabled
 restart: set restart.enabled
 leash: leave it out, for it is that of the release
@@ -20,7 +20,6 @@ hot-upgrade-empty-images: set hotUpgrade.emptyImages
 warm: set warm.jobs.enabled
 warm-namespace: set warm.namespace
 warm-exit-images: set warm.jobs.exitImages
-warm-shape: set warm.jobs.shape
 warm-image-caches: set warm.jobs.imageCaches
 warm-image-cache-days: set warm.jobs.imageCacheDays
 warm-image-cache-size: set warm.jobs.imageCacheGiB
@@ -29,8 +28,6 @@ warm-startup-taint: set warm.jobs.startupTaint
 warm-startup-taint-timeout: set warm.jobs.startupTaintSeconds
 warm-startup-taint-namespace: set warm.jobs.startupTaintNamespaces
 warm-try-seconds-max: set warm.jobs.trySecondsMax
-pin-private-registries: set warm.jobs.pinPrivateRegistries
-pin-credentials: set warm.jobs.pinCredentials
 park-image: set parkImage
 park-image-paths: set parkImagePaths
 predownload: set predownload.enabled
@@ -41,7 +38,6 @@ warm-coexist: set openkruise.warmCoexist
 namespace: set namespaces
 docker-config: set registry.secret
 plain-http: set registry.plainHttp
-allow-host: set registry.allowHost
 listen: set port
 log-format: set log.format
 leader-elect: leave it out, for it is always on
@@ -74,10 +70,8 @@ as-group: leave it out, for the controller acts as the account of the release
 {{- end }}
 {{- with .Values.warm.jobs }}
 {{- if and .enabled .startupTaint .startupTaintNamespaces }}{{ $_ := set $config "warm-startup-taint-namespace" .startupTaintNamespaces }}{{ end }}
-{{- if and .enabled .pinCredentials }}{{ $_ := set $config "pin-credentials" .pinCredentials }}{{ end }}
 {{- end }}
 {{- with .Values.registry.plainHttp }}{{ $_ := set $config "plain-http" . }}{{ end }}
-{{- with .Values.registry.allowHost }}{{ $_ := set $config "allow-host" . }}{{ end }}
 {{- toYaml $config }}
 {{- end }}
 

@@ -136,7 +136,7 @@ subjects: {{- include "swaplet.subjects" $root | nindent 2 }}
 {{- define "swaplet.args" -}}
 - run
 - --leader-elect
-- --listen=0.0.0.0:{{ .Values.port }}
+- --listen=:{{ .Values.port }}
 - --log-format={{ .Values.log.format }}
 - --coexist={{ .Values.openkruise.coexist }}
 - --config=/etc/swaplet/config/config.yaml
@@ -152,11 +152,11 @@ subjects: {{- include "swaplet.subjects" $root | nindent 2 }}
 {{- with .derivedRepository }}
 - --derived-repository={{ . }}
 {{- end }}
+{{- if ne (toString .exitImageIsPublic) "auto" }}
+- --exit-image-is-public={{ .exitImageIsPublic }}
+{{- end }}
 {{- if .swapUnderNever }}
 - --swap-under-never
-{{- end }}
-{{- with .sidecarLogBytes }}
-- --sidecar-log-bytes={{ . }}
 {{- end }}
 {{- else }}
 - --terminate=false
@@ -188,7 +188,6 @@ subjects: {{- include "swaplet.subjects" $root | nindent 2 }}
 {{- if .Values.warm.jobs.enabled }}
 - --warm
 - --warm-namespace={{ include "swaplet.warmNamespace" . }}
-- --warm-shape={{ .Values.warm.jobs.shape }}
 {{- with .Values.warm.jobs.sandboxKeys }}
 - --warm-sandbox-keys={{ join "," . }}
 {{- end }}
@@ -203,9 +202,6 @@ subjects: {{- include "swaplet.subjects" $root | nindent 2 }}
 - --warm-coexist={{ .Values.openkruise.warmCoexist }}
 {{- end }}
 - --warm-try-seconds-max={{ .Values.warm.jobs.trySecondsMax }}
-{{- if .Values.warm.jobs.pinPrivateRegistries }}
-- --pin-private-registries
-{{- end }}
 {{- if .Values.warm.jobs.imageCaches }}
 - --warm-image-caches
 - --warm-image-cache-days={{ .Values.warm.jobs.imageCacheDays }}

@@ -2,8 +2,10 @@
 
 mod leash;
 mod rights;
+mod starts;
 mod switches;
 mod told;
+mod values;
 
 use std::path::Path;
 

@@ -42,10 +42,11 @@ async fn config(values: &str) -> (String, String) {
 async fn what_the_file_says_stands_in_the_template_as_well() {
     let (nothing, template) = config("replicas=2").await;
     assert_eq!(nothing.trim(), "{}");
-    let lists = "namespaces={a,b},terminate.exitImages={r.example/exit/*},registry.plainHttp={r.example},registry.allowHost={r.svc}";
+    let lists =
+        "namespaces={a,b},terminate.exitImages={r.example/exit/*},registry.plainHttp={r.example}";
     let (file, other) = config(lists).await;
     let expected = json!({
-        "namespace": ["a", "b"], "exit-images": ["r.example/exit/*"], "plain-http": ["r.example"], "allow-host": ["r.svc"],
+        "namespace": ["a", "b"], "exit-images": ["r.example/exit/*"], "plain-http": ["r.example"],
     });
     assert_eq!(
         serde_saphyr::from_str::<serde_json::Value>(&file).unwrap(),

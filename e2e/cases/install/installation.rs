@@ -54,7 +54,7 @@ impl Installation {
         let namespace = system_namespace(&world.namespace);
         // OpenKruise may be on the cluster for cases about it.
         let values = format!(
-            "image={image},terminate.exitImage={},namespaces={{{}}},openkruise.coexist=own,log.format=json",
+            "image={image},terminate.exitImage={},namespaces={{{}}},openkruise.coexist=own,terminate.exitImageIsPublic=true,log.format=json",
             world.images.exit, world.namespace
         );
         Self {

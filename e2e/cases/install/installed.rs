@@ -118,6 +118,8 @@ fn values(world: &World, arguments: &[&str]) -> String {
     let mut values = vec![
         "log.format=text".to_owned(),
         "openkruise.coexist=auto".to_owned(),
+        // The controller cannot reach the registry, which is on the loopback address of its node.
+        "terminate.exitImageIsPublic=true".to_owned(),
     ];
     let mut words = arguments
         .iter()
@@ -130,6 +132,7 @@ fn values(world: &World, arguments: &[&str]) -> String {
         };
         values.push(match flag {
             "--coexist" => format!("openkruise.coexist={}", value()),
+            "--exit-image-is-public" => format!("terminate.exitImageIsPublic={}", value()),
             "--finish" => format!("terminate.finish={}", value()),
             "--hot-upgrade" => "hotUpgrade.enabled=true".to_owned(),
             "--hot-upgrade-empty-images" => format!("hotUpgrade.emptyImages={{{}}}", value()),
@@ -140,7 +143,6 @@ fn values(world: &World, arguments: &[&str]) -> String {
             "--restart" => "restart.enabled=true".to_owned(),
             "--restart-readiness-gates" => "restart.readinessGates.enabled=true".to_owned(),
             "--restart-without-leash" => "restart.withoutLeash=true".to_owned(),
-            "--sidecar-log-bytes" => format!("terminate.sidecarLogBytes={}", value()),
             "--sidecar-policies" => "sidecarPolicies.enabled=true".to_owned(),
             "--swap-under-never" => "terminate.swapUnderNever=true".to_owned(),
             "--warm" => format!(
@@ -155,7 +157,6 @@ fn values(world: &World, arguments: &[&str]) -> String {
                 format!("warm.jobs.startupTaintNamespaces={{{}}}", value())
             }
             "--warm-startup-taint-timeout" => format!("warm.jobs.startupTaintSeconds={}", value()),
-            "--warm-shape" => format!("warm.jobs.shape={}", value()),
             // An installation keeps its state beside itself.
             "--state-namespace" if value() == world.namespace => continue,
             // Somewhere else than in the namespace of the case, where only pods with secrets are

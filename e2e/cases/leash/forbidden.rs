@@ -7,7 +7,7 @@ use kube::Api;
 use kube::api::PostParams;
 use serde_json::{Value, json};
 use swaplet_controller::warm::write;
-use swaplet_core::warm::pod::{Shape, System};
+use swaplet_core::warm::pod::Shape;
 
 use super::legal::warmers;
 use super::pods::{DIGEST, OTHER};
@@ -118,19 +118,8 @@ async fn what_no_token_of_ours_can_make_or_delete() {
     let mut filling = leashed.filling().await;
     filling.made = BTreeMap::from([
         ("in-place", make(Shape::InPlace, 1)),
-        ("image-volumes", make(Shape::ImageVolumes, 2)),
-        (
-            "impossible",
-            make(Shape::ImpossibleCommand(System::Linux), 2),
-        ),
-        (
-            "impossible-windows",
-            make(Shape::ImpossibleCommand(System::Windows), 2),
-        ),
-        (
-            "nine-images",
-            make(Shape::ImpossibleCommand(System::Linux), 9),
-        ),
+        ("impossible", make(Shape::ImpossibleCommand, 2)),
+        ("nine-images", make(Shape::ImpossibleCommand, 9)),
     ]);
     let accounts = Accounts::of(&leashed.world.namespace).await;
     let denied = leashed

@@ -12,7 +12,7 @@ use swaplet_controller::warm::write::{self, Warmers};
 use swaplet_core::objects::pod::Phase;
 use swaplet_core::report::decision::Finish;
 use swaplet_core::restart::parked::{PARKED, Parked};
-use swaplet_core::warm::pod::{Shape, System};
+use swaplet_core::warm::pod::Shape;
 use swaplet_core::warm::pull_job::object::PodWishes;
 
 use super::pods::{DIGEST, pod};
@@ -102,17 +102,22 @@ async fn what_the_controller_writes() {
         leashed.world.images.exit.as_str(),
         leashed.world.images.work.as_str(),
     );
-    let repository = work.rsplit_once(':').unwrap().0;
-    let native = json!({"spec": {"initContainers": [{"name": "native", "image": format!("{work}@{DIGEST}")}]}});
+    let native = json!({"spec": {"initContainers": [{"name": "native", "image": format!("{work}-restart-2@{DIGEST}")}]}});
     for (pod, patch) in [
         ("done", image("log", exit)),
         ("failed", image("log", exit)),
         ("unmarked", image("other", exit)),
-        ("running", image("main", &format!("{work}@{DIGEST}"))),
-        ("running", image("main", &format!("{repository}@{DIGEST}"))),
+        (
+            "running",
+            image("main", &format!("{work}-restart-2@{DIGEST}")),
+        ),
+        (
+            "running",
+            image("main", &format!("{work}-restart-3@{DIGEST}")),
+        ),
         (
             "always",
-            image("main", &format!("{repository}:latest@{DIGEST}")),
+            image("main", &format!("{work}-restart-2@{DIGEST}")),
         ),
         ("plain", json!({})),
         ("done", native),
@@ -306,18 +311,12 @@ async fn a_warmer_pod_is_made_swapped_and_deleted() {
     });
     leashed.patch(&name, "", &swap).await.unwrap();
     pods.delete(&name, &DeleteParams::default()).await.unwrap();
-    for shape in [
-        Shape::ImageVolumes,
-        Shape::ImpossibleCommand(System::Linux),
-        Shape::ImpossibleCommand(System::Windows),
-    ] {
-        let images: Vec<_> = (0..8)
-            .map(|number| format!("any.example/{number}:v1").into())
-            .collect();
-        let made = write::pod(&warmers, "nowhere", shape, &images, 2);
-        pods.create(&dry_post(), &serde_json::from_value(made).unwrap())
-            .await
-            .unwrap();
-    }
+    let images: Vec<_> = (0..8)
+        .map(|number| format!("any.example/{number}:v1").into())
+        .collect();
+    let made = write::pod(&warmers, "nowhere", Shape::ImpossibleCommand, &images, 2);
+    pods.create(&dry_post(), &serde_json::from_value(made).unwrap())
+        .await
+        .unwrap();
     leashed.done().await;
 }

@@ -149,6 +149,15 @@ impl Leashed {
             &[],
         )
         .await;
+        self.is_there(
+            pod(self, "unknown", "Never", self.both()),
+            &[("main", Some(137)), ("log", None)],
+            &[],
+        )
+        .await;
+        let mut unknown = status(self, "main", Some(137));
+        unknown["state"]["terminated"]["reason"] = json!("ContainerStatusUnknown");
+        self.is_reported("unknown", unknown).await;
     }
 
     /// Pods whose sidecars are marked otherwise, or not at all.

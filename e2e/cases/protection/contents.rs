@@ -242,6 +242,19 @@ async fn nobody_but_swaplet_says_what_is_in_a_namespace() {
     kind.stays(&kept, &format!("{CASCADING}{UNCOUNTED}")).await;
     kind.label(&kept, Value::Null).await;
     kind.goes(&kept).await;
+
+    // One that is restored from a dump has what was counted before; that is for another uid.
+    let restored = format!("{}-restored", protected.world.namespace);
+    kind.create_with(
+        &restored,
+        "Cascading",
+        json!({HOLDS: format!("pods=0,pvcs=0,uid={uid}")}),
+    )
+    .await;
+    kind.stays(&restored, &format!("{CASCADING}{UNCOUNTED}"))
+        .await;
+    kind.label(&restored, Value::Null).await;
+    kind.goes(&restored).await;
     protected.unbind("protect").await;
     protected.done().await;
 }

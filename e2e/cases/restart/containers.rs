@@ -8,6 +8,7 @@ use swaplet_controller::frame::clock::time_of_day;
 use super::{COUNTS, Restarts, app, ready_once, restarts, started, succeeded};
 use crate::audit::{Written, written_in};
 use crate::pods::{EXITS_143, container, pod, spec};
+use crate::witness::Witness;
 use crate::world::kubectl;
 
 pub(super) async fn one_of_two(case: &str, policy: &str) {
@@ -26,7 +27,7 @@ pub(super) async fn one_of_two(case: &str, policy: &str) {
     assert_eq!(ip(&before), ip(&after));
     restart.assert_starts("started\nstarted\n").await;
 
-    // Again, by the next spelling.
+    // Again, by the next name.
     restart.request("again", &app()).await;
     assert_eq!(restart.completed("again").await, succeeded());
     let after = restart.world.pod_is("p", "there", |_| true).await;
@@ -94,7 +95,8 @@ pub(super) async fn killed_at_every_write(case: &str, policy: &str) {
     let mut restart = Restarts::new(case).await;
     restart.run_pod(policy, COUNTS).await;
     restart.request("r", &app()).await;
-    let written = restart.lives_of_one_write(&["--restart"]).await;
+    let witness = Witness::of(&mut restart.world).await;
+    let written = restart.lives_of_one_write(&witness, &["--restart"]).await;
     assert_eq!(restart.completed("r").await, succeeded());
     assert_eq!(
         restarts(&restart.world.pod_is("p", "there", |_| true).await, "app"),

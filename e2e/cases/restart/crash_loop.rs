@@ -8,9 +8,9 @@ use super::{Restarts, restarts, started};
 use crate::audit::written_in;
 use crate::pods::{container, pod, spec, status_of};
 
-/// How long a kubelet makes a container wait that has crashed for the fifth time: far longer than a
+/// After how many restarts a kubelet makes a container wait for how many seconds: far longer than a
 /// busy machine takes for a restart.
-const BACK_OFF: (&str, i64) = ("back-off 1m20s", 80);
+const BACK_OFF: (i32, i64) = (4, 80);
 
 /// How many seconds after its last crash there is a new container, and how many after the change of
 /// the image, by the clocks of the kubelet, which tells whole seconds, and of the API server; both
@@ -21,12 +21,11 @@ async fn leaves_the_crash_loop(restart: &Restarts, name: &str) -> Option<[i64; 2
         .world
         .create_pod(pod(name, spec("Always", crashing)))
         .await;
+    // A kubelet of 1.37 need not show that it waits: it looks again when the time is over.
     let waits = |pod: &Pod| {
-        let waiting =
-            status_of(pod, "app").and_then(|status| status.state.as_ref()?.waiting.clone());
-        waiting
-            .and_then(|waiting| waiting.message)
-            .is_some_and(|message| message.starts_with(BACK_OFF.0))
+        let state = status_of(pod, "app").and_then(|status| status.state.as_ref());
+        let runs = state.is_some_and(|state| state.running.is_some());
+        restarts(pod, "app") == BACK_OFF.0 && !runs && ended(pod).is_some()
     };
     let before = restart.world.pod_is(name, "in a crash loop", waits).await;
     restart.request(name, &json!({"podName": name, "containers": [{"name": "app"}], "strategy": {"forceRecreate": true}})).await;

@@ -7,6 +7,7 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::containers::{killed_at_every_write, one_of_two};
+use super::repeated::restarted;
 use super::{COUNTS, Restarts, app, ready_once, restarts, started, succeeded};
 
 /// Whether its first container has another spelling of its image.
@@ -30,6 +31,11 @@ async fn controllers_that_die_at_every_write_restart_it_once_under_on_failure() 
 #[tokio::test]
 async fn one_of_two_containers_under_on_failure() {
     one_of_two("restart-onfailure", "OnFailure").await;
+}
+
+#[tokio::test]
+async fn l1_fifty_restarts_in_a_row_lose_nothing() {
+    restarted("restart-fifty", 50).await;
 }
 
 /// OpenKruise leaves the second one waiting for ever (its issue 2474).

@@ -12,8 +12,9 @@ mod long {
     use serde_json::{Value, json};
 
     use crate::controller::Controller;
+    use crate::of_cluster::OfCluster;
     use crate::pods::EXITS_143;
-    use crate::sidecar_policies::injected::{inject, inject_no_more};
+    use crate::sidecar_policies::injected::inject;
     use crate::sidecar_policies::{crds_are_there, of_namespace};
     use crate::world::{World, eventually};
 
@@ -46,14 +47,14 @@ mod long {
             }
         }
 
-        async fn create_example(&self, mut object: Value) {
+        async fn create_example(&self, mut object: Value) -> Option<OfCluster> {
             match object["kind"].as_str().unwrap() {
                 "NamespacedSidecarPolicy" => {
                     self.create_dynamic(&of_namespace(), object).await;
                 }
                 "SidecarPolicy" => {
                     let sidecars = object["spec"]["sidecars"].take();
-                    self.cluster_policy(sidecars).await;
+                    return Some(self.cluster_policy(sidecars).await);
                 }
                 "CronJob" => {
                     object["spec"]["schedule"] = json!("* * * * *");
@@ -69,6 +70,7 @@ mod long {
                     self.create_pod(object).await;
                 }
             }
+            None
         }
 
         async fn create_dynamic(&self, resource: &ApiResource, object: Value) {
@@ -113,7 +115,8 @@ mod long {
     async fn the_examples_of_policies_end() {
         crds_are_there().await;
         let world = World::new("policies-examples").await;
-        inject(&world).await;
+        let _injects = inject(&world).await;
+        let mut of_cluster = Vec::new();
         let _controller = Controller::start_with(&world, &["--sidecar-policies"]).await;
         for file in [
             "cronjob-collector",
@@ -123,7 +126,7 @@ mod long {
             "custom-owner",
         ] {
             for object in world.example(file) {
-                world.create_example(object).await;
+                of_cluster.extend(world.create_example(object).await);
             }
         }
         world.job_ends("import", "Complete").await;
@@ -142,8 +145,6 @@ mod long {
         .await;
         let crons: Api<CronJob> = world.api();
         let _ = crons.delete("report", &DeleteParams::background()).await;
-        inject_no_more(&world).await;
-        world.without_cluster_policy().await;
         world.done().await;
     }
 }

@@ -105,24 +105,17 @@ async fn pulled_before(warmer: &Warmer, time: jiff::Timestamp) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dozen_awkward_images_become_warm_and_nothing_of_them_runs() {
-    a_dozen("warm", LARGE, &[]).await;
-}
-
-/// Kubelets before 1.36 take image volumes where their feature gate is on, as in our cluster.
-#[tokio::test(flavor = "multi_thread")]
-async fn and_so_they_do_as_volumes() {
-    a_dozen("warm-volumes", 1000, &["--shape", "image-volumes"]).await;
+    a_dozen("warm", LARGE).await;
 }
 
 /// One of the images has so many bytes.
-pub(super) async fn a_dozen(case: &str, large_bytes: usize, how: &[&str]) {
+pub(super) async fn a_dozen(case: &str, large_bytes: usize) {
     let warmer = Warmer::new(case).await;
     let images = Awkward::push(&variable("SWAPLET_E2E_REGISTRY"), case, large_bytes).await;
     let lookout = Lookout::start(&images.mark);
     let mut arguments: Vec<&str> = images.all.iter().map(String::as_str).collect();
     // The pauses between the tries are of 12 s and of 24 s.
     arguments.extend([images.missing.as_str(), "--backoff-limit", "2"]);
-    arguments.extend(how);
     let child = warmer.start(&arguments);
     let run = tokio::spawn(Ran::of(child));
     let mut printed = String::new();

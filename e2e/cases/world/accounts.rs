@@ -18,7 +18,7 @@ use crate::leashes;
 static ROLES: OnceCell<String> = OnceCell::const_new();
 
 impl World {
-    /// Gives the account one more of the roles in `deploy/restart.yaml` and `deploy/sidecar-logs.yaml`.
+    /// Gives the account one more of the roles in `deploy/restart.yaml`.
     pub async fn grant(&self, role: &str) {
         grant(
             &self.client,
@@ -138,8 +138,6 @@ async fn install_roles() -> String {
         include_str!("../../../deploy/pull-jobs.yaml"),
         "\n---\n",
         include_str!("../../../deploy/sidecar-policies.yaml"),
-        "\n---\n",
-        include_str!("../../../deploy/sidecar-logs.yaml"),
         "\n---\n",
         include_str!("../../../deploy/hot-upgrade.yaml")
     );

@@ -1,5 +1,6 @@
 //! Hints about an object besides its sidecars: unmarked sidecars, settings without effect, costs.
 
+use serde_json::Value;
 use swaplet_core::check::around::Described;
 use swaplet_core::check::known;
 use swaplet_core::check::names::UnknownField;
@@ -14,11 +15,17 @@ use super::judge;
 use super::rows::{Answer, Row};
 use super::settings::Settings;
 use super::words;
+use crate::cli::manifests;
+
+/// How deep the containers of a kind that is not known are looked for.
+const DEPTH: usize = 24;
 
 /// A hint about an object, or about the cluster.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Hint {
     pub file: Option<String>,
+    /// The line of the file that names its container or object.
+    pub line: Option<usize>,
     pub namespace: Option<Box<str>>,
     /// Kind and name of the object; `None` for a hint about the cluster.
     pub object: Option<(Box<str>, Box<str>)>,
@@ -30,22 +37,18 @@ impl Hint {
     fn of(described: &Described, container: Option<&str>, text: String) -> Self {
         let template = &described.template;
         Self {
-            file: None,
             namespace: template.namespace.clone(),
             object: Some((template.kind.clone(), template.name.clone())),
             container: container.map(Into::into),
-            text,
+            ..Self::of_cluster(text)
         }
     }
 
     /// Returns a hint about what of the cluster cannot be read, or does not count.
     pub(super) fn of_cluster(text: String) -> Self {
         Self {
-            file: None,
-            namespace: None,
-            object: None,
-            container: None,
             text,
+            ..Self::default()
         }
     }
 
@@ -84,6 +87,8 @@ pub(super) fn of(
     node: Option<(&NodeRow, &str)>,
 ) -> Vec<Hint> {
     let mut hints = fields(described);
+    let annotations = described.annotation_problems.iter();
+    hints.extend(annotations.map(|words| Hint::of(described, None, words.clone())));
     let problem = described.ruled.problem.as_ref();
     hints.extend(problem.map(|problem| Hint::of(described, None, problem.to_string())));
     if judge::may_end(&described.template) {
@@ -91,6 +96,65 @@ pub(super) fn of(
         hints.extend(cost(described, rows, settings, node));
     }
     hints
+}
+
+/// Returns a hint instead of rows about a template that is only a part: a container without an image
+/// changes one that is elsewhere.
+pub(super) fn patch(described: &Described, file: &str) -> Option<Hint> {
+    if let Some(words) = manifests::listed_patch(file) {
+        return Some(Hint::of(
+            described,
+            None,
+            format!("it is not judged; {words}"),
+        ));
+    }
+    let mut containers = described.template.spec.containers.iter();
+    let part = containers.find(|container| container.image.is_empty())?;
+    let how = manifests::patch(file).unwrap_or_else(|| {
+        "if it is a patch, check what kustomize makes of it: kubectl kustomize FOLDER | swaplet check -f -".to_owned()
+    });
+    let text = format!("it has no image, so it is not judged; {how}");
+    Some(Hint::of(described, Some(&part.name), text))
+}
+
+/// Returns a hint about an object that has images or marks of sidecars, and no pod template that is
+/// known.
+pub(super) fn without_template(object: &Value) -> Option<Hint> {
+    if !Described::all(object).is_empty() {
+        return None;
+    }
+    let text = |field: &Value| field.as_str().unwrap_or("?").into();
+    if !object
+        .to_string()
+        .contains(&format!("\"name\":\"{WHEN_JOB_EXIT}"))
+    {
+        // What the core group has besides pods holds data.
+        let may_run = object["apiVersion"] != "v1" && has_image(object, DEPTH);
+        return may_run.then(|| Hint {
+            object: Some((text(&object["kind"]), text(&object["metadata"]["name"]))),
+            ..Hint::of_cluster("swaplet check knows no pod template in this kind, so it is not judged: check the pods that come of it (swaplet check --live)".to_owned())
+        });
+    }
+    Some(Hint {
+        object: Some((text(&object["kind"]), text(&object["metadata"]["name"]))),
+        ..Hint::of_cluster(format!(
+            "{WHEN_JOB_EXIT} stands where swaplet check knows no pod template: check the pods that come of it (swaplet check --live)"
+        ))
+    })
+}
+
+/// Returns true if a value in it has an image, as a container has.
+fn has_image(value: &Value, depth: usize) -> bool {
+    let deeper = |value: &Value| depth > 0 && has_image(value, depth - 1);
+    match value {
+        Value::Object(fields) => {
+            let is_container = fields.contains_key("name") || fields.contains_key("command");
+            (fields.get("image").is_some_and(Value::is_string) && is_container)
+                || fields.values().any(deeper)
+        }
+        Value::Array(values) => values.iter().any(deeper),
+        _ => false,
+    }
 }
 
 fn fields(described: &Described) -> Vec<Hint> {
@@ -109,6 +173,7 @@ fn fields(described: &Described) -> Vec<Hint> {
             let is_empty =
                 |value: &EnvValue| matches!(value, EnvValue::Literal(text) if text.is_empty());
             !container.mark.is_sidecar()
+                && container.mark.problem.is_none()
                 && container
                     .env
                     .iter()

@@ -1,11 +1,10 @@
 //! The rows of a pod template: the verdict on each of its sidecars.
 
-use std::collections::BTreeMap;
-
 use swaplet_core::check::around::Described;
 use swaplet_core::check::names::meant_variable;
 use swaplet_core::check::scripts::ConfigMaps;
 use swaplet_core::cluster::headroom::fits_alone;
+use swaplet_core::image::reference::ImageReference;
 use swaplet_core::objects::command::{
     ContainerFacts, Executes, FirstLine, Obstacle, StandardPaths, Verdict, resolve_read,
 };
@@ -14,8 +13,8 @@ use swaplet_core::objects::pod::container_spec::{ContainerSpec, Rule};
 use swaplet_core::objects::pod::rule::RuleMethod;
 use swaplet_core::objects::pod::template::PodTemplate;
 use swaplet_core::objects::values::env::{IGNORE_EXIT_CODE, Mark, MarkProblem};
-use swaplet_core::terminate::methods::swap::{OF_A_BROKEN_IMAGE, most_restarts};
 
+use super::pulled;
 use super::rows::{Answer, By, Row, mark_problem};
 use super::settings::Settings;
 use super::words;
@@ -46,16 +45,24 @@ pub(super) fn of(described: &Described, settings: &Settings, maps: &ConfigMaps) 
             )),
             false => without_mark(container).or_else(|| refused(described)),
         };
-        rows.extend(answer.map(|answer| row(described, container, answer, maps)));
+        rows.extend(answer.map(|answer| {
+            let mut row = row(described, container, answer, maps);
+            note_own_image(&mut row, &container.mark, settings);
+            row
+        }));
+    }
+    let nodes = described.placement.row(&settings.node_table);
+    let is_virtual = nodes.is_some_and(|(nodes, _)| !nodes.class.is_kubelet());
+    if !is_virtual {
+        doubted(described, settings, &mut rows);
     }
     counted(described, settings, &mut rows);
+    pulled::judge(described, settings, &mut rows);
     rows.iter_mut().for_each(|row| note_rule(row, settings));
     let native = |container| row(described, container, Answer::Native, maps);
     rows.extend(template.spec.native_sidecars.iter().map(native));
-    let nodes = described.placement.row(&settings.node_table);
-    if nodes.is_some_and(|(nodes, _)| !nodes.class.is_kubelet()) {
-        rows.iter_mut().for_each(|row| row.on_virtual_node = true);
-    }
+    rows.iter_mut()
+        .for_each(|row| row.on_virtual_node = is_virtual);
     rows
 }
 
@@ -86,6 +93,26 @@ fn by_method(
 fn refused(described: &Described) -> Option<Answer> {
     let refused = described.ruled.refused.as_ref()?;
     Some(Answer::PolicyRefused(words::said_by(refused)))
+}
+
+/// Adds a note on the exit image that a container names; a warning if it does not count.
+fn note_own_image(row: &mut Row, mark: &Mark, settings: &Settings) {
+    let (Some(asked), None) = (&mark.with_image, &mark.problem) else {
+        return;
+    };
+    let counts = settings
+        .exit_images
+        .as_ref()
+        .is_none_or(|listed| ImageReference::parse(asked).is_ok_and(|image| listed.grants(&image)));
+    if !counts {
+        row.warnings.push(format!("its own exit image {asked} is not on the list of --exit-images: the default exit image is used"));
+    } else if matches!(row.answer, Answer::Verdict(_)) {
+        let listed = match &settings.exit_images {
+            Some(_) => "",
+            None => "is on the list of --exit-images, and ",
+        };
+        row.notes.push(format!("names its own exit image {asked}, which, as is assumed, {listed}is one of swaplet with the standard paths"));
+    }
 }
 
 /// Adds notes on the parts of a rule besides the method.
@@ -153,8 +180,45 @@ fn misspelt(container: &ContainerSpec) -> Option<(&str, &'static str)> {
         .next()
 }
 
-/// Checks the headroom: under `OnFailure` each swap is a restart that the Job counts, or several as
-/// the controller counts them until an exit image has worked.
+/// Returns true if the phase of the pod may be written.
+fn may_finish(settings: &Settings, rows: &[Row]) -> bool {
+    let only_swaps = |row: &Row| {
+        let rule = row.rule.as_ref();
+        rule.is_some_and(|rule| rule.method == RuleMethod::Swap)
+    };
+    settings.finish && !rows.iter().any(only_swaps)
+}
+
+/// Returns true if it is checked whether an exit image would end the container.
+const fn is_swapped(row: &Row) -> bool {
+    matches!(
+        row.answer,
+        Answer::Verdict(Verdict::Runnable { .. } | Verdict::NeedsImage { .. })
+    )
+}
+
+/// Marks the sidecars of which it is not certain that their exit image ends them: a kubelet's pod
+/// is ended by its phase then.
+fn doubted(described: &Described, settings: &Settings, rows: &mut [Row]) {
+    let may_finish = may_finish(settings, rows);
+    let containers = &described.template.spec.containers;
+    for row in rows.iter_mut().filter(|row| is_swapped(row)) {
+        let container = containers
+            .iter()
+            .find(|container| container.name == row.container);
+        if !container.is_some_and(|container| is_doubtful(row, container, settings)) {
+            continue;
+        }
+        if may_finish {
+            row.is_ended_by_phase = true;
+            row.warnings.push("on ordinary nodes the phase of the pod is written: it is not certain that its exit image starts and ends well".to_owned());
+        } else {
+            row.answer = Answer::Doubtful;
+        }
+    }
+}
+
+/// Checks the headroom: under `OnFailure` each swap is a restart that the Job counts.
 fn counted(described: &Described, settings: &Settings, rows: &mut [Row]) {
     let policy = &described.template.spec.restart_policy;
     let Some(job) = described
@@ -164,45 +228,18 @@ fn counted(described: &Described, settings: &Settings, rows: &mut [Row]) {
     else {
         return;
     };
-    let only_swaps = |row: &Row| {
-        let rule = row.rule.as_ref();
-        rule.is_some_and(|rule| rule.method == RuleMethod::Swap)
-    };
-    let may_finish = settings.finish && !rows.iter().any(only_swaps);
-    let is_swapped = |row: &&mut Row| {
-        matches!(
-            row.answer,
-            Answer::Verdict(Verdict::Runnable { .. } | Verdict::NeedsImage { .. })
-        )
-    };
-    let mut swapped: Vec<_> = rows.iter_mut().filter(is_swapped).collect();
-    let containers = described.template.spec.containers.iter();
-    let own = containers
-        .filter_map(|container| Some((&*container.name, container.mark.with_image.as_deref()?)));
-    let own: BTreeMap<&str, &str> = own.collect();
-    let is_risky = |row: &&&mut Row| {
-        let own = own.get(&*row.container).copied();
-        may_finish && may_not_start(row, own, settings)
-    };
-    let count = |rows: usize| u32::try_from(rows).unwrap_or(u32::MAX);
-    let swaps = count(swapped.len());
-    let risky = count(swapped.iter().filter(is_risky).count());
-    let all = most_restarts(risky, swaps - risky);
-    if fits_alone(all, job.backoff_limit) {
+    let may_finish = may_finish(settings, rows);
+    let counts = |row: &&mut Row| is_swapped(row) && !row.is_ended_by_phase;
+    let mut swapped: Vec<_> = rows.iter_mut().filter(counts).collect();
+    let swaps = u32::try_from(swapped.len()).unwrap_or(u32::MAX);
+    if fits_alone(swaps, job.backoff_limit) {
         return;
     }
     let field = format!("{}.backoffLimit", job.path);
-    let (limit, least) = (job.backoff_limit, all.saturating_add(1));
-    let more = if fits_alone(swaps, limit) {
-        format!(
-            ", of one whose exit image may not start as {OF_A_BROKEN_IMAGE} until one like it has ended in the namespace"
-        )
-    } else {
-        String::new()
-    };
+    let (limit, least) = (job.backoff_limit, swaps.saturating_add(1));
     for row in &mut swapped {
         if may_finish {
-            row.warnings.push(format!("under OnFailure its end counts as a restart{more}, which {field}: {limit} has no room for: the phase of the pod is written instead; for a swap it has to be at least {least}"));
+            row.warnings.push(format!("under OnFailure its end counts as a restart, which {field}: {limit} has no room for: the phase of the pod is written instead; for a swap it has to be at least {least}"));
         } else {
             row.answer = Answer::NoHeadroom {
                 field: field.clone(),
@@ -214,9 +251,10 @@ fn counted(described: &Described, settings: &Settings, rows: &mut [Row]) {
 }
 
 /// Returns true if the controller cannot know whether the exit image starts: of a listed one, such
-/// as the container's `own`, it knows no paths, and it reads no scripts.
-fn may_not_start(row: &Row, own: Option<&str>, settings: &Settings) -> bool {
-    let asked = own.or_else(|| row.rule.as_ref()?.exit_image.as_deref());
+/// as the container's own, it knows no paths, and it reads no scripts.
+fn is_doubtful(row: &Row, container: &ContainerSpec, settings: &Settings) -> bool {
+    let asked = container.mark.with_image.as_deref();
+    let asked = asked.or_else(|| row.rule.as_ref()?.exit_image.as_deref());
     let is_listed = |image: &str| {
         let listed = settings.exit_images.as_ref();
         listed.is_none_or(|listed| listed.contains(image))
@@ -232,7 +270,7 @@ fn may_not_start(row: &Row, own: Option<&str>, settings: &Settings) -> bool {
             }
         )
     );
-    is_script || asked.is_some_and(is_listed)
+    is_script || (row.has_command && asked.is_some_and(is_listed))
 }
 
 /// Returns true if the pods of a template are expected to end.
@@ -253,6 +291,7 @@ fn row(described: &Described, container: &ContainerSpec, answer: Answer, maps: &
     let template = &described.template;
     Row {
         file: None,
+        line: None,
         namespace: template.namespace.clone(),
         kind: template.kind.clone(),
         name: template.name.clone(),
@@ -262,6 +301,7 @@ fn row(described: &Described, container: &ContainerSpec, answer: Answer, maps: &
         container: container.name.clone(),
         has_command: container.command.is_some(),
         on_virtual_node: false,
+        is_ended_by_phase: false,
         warnings: warnings(described, container, &answer, maps),
         notes: notes(template, container, &answer),
         answer,
@@ -338,20 +378,10 @@ fn notes(template: &PodTemplate, container: &ContainerSpec, answer: &Answer) -> 
         if template.injected {
             notes.push("injected: the pods that get this container also count".to_owned());
         }
-        notes.extend(mark_note(&container.mark));
+        notes.extend(container.mark.problem.as_ref().map(mark_problem));
     }
     if *answer == Answer::Native && container.mark.is_sidecar() {
         notes.push("the marking variable has no effect here, and none is needed".to_owned());
     }
     notes
-}
-
-fn mark_note(mark: &Mark) -> Option<String> {
-    match (&mark.with_image, &mark.problem) {
-        (_, Some(problem)) => Some(mark_problem(problem)),
-        (Some(image), None) => Some(format!(
-            "names its own exit image {image}, which is assumed to be one of swaplet with the standard paths"
-        )),
-        (None, None) => None,
-    }
 }

@@ -111,8 +111,8 @@ async fn add_policies(
     } else {
         Listed::read(client, namespace).await
     };
-    let remarks = listed.remarks.into_iter();
-    let mut hints: Vec<_> = remarks.map(Hint::of_cluster).collect();
+    let remarks = listed.remarks.lines();
+    let mut hints: Vec<_> = remarks.into_iter().map(Hint::of_cluster).collect();
     policies.add_namespaces(listed.namespaces);
     if listed.policies.is_empty() {
         return Ok(hints);

@@ -35,7 +35,7 @@ const NO_UID: &str = "-";
 
 /// The policies that apply, and their effect.
 #[derive(Debug, Default)]
-pub(super) struct CheckedPolicies {
+pub(in crate::cli) struct CheckedPolicies {
     set: Policies,
     known: Vec<Known>,
     /// The labels of namespaces whose manifests are in the input, and of those of the cluster, until
@@ -63,10 +63,10 @@ enum Origin {
 
 impl CheckedPolicies {
     /// Reads files and presets. Each problem names file, object and field.
-    pub(super) fn read(
+    pub(in crate::cli) fn read(
         files: &[PathBuf],
         presets: &[String],
-        settings: &Settings,
+        namespace: Option<&str>,
     ) -> (Self, Vec<Error>) {
         let mut policies = Self::default();
         let mut problems = Vec::new();
@@ -80,7 +80,7 @@ impl CheckedPolicies {
                     policies.add_namespace(object);
                     let Some(kind) = kind(object) else { continue };
                     count += 1;
-                    let added = policies.add_file(kind, object, &document.file, settings);
+                    let added = policies.add_file(kind, object, &document.file, namespace);
                     problems.extend(added.into_iter().map(|words| {
                         let words = cut(&words, MESSAGE);
                         anyhow!("{}: {words}", document.file)
@@ -95,14 +95,15 @@ impl CheckedPolicies {
             }
         }
         for preset in presets {
-            let object = json!({
-                "metadata": {"name": format!("{OF_PRESET}{preset}"), "uid": NO_UID},
-                "spec": {"ownerKinds": ["*"], "sidecars": [{"preset": preset}]},
-            });
-            let policy = SidecarPolicy::read(PolicyKind::Cluster, object.into());
+            let policy = of_flag(&format!("{OF_PRESET}{preset}"), &json!({"preset": preset}));
             policies.add(policy, &Origin::Preset(preset.clone()));
         }
         (policies, problems)
+    }
+
+    /// Returns the policies that were read.
+    pub(in crate::cli) fn into_policies(self) -> impl Iterator<Item = SidecarPolicy> {
+        self.known.into_iter().map(|known| known.policy)
     }
 
     /// Adds the policies of a cluster.
@@ -176,7 +177,7 @@ impl CheckedPolicies {
         kind: PolicyKind,
         object: &Value,
         file: &str,
-        settings: &Settings,
+        namespace: Option<&str>,
     ) -> Vec<String> {
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         let (kind_word, file) = (kind.kind(), file.to_owned());
@@ -189,8 +190,8 @@ impl CheckedPolicies {
             metadata["uid"] = NO_UID.into();
         }
         if kind == PolicyKind::Namespaced && metadata["namespace"].is_null() {
-            match &settings.namespace {
-                Some(namespace) => metadata["namespace"] = namespace.to_string().into(),
+            match namespace {
+                Some(namespace) => metadata["namespace"] = namespace.into(),
                 None => {
                     return vec![format!(
                         "{kind_word} {name}: metadata.namespace is missing: write it, or pass -n"
@@ -329,8 +330,7 @@ impl Known {
             file,
             namespace,
             object: Some((self.policy.kind.kind().into(), self.policy.name.clone())),
-            container: None,
-            text,
+            ..Hint::of_cluster(text)
         }
     }
 
@@ -351,6 +351,15 @@ impl Known {
         });
         unlisted.collect()
     }
+}
+
+/// Returns a policy of this name with one rule, for pods of any owner.
+pub(in crate::cli) fn of_flag(name: &str, rule: &Value) -> Option<SidecarPolicy> {
+    let object = json!({
+        "metadata": {"name": name, "uid": NO_UID},
+        "spec": {"ownerKinds": ["*"], "sidecars": [rule]},
+    });
+    SidecarPolicy::read(PolicyKind::Cluster, object.into())
 }
 
 fn kind(object: &Value) -> Option<PolicyKind> {

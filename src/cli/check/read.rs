@@ -1,12 +1,13 @@
 //! Reads manifests of files, folders and standard input, and finds empty ones.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
-use anyhow::anyhow;
+use anyhow::{Context as _, Error, anyhow, ensure};
 use swaplet_core::check::form;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 
-use crate::cli::manifests::{Document, Manifests};
+use crate::cli::manifests::{Document, Manifests, patch};
 
 /// Reads all files, and checks the form of their objects.
 pub(super) fn manifests(files: &[PathBuf], allow_empty: bool) -> Manifests {
@@ -17,21 +18,60 @@ pub(super) fn manifests(files: &[PathBuf], allow_empty: bool) -> Manifests {
             .map(|words| anyhow!("{words}; --allow-empty if that is right"));
         all.problems.extend(words);
     }
-    let wrong_form = all.documents.iter().flat_map(problems).collect::<Vec<_>>();
-    all.problems.extend(wrong_form);
+    for document in &all.documents {
+        let problems = problems(document);
+        match patch(&document.file) {
+            Some(words) => {
+                let words = |problem| format!("{problem}; {words}");
+                all.notes.extend(problems.map(words));
+            }
+            None => all.problems.extend(problems.map(Error::msg)),
+        }
+    }
     all
 }
 
-fn problems(document: &Document) -> Vec<anyhow::Error> {
+/// Returns what kustomize makes of a folder, as standard output of its own program or of kubectl's.
+pub(super) fn kustomized(folder: &Path) -> Manifests {
+    let run = |program: &str, word: &str| {
+        Command::new(program)
+            .arg(word)
+            .arg(folder)
+            .stderr(Stdio::inherit())
+            .output()
+    };
+    let ran = run("kubectl", "kustomize").or_else(|_| run("kustomize", "build"));
+    let made = ran.context("neither kubectl nor kustomize can be run: install one of them");
+    let made = made.and_then(|ran| {
+        ensure!(
+            ran.status.success(),
+            "kustomize has failed ({})",
+            ran.status
+        );
+        Ok(String::from_utf8(ran.stdout)?)
+    });
+    match made.with_context(|| format!("-k {}", folder.display())) {
+        Ok(text) => {
+            let mut made = Manifests::of(&text);
+            let wrong = made.documents.iter().flat_map(problems).map(Error::msg);
+            made.problems.extend(wrong.collect::<Vec<_>>());
+            made
+        }
+        Err(problem) => Manifests {
+            problems: vec![problem],
+            ..Manifests::default()
+        },
+    }
+}
+
+fn problems(document: &Document) -> impl Iterator<Item = String> {
     let object = &document.object;
     let text = |field: &str| object["metadata"][field].as_str();
     let name = text("name").or(text("generateName")).unwrap_or("?");
     let kind = object["kind"].as_str().unwrap_or("?");
     let problems = form::problems(object).into_iter();
-    problems
-        .map(|problem| {
-            let words = cut(&format!("{kind}/{name}: {problem}"), MESSAGE);
-            anyhow!("{}: {words}", document.file)
-        })
-        .collect()
+    problems.map(move |problem| {
+        let words = cut(&format!("{kind}/{name}: {problem}"), MESSAGE);
+        format!("{}: {words}", document.file)
+    })
 }

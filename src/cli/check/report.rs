@@ -17,6 +17,7 @@ use super::policies::CheckedPolicies;
 use super::rows::{Answer, Row};
 use super::settings::Settings;
 use super::words::{count, no_container};
+use crate::cli::manifests::Document;
 
 /// The findings, in the order of the input.
 #[derive(Default)]
@@ -48,24 +49,31 @@ impl Report {
     }
 
     /// Adds the pods of an object of a file.
-    pub(super) fn add_file(
-        &mut self,
-        file: &str,
-        mut found: Vec<Described>,
-        maps: &ConfigMaps,
-        settings: &Settings,
-    ) {
+    pub(super) fn add_file(&mut self, document: &Document, maps: &ConfigMaps, settings: &Settings) {
+        let (file, object) = (&document.file, &document.object);
+        let mut found = Described::all(object);
+        let in_file = |hint: Hint| Hint {
+            line: match &hint.container {
+                Some(container) => document.line_of(container),
+                None => document.line(),
+            },
+            file: Some(file.clone()),
+            ..hint
+        };
+        let lost = hints::without_template(object).into_iter();
+        self.hints.extend(lost.map(in_file));
         self.policies.mark(&mut found, settings);
         for described in found {
+            if let Some(hint) = hints::patch(&described, file) {
+                self.hints.push(in_file(hint));
+                continue;
+            }
             let rows = judge::of(&described, settings, maps);
             let hints = hints::of(&described, &rows, settings, None);
             self.count(&described);
-            let in_file = |hint: Hint| Hint {
-                file: Some(file.to_owned()),
-                ..hint
-            };
             self.hints.extend(hints.into_iter().map(in_file));
-            self.rows.extend(rows.into_iter().map(|row| row.from(file)));
+            self.rows
+                .extend(rows.into_iter().map(|row| row.from(document)));
         }
     }
 

@@ -10,10 +10,13 @@ use swaplet_core::objects::values::env::MarkProblem;
 use swaplet_core::report::shell_word::shell_word;
 
 use super::words;
+use crate::cli::manifests::Document;
 
 /// The verdict on one container.
 pub(super) struct Row {
     pub file: Option<String>,
+    /// The line of the file that names it.
+    pub line: Option<usize>,
     pub namespace: Option<Box<str>>,
     pub kind: Box<str>,
     pub name: Box<str>,
@@ -28,6 +31,8 @@ pub(super) struct Row {
     pub has_command: bool,
     /// True if its pods are directed to nodes where no kubelet would run a native sidecar.
     pub on_virtual_node: bool,
+    /// True if the phase of the pod ends it, because a swap would be in doubt.
+    pub is_ended_by_phase: bool,
     /// The warnings, for everybody.
     pub warnings: Vec<String>,
     /// The notes, which change nothing.
@@ -111,6 +116,15 @@ pub(super) enum Answer {
         /// True if the phase may be written, but not where a rule of the pod says Swap.
         is_allowed: bool,
     },
+    /// The exit image may need credentials, which could fail the pod, and nothing else may end it.
+    NotPublic {
+        /// Why, and the fix.
+        why: String,
+        /// True if the phase may be written, but not where a rule of the pod says Swap.
+        is_allowed: bool,
+    },
+    /// It is not certain that its exit image starts and ends well, and nothing else may end it.
+    Doubtful,
     /// The pod has no main container.
     OnlySidecars,
     /// A policy of this name matches it, and is refused, because no main container would be left.
@@ -162,10 +176,11 @@ pub(super) fn mark_problem(problem: &MarkProblem) -> String {
 }
 
 impl Row {
-    /// Returns the row with this file.
-    pub(super) fn from(self, file: &str) -> Self {
+    /// Returns the row with its place in this document.
+    pub(super) fn from(self, document: &Document) -> Self {
         Self {
-            file: Some(file.to_owned()),
+            file: Some(document.file.clone()),
+            line: document.line_of(&self.container),
             ..self
         }
     }
@@ -189,6 +204,8 @@ impl Row {
                 self.answer,
                 Answer::Verdict(Verdict::Runnable { .. } | Verdict::NeedsImage { .. })
                     | Answer::NoHeadroom { .. }
+                    | Answer::NotPublic { .. }
+                    | Answer::Doubtful
             )
     }
 
@@ -210,6 +227,8 @@ impl Row {
             }
             Answer::MarkInvalid(_) | Answer::Misspelt { .. } => "MarkInvalid",
             Answer::NoHeadroom { .. } => "NoHeadroom",
+            Answer::NotPublic { .. } => "NotPublic",
+            Answer::Doubtful => "Doubtful",
             Answer::OnlySidecars | Answer::PolicyRefused(_) => "OnlySidecars",
             Answer::ByPhase => "ByPhase",
             Answer::LeftAlone => "LeftAlone",
@@ -276,12 +295,14 @@ impl Row {
                 is_allowed,
             } => ToDo::of(format!(
                 "under OnFailure its end counts as a restart, and would fail the Job; set {field} to at least {least}, or {}",
-                if *is_allowed {
-                    "let no rule of the pod have method Swap"
-                } else {
-                    "start the controller without --finish=never"
-                }
+                let_finish(*is_allowed)
             )),
+            Answer::NotPublic { why, is_allowed } => {
+                ToDo::of(format!("{why}; or {}", let_finish(*is_allowed)))
+            }
+            Answer::Doubtful => ToDo::of(
+                "it is not certain that its exit image starts and ends well, so it is not tried on ordinary nodes; start the controller without --finish=never, let no rule of the pod have method Swap, or give it a command that --exit-image has",
+            ),
             Answer::OnlySidecars => ToDo::of(
                 "leave at least one container of the pod unmarked: the pod ends with its main containers",
             ),
@@ -314,6 +335,15 @@ impl Row {
                 shell_word(&format!("{}/{}", self.kind, self.name))
             ),
         }
+    }
+}
+
+/// Returns how the phase of a pod may be written.
+const fn let_finish(is_allowed: bool) -> &'static str {
+    if is_allowed {
+        "let no rule of the pod have method Swap"
+    } else {
+        "start the controller without --finish=never"
     }
 }
 

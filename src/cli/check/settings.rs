@@ -17,6 +17,8 @@ pub(super) struct Settings {
     pub virtual_nodes: bool,
     /// The exit images that policies may name, if they are given.
     pub exit_images: Option<ExitImages>,
+    /// The exit images that may need credentials to be pulled; `None` if nobody names one.
+    pub pulled: Option<ExitImages>,
     /// The table by which nodes are recognised.
     pub node_table: NodeTable,
 }

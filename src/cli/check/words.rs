@@ -11,7 +11,7 @@ const WIDTH: usize = 100;
 const NAMES: usize = 20;
 
 /// The name prefix of a `--preset`'s policy: no policy of a cluster can have it, and it sorts last.
-pub(super) const OF_PRESET: &str = "~preset/";
+pub(in crate::cli) const OF_PRESET: &str = "~preset/";
 
 /// Formats a number of things: `1 sidecar`, `2 sidecars`.
 pub(super) fn count(number: usize, thing: &str) -> String {

@@ -87,6 +87,7 @@ impl Needs {
             Manifests {
                 documents,
                 problems,
+                notes,
             },
             empty,
         ) = Manifests::read_each(files);
@@ -94,6 +95,7 @@ impl Needs {
             .iter()
             .map(|problem| format!("{problem:#}"))
             .chain(empty)
+            .chain(notes)
             .collect();
         if !words.is_empty() {
             bail!(

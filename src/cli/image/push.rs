@@ -79,7 +79,7 @@ impl PushArgs {
         RegistryOptions {
             timeout,
             note: report,
-            ..self.registry.options()
+            ..self.registry.hosts.options()
         }
     }
 }

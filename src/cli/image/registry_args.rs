@@ -5,16 +5,15 @@ use std::path::PathBuf;
 use clap::Args;
 use swaplet_controller::cluster::rules::Rules;
 use swaplet_controller::terminate::derive::Push;
-use swaplet_controller::warm::resolve::Resolve;
+use swaplet_controller::terminate::public::AskPublic;
 
-use super::pins::PinArgs;
 use crate::image::ImageReference;
 use crate::image::docker_config::{Credentials, DockerConfig, DockerConfigError};
-use crate::image::for_controller::{push_derived, resolve};
-use crate::image::registry::RegistryOptions;
+use crate::image::for_controller::push_derived;
+use crate::image::registry::{RegistryOptions, is_public};
 
 #[derive(Debug, Clone, Args)]
-pub(in crate::cli) struct RegistryArgs {
+pub(in crate::cli) struct HostArgs {
     /// Speak to this registry host, with or without port, without TLS (repeatable; never needed for
     /// loopback addresses)
     #[arg(
@@ -25,17 +24,12 @@ pub(in crate::cli) struct RegistryArgs {
         value_delimiter = ','
     )]
     plain_http: Vec<String>,
+}
 
-    /// Speak to this registry host, with or without port, although its address is link-local or the
-    /// name of a Service (repeatable)
-    #[arg(
-        hide_short_help = true,
-        long,
-        value_name = "HOST",
-        env = "SWAPLET_ALLOW_HOST",
-        value_delimiter = ','
-    )]
-    allow_host: Vec<String>,
+#[derive(Debug, Clone, Args)]
+pub(in crate::cli) struct RegistryArgs {
+    #[command(flatten)]
+    pub(in crate::cli) hosts: HostArgs,
 
     /// Take the credentials from this file [default: $DOCKER_CONFIG/config.json or
     /// ~/.docker/config.json]
@@ -43,16 +37,34 @@ pub(in crate::cli) struct RegistryArgs {
     docker_config: Option<PathBuf>,
 }
 
-impl RegistryArgs {
+impl HostArgs {
+    /// Returns arguments with these hosts, which are spoken to without TLS.
+    pub(in crate::cli) const fn of(plain_http: Vec<String>) -> Self {
+        Self { plain_http }
+    }
+
     /// Returns options with these hosts, and defaults for everything else.
     pub(in crate::cli) fn options(&self) -> RegistryOptions {
         RegistryOptions {
             plain_http: self.plain_http.clone(),
-            allowed: self.allow_host.clone(),
             ..RegistryOptions::default()
         }
     }
 
+    /// Returns how registries are asked whether an image can be pulled without credentials.
+    pub(in crate::cli) fn ask_public(&self) -> AskPublic {
+        let options = self.options();
+        AskPublic::by(move |image| {
+            let options = options.clone();
+            async move {
+                let answer = is_public(&image, options).await;
+                answer.map_err(|error| error.to_string())
+            }
+        })
+    }
+}
+
+impl RegistryArgs {
     /// Returns how exit images are pushed; `None` if the rules need no pushes. Credentials are read
     /// before each push, because they may have been renewed.
     pub(in crate::cli) fn push(self, rules: &Rules) -> Option<Push> {
@@ -60,39 +72,11 @@ impl RegistryArgs {
         Some(Push::by(move |paths| {
             let (repository, options, credentials) = (
                 repository.clone(),
-                self.options(),
+                self.hosts.options(),
                 self.credentials(&repository),
             );
             async move { push_derived(&repository, credentials, options, &paths).await }
         }))
-    }
-
-    /// Returns how tags in the objects of others are resolved: they must not choose this machine,
-    /// nor be shown what only its credentials can read.
-    pub(in crate::cli) fn resolve_for_others(&self, pins: PinArgs) -> Resolve {
-        let args = self.clone();
-        let options = RegistryOptions {
-            reach: pins.reach(),
-            ..self.options()
-        };
-        Resolve::by(move |image| {
-            let credentials = if pins.shows_credentials(&image) {
-                args.credentials(&image)
-            } else {
-                Ok(Credentials::Anonymous)
-            };
-            let options = options.clone();
-            async move { resolve(&image, credentials, options).await }
-        })
-    }
-
-    /// Returns how tags are resolved to digests.
-    pub(in crate::cli) fn resolve(&self, options: RegistryOptions) -> Resolve {
-        let args = self.clone();
-        Resolve::by(move |image| {
-            let (options, credentials) = (options.clone(), args.credentials(&image));
-            async move { resolve(&image, credentials, options).await }
-        })
     }
 
     /// Reads the credentials for the repository of `reference`, each time again: a file may have

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::{Args, Command, ValueEnum};
+use clap::{Args, Command, ValueEnum, ValueHint};
 use clap_complete::{Shell, generate};
 use serde_json::{Value, json};
 
@@ -94,6 +94,16 @@ Examples:
   # Fish
   swaplet completion fish > ~/.config/fish/completions/swaplet.fish";
 
+/// Returns the program with a hint for each value that is no file: without one, shells offer files
+/// for it, or every program of the machine.
+fn without_files(command: Command) -> Command {
+    let hinted = command.mut_args(|flag| match flag.get_value_hint() {
+        ValueHint::Unknown if flag.get_action().takes_values() => flag.value_hint(ValueHint::Other),
+        _ => flag,
+    });
+    hinted.mut_subcommands(without_files)
+}
+
 /// Print the script that completes this program's words in a shell
 #[derive(Debug, Args)]
 #[command(after_help = COMPLETION_EXAMPLES)]
@@ -106,6 +116,7 @@ pub(in crate::cli) struct CompletionArgs {
 impl CompletionArgs {
     /// Prints the script for this definition of the program.
     pub(in crate::cli) fn run(&self, mut program: Command) -> anyhow::Result<ExitCode> {
+        program = without_files(program);
         let mut script = Vec::new();
         generate(self.shell, &mut program, "swaplet", &mut script);
         print(&String::from_utf8(script)?)?;

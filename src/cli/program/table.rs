@@ -6,7 +6,7 @@ use std::fmt::Write;
 use clap::ValueEnum;
 use jiff::Timestamp;
 use serde_json::Value;
-use swaplet_core::report::log_tail::is_invisible;
+use swaplet_edge::is_invisible;
 
 /// The gap between columns, as in kubectl.
 const GAP: usize = 3;
@@ -108,6 +108,11 @@ pub(in crate::cli) fn dash(text: impl Into<String>) -> String {
 pub(in crate::cli) fn counted(number: usize, what: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {what}{plural}")
+}
+
+/// Returns the verb after a number of things.
+pub(in crate::cli) const fn are(number: usize) -> &'static str {
+    if number == 1 { "is" } else { "are" }
 }
 
 /// Aligns columns to their longest cells.

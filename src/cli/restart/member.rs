@@ -210,14 +210,12 @@ impl Seen {
     }
 }
 
-/// Returns the status of a container.
+/// Returns the status of a container or native sidecar.
 pub(super) fn status<'a>(pod: &'a Pod, container: &str) -> Option<&'a ContainerStatus> {
-    pod.status
-        .as_ref()?
-        .container_statuses
-        .iter()
-        .flatten()
-        .find(|status| status.name == container)
+    let status = pod.status.as_ref()?;
+    let init = status.init_container_statuses.iter().flatten();
+    let mut statuses = status.container_statuses.iter().flatten().chain(init);
+    statuses.find(|status| status.name == container)
 }
 
 /// Returns true if the container was started; some virtual nodes report no ID.

@@ -67,35 +67,39 @@ fn missing(target: &Target, pods: &[Pod]) -> Vec<String> {
 /// Returns the containers to restart; if none is named, the only one.
 fn chosen(pod: &Pod, containers: &[String]) -> Result<Vec<String>, String> {
     let spec = || pod.spec.iter();
-    let all: Vec<String> = spec()
+    let init = || spec().flat_map(|spec| spec.init_containers.iter().flatten());
+    let own: Vec<_> = spec()
         .flat_map(|spec| &spec.containers)
         .map(|container| container.name.clone())
         .collect();
     let name = pod.name_any();
+    if let ([only], []) = (own.as_slice(), containers) {
+        return Ok(vec![only.clone()]);
+    }
+    let native = init().filter(|init| init.restart_policy.as_deref() == Some("Always"));
+    let all: Vec<_> = own
+        .into_iter()
+        .chain(native.map(|init| init.name.clone()))
+        .collect();
     if containers.is_empty() {
-        return match all.as_slice() {
-            [only] => Ok(vec![only.clone()]),
-            _ => Err(format!(
-                "pod {name} has several containers: choose with -c from {}",
-                all.join(", ")
-            )),
-        };
+        return Err(format!(
+            "pod {name} has several containers: choose with -c from {}",
+            all.join(", ")
+        ));
     }
     let Some(unknown) = containers.iter().find(|container| !all.contains(container)) else {
         return Ok(containers.to_vec());
     };
-    if spec()
-        .flat_map(|spec| spec.init_containers.iter().flatten())
-        .any(|init| init.name == *unknown)
-    {
-        return Err(format!(
-            "pod {name}: {unknown} is an init container; only containers can be restarted"
-        ));
-    }
-    Err(format!(
-        "pod {name} has no container {unknown}; it has {}",
-        all.join(", ")
-    ))
+    Err(if init().any(|init| init.name == *unknown) {
+        format!(
+            "pod {name}: {unknown} is an init container; only containers and native sidecars (restartPolicy Always) can be restarted"
+        )
+    } else {
+        format!(
+            "pod {name} has no container {unknown}; it has {}",
+            all.join(", ")
+        )
+    })
 }
 
 /// Returns an error for a container that was never started, because it has nothing to restart.

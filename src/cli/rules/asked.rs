@@ -6,6 +6,8 @@ use clap::builder::Resettable;
 use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use swaplet_controller::cluster::rules::Rules;
+use swaplet_controller::frame::remarks::Remarks;
+use swaplet_core::cluster::exit_images::public::Public;
 
 use super::{ASSUMED_EXIT_IMAGE, RulesArgs};
 use crate::cli::status::installation::{Found, Installation};
@@ -63,7 +65,7 @@ impl AskedRules {
     ///
     /// # Errors
     /// The flags contradict each other.
-    pub(in crate::cli) fn with(&self, found: &Found) -> anyhow::Result<(RulesArgs, Vec<String>)> {
+    pub(in crate::cli) fn with(&self, found: &Found) -> anyhow::Result<(RulesArgs, Remarks)> {
         let mut remarks = found.remarks.clone();
         let command = RulesArgs::augment_args(Command::new("rules"))
             .mut_args(|flag| flag.env(Resettable::Reset));
@@ -115,15 +117,24 @@ fn written(long: &str, action: &ArgAction, values: &[String]) -> Vec<String> {
 }
 
 impl RulesArgs {
-    /// Returns the rules of an installation; if its flags are unknown, those of a new one.
-    pub(in crate::cli) fn of_installation(installation: &Installation) -> anyhow::Result<Rules> {
+    /// Returns the rules of an installation; if it or its flags are unknown, those of a new one.
+    pub(in crate::cli) fn of_installation(
+        installation: Option<&Installation>,
+    ) -> anyhow::Result<Rules> {
         let found = Found {
-            installation: Some(installation.clone()),
-            remarks: Vec::new(),
+            installation: installation.cloned(),
+            ..Found::default()
         };
         let (mut rules, _) = AskedRules(BTreeMap::new()).with(&found)?;
         rules.assume()?;
-        rules.rules()
+        let mut rules = rules.rules()?;
+        if let Some(image) = rules.exit_images.default_image().cloned()
+            && rules.exit_images.is_public(image.as_str()) == Public::Unknown
+        {
+            // Its controller knows, and most are.
+            rules.exit_images.answered_public(&image, Public::Yes);
+        }
+        Ok(rules)
     }
 
     /// Assumes an exit image with the standard paths, if one is needed and none will be written.

@@ -9,13 +9,12 @@ use swaplet_core::objects::pod::rule::{PolicyRule, SidecarRule};
 use swaplet_core::objects::sidecar_policy::PolicyKind;
 
 use crate::cli::status::installation::Found;
-use crate::cli::status::installation::flags::Flags;
 
 /// What is said by hand.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct PoliciesArgs {
     /// Whether SidecarPolicies and NamespacedSidecarPolicies count [default: as in the
-    /// installation; false where none is found]
+    /// installation; false where none is found, true where none can be looked for]
     #[arg(
         long,
         value_name = "BOOL",
@@ -28,10 +27,9 @@ pub(in crate::cli) struct PoliciesArgs {
 }
 
 impl PoliciesArgs {
-    /// Returns true if they apply.
-    pub(in crate::cli) fn are_on(&self, found: &Found) -> bool {
-        let theirs = || found.flags().is_some_and(Flags::reads_policies);
-        self.sidecar_policies.unwrap_or_else(theirs)
+    /// Returns whether they apply; `None` if that is not known.
+    fn are_on(&self, found: &Found) -> Option<bool> {
+        self.sidecar_policies.or_else(|| found.reads_policies())
     }
 
     /// Reads the policies for pods of a namespace, or of all.
@@ -42,16 +40,13 @@ impl PoliciesArgs {
         namespace: Option<&str>,
         rules: &Rules,
     ) -> PodPolicies {
-        if self.are_on(found) {
-            PodPolicies::read(client, namespace, &rules.exit_images).await
-        } else {
-            PodPolicies::none()
-        }
+        let are_on = self.are_on(found);
+        PodPolicies::read(client, namespace, &rules.exit_images, are_on).await
     }
 
     /// Returns a remark that they do not apply, and why; `None` if they do.
     pub(in crate::cli) fn remark_off(&self, found: &Found) -> Option<String> {
-        if self.are_on(found) {
+        if self.are_on(found) != Some(false) {
             return None;
         }
         let why = match (&found.installation, self.sidecar_policies) {
@@ -60,7 +55,7 @@ impl PoliciesArgs {
                 "Deployment {} runs without --sidecar-policies",
                 installation.place()
             ),
-            (None, _) => "no installation enables them".to_owned(),
+            (None, _) => "there is no installation".to_owned(),
         };
         Some(format!(
             "SidecarPolicies are not read ({why}): --sidecar-policies makes them count here"

@@ -16,7 +16,6 @@ use swaplet_controller::cluster::rules::Rules;
 use swaplet_controller::frame::lease::Leadership;
 use swaplet_controller::run::{CONCURRENCY, Settings, TimeOfDay, WRITE_SECONDS};
 use swaplet_controller::terminate::selection::Selection;
-use swaplet_core::report::log_tail::MOST_BYTES;
 use swaplet_core::restart::reconcile::ParkImage;
 
 use self::hot_upgrade::HotUpgradeArgs;
@@ -40,8 +39,8 @@ pub(super) struct ControllerArgs {
     /// swaplet-restart-on of --restart-on-config [default: none, and proofs are not kept]
     #[arg(long, value_name = "NAMESPACE", env = "SWAPLET_STATE_NAMESPACE")]
     state_namespace: Option<String>,
-    /// The most writes of pods under way at once. There are 16 at first; more are tried, and kept
-    /// where the API server writes faster with them, and half as many are left where it refuses one
+    /// The most writes of pods under way at once; half as many for 30 s after the API server has
+    /// refused one. More help where it is far away
     #[arg(hide_short_help = true, long, env = "SWAPLET_CONCURRENCY", default_value_t = CONCURRENCY, value_parser = clap::value_parser!(u16).range(1..=1000))]
     concurrency: u16,
     /// How long one write may take; then its result is unknown and the pod is reconciled again
@@ -60,19 +59,6 @@ pub(super) struct ControllerArgs {
     /// deploy/sidecar-policies.yaml and their CRDs. Annotations of pods are read without it
     #[arg(long, env = "SWAPLET_SIDECAR_POLICIES")]
     sidecar_policies: bool,
-    /// Report this many of the last bytes of a sidecar's log in the Event about its end, which
-    /// others may read; needs deploy/sidecar-logs.yaml. At most 1024, the limit of an Event, and
-    /// fewer with other text in it [default: no log is read]
-    #[arg(
-        hide_short_help = true,
-        hide_default_value = true,
-        long,
-        value_name = "BYTES",
-        env = "SWAPLET_SIDECAR_LOG_BYTES",
-        default_value_t = 0
-    )]
-    #[arg(value_parser = clap::value_parser!(u16).range(0..=i64::from(MOST_BYTES)))]
-    sidecar_log_bytes: u16,
     #[command(flatten)]
     restart: RestartArgs,
     #[command(flatten)]
@@ -135,7 +121,6 @@ impl ControllerArgs {
             exit_image: rules.exit_image(),
             terminate: self.terminate,
             park_image: self.park_image.as_ref(),
-            registry: &self.registry,
         });
         let rules = rules.rules()?;
         let park = self
@@ -146,6 +131,7 @@ impl ControllerArgs {
         Ok(Settings {
             hot_upgrade,
             restart: self.restart.settings(state_namespace.as_deref(), park),
+            ask_public: self.terminate.then(|| self.registry.hosts.ask_public()),
             push: self.registry.push(&rules),
             namespaces: self.namespace.into_iter().collect(),
             rules,
@@ -157,11 +143,6 @@ impl ControllerArgs {
             predownload: self.predownload,
             protect: self.protect,
             sidecar_policies: self.sidecar_policies && self.terminate,
-            sidecar_log_bytes: if self.terminate {
-                self.sidecar_log_bytes
-            } else {
-                0
-            },
             time_of_day: TimeOfDay::default(),
             leadership: Leadership::undisputed(),
             selection: (!self.terminate).then(Selection::nothing),

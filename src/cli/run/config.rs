@@ -8,6 +8,7 @@ mod file;
 mod show;
 
 use std::ffi::OsString;
+use std::iter::successors;
 use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -17,6 +18,7 @@ use swaplet_edge::command_line::with_variable;
 
 use self::file::{File, Key};
 pub(in crate::cli) use self::show::{Setting, yaml};
+use super::removed;
 
 /// The subcommand that can be configured by a file.
 const RUN: &str = "run";
@@ -48,6 +50,9 @@ impl Called {
     /// # Errors
     /// The usage, a help text, or what is invalid.
     pub(in crate::cli) fn read(&self) -> Result<Read, Error> {
+        if let Some(problem) = self.refused_variable() {
+            return Err(self.error(ErrorKind::UnknownArgument, &problem));
+        }
         match self.path() {
             Some(path) => self.read_with(
                 &File::read(path).map_err(|problem| self.error(ErrorKind::Io, &problem))?,
@@ -97,7 +102,7 @@ impl Called {
             .command
             .clone()
             .try_get_matches_from(line)
-            .map_err(|error| self.with_place(error, file))
+            .map_err(|error| self.with_place(self.unless_removed(error), file))
             .map_err(|error| with_variable(&self.command, &self.line, error))?;
         let first = self.first_look();
         let (now, given) = (
@@ -143,6 +148,10 @@ impl Called {
         self.run()
             .find(|argument| argument.get_long() == Some(&**key))
             .ok_or_else(|| {
+                if let Some(problem) = removed::refusal(key) {
+                    let problem = format!("{}: {problem}", file.name());
+                    return self.error(ErrorKind::UnknownArgument, &problem);
+                }
                 let nearest = self
                     .nearest(key)
                     .map(|nearest| format!(": did you mean {nearest}?"));
@@ -177,6 +186,29 @@ impl Called {
         }
     }
 
+    /// Returns why a variable is refused, where the line calls `swaplet run`.
+    fn refused_variable(&self) -> Option<String> {
+        let run = self.command.find_subcommand(RUN)?;
+        self.first_look()?.subcommand_matches(RUN)?;
+        removed::refused_variable(run, |name| std::env::var_os(name))
+    }
+
+    /// Replaces the error about an unknown flag that an earlier version had.
+    fn unless_removed(&self, error: Error) -> Error {
+        let flag = match (error.kind(), error.get(ContextKind::InvalidArg)) {
+            (ErrorKind::UnknownArgument, Some(ContextValue::String(flag))) => flag,
+            _ => return error,
+        };
+        let Some(problem) = removed::refusal(flag.trim_start_matches('-')) else {
+            return error;
+        };
+        let first = self.first_look();
+        let called = first.as_ref().and_then(ArgMatches::subcommand);
+        let called = successors(called, |(_, matches)| matches.subcommand());
+        let called = called.map(|(name, _)| name);
+        self.error_of(called, ErrorKind::UnknownArgument, &problem)
+    }
+
     /// Attributes the error in a value of the file to the file.
     fn with_place(&self, error: Error, file: Option<&File>) -> Error {
         let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else {
@@ -203,11 +235,24 @@ impl Called {
 
     /// Returns an error with the usage of the subcommand that takes a file.
     fn error(&self, kind: ErrorKind, problem: &str) -> Error {
+        self.error_of([RUN], kind, problem)
+    }
+
+    /// Returns an error with the usage of the subcommand with this path.
+    fn error_of<'a>(
+        &self,
+        path: impl IntoIterator<Item = &'a str>,
+        kind: ErrorKind,
+        problem: &str,
+    ) -> Error {
         let mut command = self.command.clone();
         command.build();
-        match command.find_subcommand_mut(RUN) {
-            Some(run) => run.error(kind, problem),
-            None => command.error(kind, problem),
+        let mut path = path.into_iter();
+        match path.try_fold(&mut command, |command, name| {
+            command.find_subcommand_mut(name)
+        }) {
+            Some(called) => called.error(kind, problem),
+            None => self.command.clone().error(kind, problem),
         }
     }
 }

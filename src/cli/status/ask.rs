@@ -48,6 +48,8 @@ pub(super) struct Asked {
     pub(super) crds: Result<Vec<(&'static str, bool)>, String>,
     /// True if the registry has the exit image; `None` if that was not checked.
     pub(super) registry: Option<Result<bool, String>>,
+    /// True if it can be pulled without credentials; `None` if that was not asked.
+    pub(super) public: Option<Result<bool, String>>,
 }
 
 /// The state of a Lease.
@@ -116,10 +118,10 @@ pub(super) async fn asked(
         let rights = rights.await;
         // Anybody who may create Deployments can name a registry: one in this network, say.
         let registry = registry.filter(|_| has_some(&rights));
-        let answer = in_registry(registry, &flags).await;
-        (rights, answer)
+        let answers = tokio::join!(in_registry(registry, &flags), public(registry, &flags));
+        (rights, answers)
     };
-    let (lease, (rights, registry), policies, sidecar_policies, crds) = tokio::join!(
+    let (lease, (rights, (registry, public)), policies, sidecar_policies, crds) = tokio::join!(
         lease,
         rights_and_registry,
         leash(client, &installation),
@@ -138,6 +140,7 @@ pub(super) async fn asked(
         sidecar_policies,
         crds,
         registry,
+        public,
     }
 }
 
@@ -237,6 +240,18 @@ async fn crds(client: &Client, flags: &Flags) -> Result<Vec<(&'static str, bool)
     Ok(needed.into_iter().map(there).collect())
 }
 
+/// Asks without credentials, whatever the user has.
+async fn public(registry: Option<&RegistryArgs>, flags: &Flags) -> Option<Result<bool, String>> {
+    let image = flags.said("exit-image").first()?;
+    let ask = registry?.hosts.ask_public();
+    let query = async {
+        let image = ImageReference::parse(image).map_err(|error| error.to_string())?;
+        ask.ask(&image).await
+    };
+    let answer = timeout(REGISTRY, query).await;
+    Some(answer.unwrap_or_else(|_| Err("no answer in time".to_owned())))
+}
+
 async fn in_registry(
     registry: Option<&RegistryArgs>,
     flags: &Flags,
@@ -247,7 +262,7 @@ async fn in_registry(
         let credentials = registry
             .credentials(&image)
             .map_err(|error| error.to_string())?;
-        let registry = Registry::connect(&image, &credentials, registry.options())
+        let registry = Registry::connect(&image, &credentials, registry.hosts.options())
             .await
             .map_err(|error| error.to_string())?;
         let digest = registry.digest(&image).await;

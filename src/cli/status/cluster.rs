@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::events::v1::Event;
 use kube::{Api, Client};
 use swaplet_controller::cluster::rules::Rules;
+use swaplet_controller::frame::clock::time_of_day;
 use swaplet_controller::frame::list::{list, words};
-use swaplet_controller::frame::writer::report::REPORTING_CONTROLLER;
+use swaplet_controller::frame::remarks::is_forbidden;
 use swaplet_controller::terminate::snapshot::policies::PodPolicies;
+use swaplet_controller::terminate::snapshot::said::{self, Told};
 use swaplet_controller::terminate::snapshot::{Scope, Snapshot, pods};
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::node_class::Recognised;
@@ -17,12 +18,14 @@ use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::objects::node::NodeWire;
 use swaplet_core::objects::pod::{ContainerState, Pod, roles};
 use swaplet_core::objects::values::whole_object::WholeObject;
+use swaplet_core::report::reason::Reason;
 
 use super::installation::Installation;
 use super::installation::flags::Flags;
+use crate::cli::terminate::unmarked::Unmarked;
 
-/// The maximum number of Warnings that are shown.
-const MOST_WARNINGS: usize = 10;
+/// The shortest wait of a stuck pod: a grace period and a pull take their time.
+pub(super) const STUCK_SECONDS: i64 = 120;
 
 /// The observed state; an error is the reason why it could not be read.
 pub(super) struct Facts {
@@ -34,8 +37,8 @@ pub(super) struct Facts {
     pub(super) pods: Result<Pods, String>,
     /// Jobs with pods on virtual nodes that are never deleted, as NAMESPACE/NAME.
     pub(super) kept_jobs: Result<BTreeSet<String>, String>,
-    /// The latest Warnings of swaplet, newest first.
-    pub(super) warnings: Result<Vec<Warning>, String>,
+    /// The Warnings of swaplet, newest first.
+    pub(super) warnings: Result<Vec<Told>, String>,
 }
 
 /// The state of the pods.
@@ -43,9 +46,13 @@ pub(super) struct Facts {
 pub(super) struct Pods {
     /// The pods whose main containers are done and whose sidecars are not, longest wait first.
     pub(super) stuck: Vec<Stuck>,
+    /// True if the exit image is known: that of an installation.
+    pub(super) knows_exit_image: bool,
     /// The nodes that have pulled the exit image, and those that cannot, with their messages.
     pub(super) pulled: BTreeSet<String>,
     pub(super) not_pulled: BTreeMap<String, String>,
+    /// What is said of those that wait for containers that nothing marks; `None` if none does.
+    pub(super) unmarked: Option<String>,
     /// What could not be read around the pods.
     pub(super) remarks: Vec<String>,
 }
@@ -59,54 +66,51 @@ pub(super) struct Stuck {
     pub(super) reason: &'static str,
 }
 
-/// A Warning of swaplet.
-pub(super) struct Warning {
-    pub(super) at: Timestamp,
-    pub(super) about: String,
-    pub(super) reason: String,
-    pub(super) note: String,
-}
-
 /// Reads the state of the cluster.
 pub(super) async fn read(
     client: &Client,
-    installation: &Installation,
+    installation: Option<&Installation>,
     rules: anyhow::Result<Rules>,
 ) -> Facts {
-    let namespaces = installation.flags.as_ref().map(|flags| flags.namespaces());
+    let flags = installation.and_then(|installation| installation.flags.as_ref().ok());
+    let namespaces = flags.map(Flags::namespaces);
+    let own = || client.default_namespace().to_owned();
     let scope = Scope {
         namespace: match namespaces {
-            Ok([one]) => Some(one.clone()),
-            _ => None,
+            Some([one]) => Some(one.clone()),
+            _ => installation.is_none().then(own),
         },
-        state_namespace: installation.state_namespace().map(str::to_owned),
+        state_namespace: flags.and_then(|flags| flags.one("state-namespace").map(str::to_owned)),
     };
-    let reads_policies = installation.flags.as_ref().is_ok_and(Flags::reads_policies);
+    let reads_policies = installation.map(|_| flags.is_some_and(Flags::reads_policies));
     let mut policies = match &rules {
-        Ok(rules) if reads_policies => {
+        Ok(rules) => {
             let namespace = scope.namespace.as_deref();
-            PodPolicies::read(client, namespace, &rules.exit_images).await
+            PodPolicies::read(client, namespace, &rules.exit_images, reads_policies).await
         }
-        _ => PodPolicies::none(),
+        Err(_) => PodPolicies::none(),
     };
     let mut listed = pods(client, &scope, &mut policies).await;
-    if let (Ok(listed), Ok(several @ [_, ..])) = (&mut listed, namespaces) {
+    if let (Ok(listed), Some(several @ [_, ..])) = (&mut listed, namespaces) {
         listed.retain(|pod| {
             several
                 .iter()
                 .any(|namespace| **namespace == *pod.namespace)
         });
     }
-    let listed = listed.map_err(|error| words(&error));
+    let listed = listed.map_err(|error| why(&error));
     let built_in = NodeTable::built_in();
     let table = rules.as_ref().map_or(&built_in, |rules| &rules.node_table);
     let (nodes, node_problems, is_virtual) = nodes(client, table).await;
-    let kept_jobs = match &listed {
-        Ok(listed) => kept_jobs(client, &scope, listed, &is_virtual).await,
-        Err(words) => Err(words.clone()),
+    let kept_jobs = match (&listed, &nodes) {
+        (Ok(listed), Ok(_)) => kept_jobs(client, &scope, listed, &is_virtual).await,
+        (Err(words), _) | (_, Err(words)) => Err(words.clone()),
     };
     let pods = match (listed, rules) {
-        (Ok(listed), Ok(rules)) => Ok(seen(client, rules, &scope, listed).await),
+        (Ok(listed), Ok(rules)) => Ok(Pods {
+            knows_exit_image: installation.is_some(),
+            ..seen(client, rules, &scope, listed).await
+        }),
         (Err(words), _) => Err(words),
         (_, Err(error)) => Err(format!("its flags: {error:#}")),
     };
@@ -115,8 +119,8 @@ pub(super) async fn read(
         node_problems,
         pods,
         kept_jobs,
-        warnings: warnings(client, &scope).await,
-        now: swaplet_controller::frame::clock::time_of_day(),
+        warnings: warnings(client, &scope, namespaces.unwrap_or_default()).await,
+        now: time_of_day(),
     }
 }
 
@@ -131,7 +135,7 @@ async fn nodes(client: &Client, table: &NodeTable) -> Nodes {
     let api: Api<NodeWire> = Api::all(client.clone());
     let nodes = match list(&api, "", NodeWire::read).await {
         Ok(nodes) => nodes,
-        Err(error) => return (Err(words(&error)), Vec::new(), BTreeSet::new()),
+        Err(error) => return (Err(why(&error)), Vec::new(), BTreeSet::new()),
     };
     let (mut classes, mut problems, mut are_virtual) =
         (BTreeMap::new(), Vec::new(), BTreeSet::new());
@@ -152,20 +156,31 @@ async fn seen(client: &Client, rules: Rules, scope: &Scope, listed: Vec<Pod>) ->
     for pod in &listed {
         seen.note_exit_image(pod, &rules.exit_images);
     }
+    let least = SignedDuration::from_secs(STUCK_SECONDS);
+    seen.unmarked = Unmarked::among(&listed, time_of_day(), least).words();
     let snapshot = Snapshot::of_pods(client, rules, scope, listed).await;
     let stuck = snapshot
         .pods()
         .filter(|pod| roles::waits_for_sidecars(pod))
-        .map(|pod| Stuck {
-            namespace: pod.namespace.to_string(),
-            name: pod.name.to_string(),
-            since: roles::mains_ended_at(pod),
-            reason: snapshot.explain(pod).decision.reason.as_str(),
+        .map(|pod| {
+            let decision = snapshot.explain(pod).decision;
+            let is_denied = snapshot.write_denied(pod, &decision).is_some();
+            let reason = if is_denied {
+                Reason::WriteDenied
+            } else {
+                decision.reason
+            };
+            Stuck {
+                namespace: pod.namespace.to_string(),
+                name: pod.name.to_string(),
+                since: roles::mains_ended_at(pod),
+                reason: reason.as_str(),
+            }
         });
     seen.stuck = stuck.collect();
     seen.stuck
         .sort_by(|a, b| (a.since, &a.namespace, &a.name).cmp(&(b.since, &b.namespace, &b.name)));
-    seen.remarks = snapshot.remarks().to_vec();
+    seen.remarks = snapshot.remarks().lines();
     seen
 }
 
@@ -218,37 +233,32 @@ async fn kept_jobs(
         let name = format!("{}/{}", job.metadata.namespace?, job.metadata.name?);
         (ttl.is_none() && jobs.contains(&name)).then_some(name)
     };
-    let found = list(&api, "", kept).await.map_err(|error| words(&error))?;
+    let found = list(&api, "", kept).await.map_err(|error| why(&error))?;
     Ok(found.into_iter().collect())
 }
 
-async fn warnings(client: &Client, scope: &Scope) -> Result<Vec<Warning>, String> {
-    let api: Api<WholeObject<Event>> = match &scope.namespace {
-        Some(namespace) => Api::namespaced(client.clone(), namespace),
-        None => Api::all(client.clone()),
+/// Returns the Warnings about pods of these namespaces, or of all if there are none.
+async fn warnings(
+    client: &Client,
+    scope: &Scope,
+    namespaces: &[String],
+) -> Result<Vec<Told>, String> {
+    let found = said::read(client, scope.namespace.as_deref()).await;
+    let mut found = found.map_err(|error| why(&error))?;
+    let is_of = |told: &Told| {
+        let (namespace, _) = told.about.split_once('/').unwrap_or_default();
+        namespaces.is_empty() || namespaces.iter().any(|own| own == namespace)
     };
-    let ours = format!("reportingController={REPORTING_CONTROLLER}");
-    let mut found = list(&api, &ours, warning)
-        .await
-        .map_err(|error| words(&error))?;
-    found.sort_by_key(|warning| std::cmp::Reverse(warning.at));
-    found.truncate(MOST_WARNINGS);
+    found.retain(|told| told.said.warning && is_of(told));
+    found.sort_by_key(|told| std::cmp::Reverse(told.said.at));
     Ok(found)
 }
 
-fn warning(event: WholeObject<Event>) -> Option<Warning> {
-    let event = event.read()?;
-    let at = event.event_time.map(|time| time.0);
-    let at = at.or_else(|| event.metadata.creation_timestamp.map(|time| time.0))?;
-    let about = event.regarding?;
-    (event.type_.as_deref() == Some("Warning")).then(|| Warning {
-        at,
-        about: format!(
-            "{}/{}",
-            about.namespace.unwrap_or_default(),
-            about.name.unwrap_or_default()
-        ),
-        reason: event.reason.unwrap_or_default(),
-        note: event.note.unwrap_or_default(),
-    })
+/// Returns why something cannot be read, in one clause.
+fn why(error: &kube::Error) -> String {
+    if is_forbidden(error) {
+        "your rights do not allow it".to_owned()
+    } else {
+        words(error)
+    }
 }

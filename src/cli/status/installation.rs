@@ -6,7 +6,7 @@ mod started;
 
 use std::collections::BTreeMap;
 
-use anyhow::{anyhow, bail};
+use anyhow::bail;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
@@ -14,17 +14,23 @@ use k8s_openapi::api::authorization::v1::{
 use k8s_openapi::api::core::v1::PodSpec;
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Client};
-use swaplet_controller::frame::list::{list_with, words};
+use swaplet_controller::frame::list::{is_page, list_with, words};
+use swaplet_controller::frame::remarks::{Remarks, is_forbidden};
+use swaplet_controller::terminate::public::AskPublic;
 use swaplet_core::objects::values::whole_object::WholeObject;
 
 use self::flags::Flags;
+use crate::cli::image::registry_args::HostArgs;
+use crate::cli::program::table::printable;
+use crate::image::reference::ImageReference;
 
 /// The label of its Deployment.
 const LABEL: &str = "app.kubernetes.io/name=swaplet";
 /// The namespace that is searched if the user may not list all, and that comes before others.
 const USUAL_NAMESPACE: &str = "swaplet";
-/// The maximum number of Deployments that are read: anybody who may create one can label it.
-const MOST: usize = 8;
+/// The maximum number of Deployments that are read: anybody who may create one can label it, and
+/// each team may have one.
+const MOST: usize = 64;
 
 /// One Deployment of swaplet.
 #[derive(Clone, Debug)]
@@ -68,7 +74,7 @@ impl Installation {
         let found = list_with(&api, ListParams::default().labels(LABEL), WholeObject::read).await;
         let deployments = match found {
             // A server without Deployments has no installation.
-            Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
+            Err(kube::Error::Api(status)) if status.code == 404 && !is_page(&status) => Vec::new(),
             other => other?,
         };
         let mut all = Vec::new();
@@ -168,7 +174,9 @@ pub(in crate::cli) enum Purpose {
 pub(in crate::cli) struct Found {
     pub(in crate::cli) installation: Option<Installation>,
     /// The source of the flags, or why there are none.
-    pub(in crate::cli) remarks: Vec<String>,
+    pub(in crate::cli) remarks: Remarks,
+    /// True if there may be one whose flags are not known here.
+    pub(in crate::cli) is_unknown: bool,
 }
 
 impl Found {
@@ -177,10 +185,78 @@ impl Found {
         self.installation.as_ref()?.flags.as_ref().ok()
     }
 
+    /// Returns whether it reads SidecarPolicies; `None` if that is not known.
+    pub(in crate::cli) fn reads_policies(&self) -> Option<bool> {
+        match &self.installation {
+            Some(_) => self.flags().map(Flags::reads_policies),
+            None => (!self.is_unknown).then_some(false),
+        }
+    }
+
+    /// Returns how registries are asked, by its flags, whether an image can be pulled without
+    /// credentials.
+    pub(in crate::cli) fn ask_public(&self) -> AskPublic {
+        let said = |flag| self.flags().map(|flags| flags.said(flag).to_vec());
+        let hosts = |flag| said(flag).unwrap_or_default();
+        HostArgs::of(hosts("plain-http")).ask_public()
+    }
+
     /// Returns the namespace of its state: the explicitly `named` one, or that of its flags.
     pub(in crate::cli) fn state_namespace(&self, named: Option<&str>) -> Option<String> {
         let its = || self.installation.as_ref()?.state_namespace();
         named.or_else(its).map(str::to_owned)
+    }
+
+    /// Finds the installation whose images a command writes to pods of this namespace, and prints
+    /// the remarks.
+    ///
+    /// # Errors
+    /// The API server does not answer.
+    pub(in crate::cli) async fn for_images(
+        client: &Client,
+        named: Option<&str>,
+        namespace: &str,
+    ) -> anyhow::Result<Self> {
+        let found = Self::find(client, named, Some(namespace), Purpose::Write).await?;
+        found.remarks.lines().iter().for_each(|words| note(words));
+        Ok(found)
+    }
+
+    /// Returns the exit image that is given, else that of the installation.
+    ///
+    /// # Errors
+    /// Neither names one; the error says how to push it.
+    pub(in crate::cli) fn exit_image(
+        &self,
+        given: Option<&ImageReference>,
+    ) -> anyhow::Result<ImageReference> {
+        self.image(given, "exit-image")
+    }
+
+    /// Returns the park image that is given, else that of the installation.
+    ///
+    /// # Errors
+    /// Neither names one; the error says how to push it.
+    pub(in crate::cli) fn park_image(
+        &self,
+        given: Option<&ImageReference>,
+    ) -> anyhow::Result<ImageReference> {
+        self.image(given, "park-image")
+    }
+
+    /// `flag` is also the command that pushes such an image.
+    fn image(&self, given: Option<&ImageReference>, flag: &str) -> anyhow::Result<ImageReference> {
+        if let Some(image) = given {
+            return Ok(image.clone());
+        }
+        let theirs = self.flags().and_then(|flags| flags.said(flag).first());
+        let Some(image) = theirs else {
+            bail!(
+                "--{flag} is not given, and no installation of swaplet sets it: push one with `swaplet {flag} push IMAGE` and pass it with --{flag} IMAGE"
+            );
+        };
+        note(&format!("--{flag} {image} comes from the installation"));
+        Ok(ImageReference::parse(image)?)
     }
 
     /// Returns why it ends no sidecars of pods in this namespace, or in all; `None` if it does, or if
@@ -211,24 +287,33 @@ impl Found {
         let mut found = Self::default();
         let all = match seen(client, named).await? {
             Ok(all) => all,
-            Err(remark) => {
-                found.remarks.push(remark);
+            Err(error) => {
+                let so = "the flags of an installation are not known; pass them, or its namespace with --state-namespace";
+                found.remarks.unread("Deployments", &error, so);
+                found.is_unknown = true;
                 return Ok(found);
             }
         };
         let mut sure = Vec::new();
         let mut unsure = Vec::new();
+        let mut others = Vec::new();
         for installation in all {
             match installation.may(client, change_pods(pods_of)).await {
                 Some(true) => sure.push(installation),
-                Some(false) => found.remarks.push(format!(
-                    "the flags of Deployment {} do not count: its account may not change these pods",
-                    installation.place()
-                )),
+                Some(false) => others.push(installation.place()),
                 None => unsure.push(installation),
             }
         }
         let asked = !sure.is_empty();
+        if !others.is_empty() && !asked {
+            let others = others.join(", ");
+            found.remarks.push(match pods_of {
+                Some(_) => format!("the flags of {others} do not count: the account of that Deployment may not change these pods"),
+                None => format!("the flags of {others} do not count: the account of that Deployment may not change the pods of all namespaces; -n NAMESPACE takes those of the installation that is for it"),
+            });
+            // One that is for some of the namespaces may read policies.
+            found.is_unknown = pods_of.is_none();
+        }
         found.choose(
             if asked { sure } else { unsure },
             asked || named.is_some(),
@@ -241,6 +326,7 @@ impl Found {
         let names: Vec<_> = all.iter().map(Installation::place).collect();
         let [place] = &names[..] else {
             if !names.is_empty() {
+                self.is_unknown = true;
                 self.remarks.push(format!(
                     "there is more than one installation ({}): name its namespace with --state-namespace",
                     names.join(", ")
@@ -249,6 +335,7 @@ impl Found {
             return;
         };
         if !is_sure && purpose == Purpose::Write {
+            self.is_unknown = true;
             self.remarks.push(format!(
                 "the flags of Deployment {place} do not count, because it is not known whether its account may change these pods (that \
                  takes the right to create subjectaccessreviews): if it is yours, name its namespace with --state-namespace"
@@ -269,6 +356,10 @@ impl Found {
     }
 }
 
+fn note(words: &str) {
+    eprintln!("note: {}", printable(words));
+}
+
 fn change_pods(namespace: Option<&str>) -> ResourceAttributes {
     ResourceAttributes {
         verb: Some("patch".to_owned()),
@@ -278,37 +369,27 @@ fn change_pods(namespace: Option<&str>) -> ResourceAttributes {
     }
 }
 
-/// Returns the installations that the caller may read, or a remark that there are none.
+/// Returns the installations that the caller may read, or the answer that there are none to read.
 ///
 /// # Errors
 /// The API server does not answer, and so would not answer the next requests either.
-async fn seen(
+pub(super) async fn seen(
     client: &Client,
     named: Option<&str>,
-) -> anyhow::Result<Result<Vec<Installation>, String>> {
+) -> anyhow::Result<kube::Result<Vec<Installation>>> {
     let error = match Installation::all(client, named).await {
         Ok(all) => return Ok(Ok(all)),
         Err(error) => error,
     };
-    if !matches!(error, kube::Error::Api(_)) {
-        bail!("{}", words(&error));
+    if !is_forbidden(&error) {
+        bail!("cannot list Deployments: {}", words(&error));
     }
     if named.is_none()
         && let Ok(all) = Installation::all(client, Some(USUAL_NAMESPACE)).await
     {
         return Ok(Ok(all));
     }
-    Ok(Err(format!(
-        "an installation of swaplet cannot be searched ({}): pass its flags by hand, or its namespace with --state-namespace",
-        words(&error)
-    )))
-}
-
-/// Returns the error for a required image that neither a flag nor the installation names.
-pub(in crate::cli) fn missing(flag: &str, push: &str) -> anyhow::Error {
-    anyhow!(
-        "--{flag} is not given, and no installation of swaplet sets it: push one with `{push}` and pass it with --{flag} IMAGE"
-    )
+    Ok(Err(error))
 }
 
 #[cfg(test)]
@@ -330,6 +411,29 @@ mod tests {
         }
     }
 
+    /// Whether policies count is not known then.
+    #[test]
+    fn one_of_several_installations_is_not_called_none() {
+        let installation = |name: &str| Installation {
+            namespace: "system".to_owned(),
+            name: name.to_owned(),
+            account: name.to_owned(),
+            version: String::new(),
+            image: String::new(),
+            replicas: (1, 1),
+            flags: Ok(Flags::of(&[("sidecar-policies", "false")])),
+        };
+        let found = |names: &[&str]| {
+            let mut found = Found::default();
+            let all = names.iter().map(|name| installation(name)).collect();
+            found.choose(all, true, Purpose::Write);
+            found.reads_policies()
+        };
+        assert_eq!(found(&[]), Some(false));
+        assert_eq!(found(&["a"]), Some(false));
+        assert_eq!(found(&["a", "b"]), None);
+    }
+
     #[test]
     fn older_deployments_of_tenants_hide_no_installation() {
         let names = |all| {
@@ -339,12 +443,12 @@ mod tests {
             names.collect::<Vec<_>>()
         };
         let mut all = vec![deployment("system", "real", 100)];
-        all.extend((0..9).map(|nth| deployment("tenant", "old", nth)));
+        all.extend((0..=64).map(|nth| deployment("tenant", "old", nth)));
         let read = names(all);
         assert_eq!((read.len(), read.last()), (MOST, Some(&"real".to_owned())));
         // A tenant may have many namespaces.
         let mut all = vec![deployment(USUAL_NAMESPACE, "real", 100)];
-        all.extend((0..9).map(|nth| deployment(&format!("tenant-{nth}"), "old", nth)));
+        all.extend((0..=64).map(|nth| deployment(&format!("tenant-{nth}"), "old", nth)));
         let read = names(all);
         assert_eq!((read.len(), read.last()), (MOST, Some(&"real".to_owned())));
     }

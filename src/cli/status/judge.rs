@@ -9,7 +9,7 @@ pub(super) use self::in_cluster::cluster;
 use super::ask::{Asked, Held, Leash};
 use super::installation::flags::Flags;
 use crate::cli::exit::CANNOT;
-use crate::cli::program::table::age;
+use crate::cli::program::table::{age, are};
 
 /// A Lease that was not renewed for this long is not held: longer than its term, because clocks
 /// differ.
@@ -76,13 +76,16 @@ type Said = (State, String);
 /// Judges the installations of a namespace, or of all.
 pub(super) fn installations(all: &[Asked], namespace: Option<&str>, now: Timestamp) -> Vec<Check> {
     if all.is_empty() {
-        let place = namespace.map_or("this cluster".to_owned(), |name| {
-            format!("namespace {name}")
-        });
-        let words = format!(
-            "swaplet is not installed in {place}: there is no Deployment with the label app.kubernetes.io/name=swaplet. Install it \
-             (docs/install/README.md), or end what is stuck once with `swaplet rescue -A --dry-run`"
-        );
+        const NONE: &str = "there is no Deployment with the label app.kubernetes.io/name=swaplet";
+        let words = match namespace {
+            Some(name) => format!(
+                "swaplet is not installed in namespace {name}: {NONE}. -n names the namespace of the installation; without it all are searched"
+            ),
+            None => format!(
+                "swaplet is not installed in this cluster: {NONE}. Install it (docs/install/README.md), or end what is stuck once with \
+                 `swaplet rescue -A --dry-run`"
+            ),
+        };
         return vec![Check {
             installation: String::new(),
             subject: "installation",
@@ -121,11 +124,26 @@ pub(super) fn installations(all: &[Asked], namespace: Option<&str>, now: Timesta
                 add("what they may end", said);
             }
         }
+        if let Some(said) = flags.and_then(|flags| public(flags, asked.public.as_ref())) {
+            add("pulls by anybody", said);
+        }
         if let Some(answer) = &asked.registry {
             add("registry", registry(answer));
         }
     }
     checks
+}
+
+/// Says that no installation can be looked for, and of which namespace the rest is then.
+pub(super) fn unknown(namespace: &str) -> Check {
+    Check {
+        installation: String::new(),
+        subject: "installation",
+        state: State::Unknown,
+        words: format!(
+            "your rights do not allow to look for it (list Deployments): -n names its namespace. What follows is of namespace {namespace}"
+        ),
+    }
 }
 
 fn version(theirs: &str) -> Said {
@@ -144,9 +162,10 @@ fn flags(asked: &Asked) -> Said {
     match &asked.installation.flags {
         Ok(flags) => {
             let said = flags.settings.iter().filter(|setting| setting.is_said());
+            let count = said.count();
             (
                 State::Ok,
-                format!("{} are set (-o wide lists them)", said.count()),
+                format!("{count} {} set (-o wide lists them)", are(count)),
             )
         }
         Err(problem) => (State::Unknown, format!("they cannot be read: {problem}")),
@@ -217,8 +236,9 @@ fn rights(asked: &Asked) -> Said {
     let unknown = with(None).count();
     if !needed.is_empty() {
         let words = format!(
-            "{} are missing: {} (docs/rights.md says what each is for, and its role)",
+            "{} {} missing: {} (docs/rights.md says what each is for, and its role)",
             needed.len(),
+            are(needed.len()),
             some(&needed)
         );
         return (State::Attention, words);
@@ -276,15 +296,15 @@ fn policies(leash: &Result<Leash, String>, flags: &Flags) -> Said {
         );
         return (State::Attention, words);
     }
-    let missing: Vec<_> = ["pods-status", "events", "state"]
-        .into_iter()
+    let missing: Vec<_> = policies_for(flags)
         .filter(|part| !leash.policies.contains_key(*part))
         .map(|part| format!("{}-{part}", leash.name))
         .collect();
     if !missing.is_empty() {
         let words = format!(
-            "{} are missing: apply deploy/leash.yaml again",
-            some(&missing)
+            "{} {} missing: apply deploy/leash.yaml again",
+            some(&missing),
+            are(missing.len())
         );
         return (State::Attention, words);
     }
@@ -292,6 +312,29 @@ fn policies(leash: &Result<Leash, String>, flags: &Flags) -> Said {
         State::Ok,
         format!("{} of {}, all bound", leash.policies.len(), leash.name),
     )
+}
+
+/// Returns which policies of `deploy/leash.yaml` bound what these flags switch on, as the chart
+/// renders them.
+fn policies_for(flags: &Flags) -> impl Iterator<Item = &'static str> {
+    let restarts = flags.is_on("restart");
+    let warms = flags.is_on("warm");
+    [
+        ("pods", true),
+        ("pods-status", true),
+        ("events", true),
+        ("state", true),
+        ("requests", restarts),
+        ("own-requests", restarts),
+        ("warmers", warms),
+        ("pull-jobs", warms),
+        ("own-jobs", warms),
+        ("nodes", warms && flags.is_on("warm-startup-taint")),
+        ("image-caches", warms && flags.is_on("warm-image-caches")),
+        ("protected", flags.is_on("protect")),
+    ]
+    .into_iter()
+    .filter_map(|(part, is_needed)| is_needed.then_some(part))
 }
 
 fn crds(asked: &Asked) -> Said {
@@ -306,7 +349,11 @@ fn crds(asked: &Asked) -> Said {
         (all, 0) => (State::Ok, format!("all {all} that its flags need")),
         _ => (
             State::Attention,
-            format!("{} are not served: apply deploy/crds", some(&missing)),
+            format!(
+                "{} {} not served: apply deploy/crds",
+                some(&missing),
+                are(missing.len())
+            ),
         ),
     }
 }
@@ -320,6 +367,34 @@ fn registry(answer: &Result<bool, String>) -> Said {
         ),
         Err(words) => (State::Unknown, format!("it does not say: {words}")),
     }
+}
+
+/// Judges whether the exit image can be pulled without credentials; `None` where none is written.
+fn public(flags: &Flags, answer: Option<&Result<bool, String>>) -> Option<Said> {
+    let says = |value| flags.one("exit-image-is-public") == Some(value);
+    flags
+        .said("exit-image")
+        .first()
+        .filter(|_| flags.is_on("terminate"))?;
+    let finishes = flags.one("finish") != Some("never");
+    let consequence = if finishes {
+        "so pods under restartPolicy Never are ended by their phase, not by it (docs/install/README.md says how to have the swap)"
+    } else {
+        "so pods under restartPolicy Never are not ended: let --finish be allowed, or keep it in a public repository (docs/install/README.md)"
+    };
+    let state = if finishes {
+        State::Note
+    } else {
+        State::Attention
+    };
+    Some(match answer {
+        _ if says("true") => (State::Ok, "--exit-image-is-public says that nodes can pull the exit image for every pod".to_owned()),
+        _ if says("false") => (state, format!("--exit-image-is-public says that the exit image needs credentials, {consequence}")),
+        None => (State::Note, "not known here: the controller asks the registry of the exit image, and logs the answer (--registry asks from here)".to_owned()),
+        Some(Ok(true)) => (State::Ok, "the exit image needs no credentials".to_owned()),
+        Some(Ok(false)) => (state, format!("the exit image needs credentials, {consequence}")),
+        Some(Err(words)) => (State::Unknown, format!("it is not known whether the exit image needs credentials: {words}")),
+    })
 }
 
 /// Lists the first names, and how many more there are.

@@ -58,7 +58,7 @@ pub(super) async fn read(client: &Client, flags: &Flags) -> Policies {
     };
     let listed = Listed::read(client, namespace).await;
     let missing = listed.missing.iter().map(|kind| kind.plural()).collect();
-    let unread = listed.remarks.clone();
+    let unread = listed.remarks.lines();
     let store = store(listed, &flags.exit_images());
     Policies {
         are_on: flags.reads_policies(),

@@ -7,7 +7,6 @@ use serde_json::Value;
 use super::installation::flags::Flags;
 
 const RBAC: &str = include_str!("../../../deploy/rbac.yaml");
-const LOGS: &str = include_str!("../../../deploy/sidecar-logs.yaml");
 const POLICIES: &str = include_str!("../../../deploy/sidecar-policies.yaml");
 const RESTART: &str = include_str!("../../../deploy/restart.yaml");
 const WARM: &str = include_str!("../../../deploy/warm.yaml");
@@ -90,9 +89,6 @@ pub(super) fn needed(flags: &Flags) -> Vec<Right> {
     role(RBAC, "swaplet-nodes", Where::Cluster);
     if let Some(namespace) = flags.one("state-namespace") {
         role(RBAC, "swaplet-state", Where::Namespace(namespace));
-    }
-    if flags.reads_logs() {
-        role(LOGS, "swaplet-sidecar-logs", Where::Pods);
     }
     if flags.reads_policies() {
         role(POLICIES, "swaplet-sidecar-policies", Where::Cluster);
@@ -239,7 +235,6 @@ mod tests {
         let least = words(&[("terminate", "true"), ("finish", "never")]);
         assert!(least.contains(&"patch pods".to_owned()), "{least:?}");
         assert!(!least.iter().any(|right| right.contains("pods/status")));
-        assert!(!least.iter().any(|right| right.contains("pods/log")));
         let flags = [
             ("terminate", "true"),
             ("namespace", "batch"),
@@ -250,7 +245,6 @@ mod tests {
             ("warm", "true"),
             ("predownload", "true"),
             ("sidecar-policies", "true"),
-            ("sidecar-log-bytes", "200"),
         ];
         let all = words(&flags);
         for right in [
@@ -261,7 +255,6 @@ mod tests {
             "create pods in swaplet-warm",
             "list nodes",
             "watch sidecarpolicies.swaplet.io",
-            "get pods/log in batch",
             "patch namespacedsidecarpolicies/status.swaplet.io in batch",
         ] {
             assert!(all.contains(&right.to_owned()), "{right}: {all:#?}");

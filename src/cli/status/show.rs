@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
+use swaplet_controller::terminate::snapshot::said::Told;
 
 use super::ask::Asked;
-use super::cluster::{Facts, Stuck, Warning};
+use super::cluster::{Facts, Stuck};
 use super::judge::Check;
 use super::policies::Policy;
 use crate::cli::program::table::{Output, age, aligned, dash, json as as_json, printable, yaml};
@@ -14,6 +15,8 @@ use crate::cli::run::config::Setting;
 
 /// The maximum number of stuck pods that are listed.
 const MOST_STUCK: usize = 10;
+/// The maximum number of Warnings that are shown.
+const MOST_WARNINGS: usize = 10;
 
 pub(super) fn show(
     checks: &[Check],
@@ -105,11 +108,20 @@ fn warnings(text: &mut String, facts: &Facts) {
         return;
     }
     let mut lines = vec![row(["AGE", "ABOUT", "REASON", "MESSAGE"])];
-    for warning in warnings {
-        let age = age(warning.at, facts.now);
-        lines.push(row([&age, &warning.about, &warning.reason, &warning.note]));
+    for warning in warnings.iter().take(MOST_WARNINGS) {
+        let (about, said) = (&warning.about, &warning.said);
+        lines.push(row([
+            &age(said.at, facts.now),
+            about,
+            &said.reason,
+            &said.note,
+        ]));
     }
-    section(text, "Warnings of swaplet", &lines);
+    let title = match warnings.len().saturating_sub(MOST_WARNINGS) {
+        0 => "Warnings of swaplet".to_owned(),
+        more => format!("Warnings of swaplet ({more} older ones: kubectl get events)"),
+    };
+    section(text, &title, &lines);
 }
 
 fn flags(text: &mut String, all: &[Asked]) {
@@ -142,7 +154,7 @@ fn value(checks: &[Check], all: &[Asked], cluster: Option<&Facts>) -> Value {
         "stuckPods": pods.map(|pods| pods.stuck.iter().map(stuck_pod).collect::<Vec<_>>()),
         "remarks": pods.map(|pods| &pods.remarks),
         "jobsWithoutTtl": cluster.and_then(|facts| facts.kept_jobs.as_ref().ok()),
-        "warnings": warnings.map(|warnings| warnings.iter().map(warning).collect::<Vec<_>>()),
+        "warnings": warnings.map(|all| all.iter().take(MOST_WARNINGS).map(warning).collect::<Vec<_>>()),
     })
 }
 
@@ -177,6 +189,7 @@ fn stuck_pod(stuck: &Stuck) -> Value {
     json!({"namespace": stuck.namespace, "name": stuck.name, "since": stuck.since, "reason": stuck.reason})
 }
 
-fn warning(warning: &Warning) -> Value {
-    json!({"time": warning.at, "about": warning.about, "reason": warning.reason, "note": warning.note})
+fn warning(warning: &Told) -> Value {
+    let said = &warning.said;
+    json!({"time": said.at, "about": warning.about, "reason": said.reason, "note": said.note})
 }

@@ -1,6 +1,6 @@
 //! `swaplet explain`: explains why the sidecars of a pod were stopped, or were not.
 
-mod target;
+pub(super) mod target;
 mod text;
 
 use std::process::ExitCode;
@@ -8,17 +8,20 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use swaplet_controller::terminate::snapshot::{Said, Scope, Snapshot};
+use swaplet_controller::frame::remarks::Remarks;
+use swaplet_controller::terminate::snapshot::said::Said;
+use swaplet_controller::terminate::snapshot::{Scope, Snapshot};
 use swaplet_core::objects::pod::rule::SidecarRule;
 use swaplet_core::objects::pod::{Container, Pod, roles};
 use swaplet_core::report::decision::Report;
 use swaplet_core::report::reason::Reason;
-use swaplet_core::terminate::explain::{Explanation, Finding, describe};
+use swaplet_core::terminate::explain::{APPLIES, Explanation, Finding, describe};
 
 use crate::cli::program::process::slowly;
 use crate::cli::program::table::{json as as_json, yaml as as_yaml};
 use crate::cli::rules::asked::AskedRules;
 use crate::cli::rules::policies::{PoliciesArgs, policy, rule};
+use crate::cli::rules::public;
 use crate::cli::status::installation::{Found, Purpose};
 use swaplet_edge::client::ClusterArgs;
 use swaplet_edge::print;
@@ -26,6 +29,8 @@ use target::Target;
 
 /// The note on a decision to write.
 const WHO_WRITES: &str = "Nothing was written now: a running controller does this by itself, and swaplet rescue does it once.";
+/// The note where the API server forbids it to the controller.
+const DENIED: &str = "The controller tries again, at least every 15 minutes. swaplet rescue writes it once with your own rights, where they allow it.";
 /// The note where the installation does not write it.
 const NOBODY_WRITES: &str = "Nothing was written now, and the installation does not do this, as the remarks say; swaplet rescue does it once.";
 
@@ -102,22 +107,25 @@ impl ExplainArgs {
         let named = self.state_namespace.as_deref();
         let found = Found::find(&client, named, Some(&namespace), purpose).await?;
         let (mut rules, mut remarks) = self.rules.with(&found)?;
-        remarks.extend(rules.assume()?);
+        let assumed = rules.assume()?;
         let idleness = found.idleness(Some(&namespace));
         let who = if idleness.is_some() {
             NOBODY_WRITES
         } else {
             WHO_WRITES
         };
-        remarks.extend(idleness);
-        let rules = rules.rules()?;
+        let mut rules = rules.rules()?;
+        let unclear = public::learn(&mut rules.exit_images, &found.ask_public()).await;
         let reading = self
             .policies
             .read(&found, &client, Some(&namespace), &rules);
         let mut policies = reading.await;
         let pods = target.pods(&client, &namespace, &mut policies).await?;
-        remarks.extend(policies.remarks().iter().cloned());
-        remarks.extend(pods.remark);
+        remarks.extend(policies.remarks());
+        let more = [assumed, idleness, unclear, pods.remark];
+        more.into_iter()
+            .flatten()
+            .for_each(|words| remarks.push(words));
         let scope = Scope {
             namespace: Some(namespace.clone()),
             state_namespace: found.state_namespace(named),
@@ -128,11 +136,8 @@ impl ExplainArgs {
         for pod in &pods.pods {
             let taken = Snapshot::of_pod(&client, rules.clone(), &scope, &mut policies, pod);
             let snapshot = slowly(&reading, taken).await;
-            let mut answer = Answer::of(pod.clone(), &snapshot, &remarks, who);
-            if answer.explanation.decision.reason == Reason::NoSidecar {
-                answer.remarks.extend(self.policies.remark_off(&found));
-            }
-            answers.push(answer);
+            let off = self.policies.remark_off(&found);
+            answers.push(Answer::of(pod.clone(), &snapshot, &remarks, who, off));
         }
         print(&show(&answers, self.output, whole)?)?;
         Ok(ExitCode::SUCCESS)
@@ -173,17 +178,41 @@ struct Answer {
 }
 
 impl Answer {
-    /// `who` says who writes what is decided.
-    fn of(pod: Pod, snapshot: &Snapshot, remarks: &[String], who: &str) -> Self {
+    /// `who` says who writes what is decided, `off` that policies do not count.
+    fn of(
+        pod: Pod,
+        snapshot: &Snapshot,
+        remarks: &Remarks,
+        who: &str,
+        off: Option<String>,
+    ) -> Self {
         let mut explanation = snapshot.explain(&pod);
-        if explanation.decision.action.is_some() {
+        let decision = &mut explanation.decision;
+        if let Some(note) = snapshot.write_denied(&pod, decision) {
+            decision.reason = Reason::WriteDenied;
+            for finding in &mut explanation.findings {
+                if let Some(action) = finding.seen.strip_prefix(APPLIES) {
+                    finding.seen = format!("would apply, and is denied: {action}");
+                }
+            }
+            explanation.sentence = format!("{note}.");
+            explanation.next = vec![DENIED.to_owned()];
+        } else if decision.action.is_some() {
             explanation.next.push(who.to_owned());
         }
-        let own = taken_for_exit_image(snapshot, &pod);
-        let remarks = remarks.iter().cloned().chain(own);
+        let mut remarks = remarks.clone();
+        let is_unmarked = explanation.decision.reason == Reason::NoSidecar;
+        let more = [
+            taken_for_exit_image(snapshot, &pod),
+            off.filter(|_| is_unmarked),
+        ];
+        more.into_iter()
+            .flatten()
+            .for_each(|words| remarks.push(words));
+        remarks.extend(snapshot.remarks());
         Self {
             explanation,
-            remarks: remarks.chain(snapshot.remarks().iter().cloned()).collect(),
+            remarks: remarks.lines(),
             said: snapshot
                 .said(&pod)
                 .map(|said| said.into_iter().cloned().collect()),

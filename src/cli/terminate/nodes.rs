@@ -75,7 +75,7 @@ Exit codes: 0 the nodes were printed; 2 wrong usage, no such node, or something 
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct NodesArgs {
     /// Only these nodes [default: all]
-    #[arg(value_name = "NODE")]
+    #[arg(value_name = "NODE", value_parser = node_name)]
     names: Vec<String>,
     /// Print only the built-in rows
     #[arg(long)]
@@ -128,6 +128,12 @@ impl NodesArgs {
             ExitCode::from(CANNOT)
         })
     }
+}
+
+/// Parses the name of a node, also as NODE/NAME: so `-o name` prints it.
+#[expect(clippy::unnecessary_wraps, reason = "clap wants a Result")]
+pub(super) fn node_name(written: &str) -> Result<String, std::convert::Infallible> {
+    Ok(written.rsplit('/').next().unwrap_or(written).to_owned())
 }
 
 fn missing(names: &[String], nodes: &[Node]) -> Vec<String> {

@@ -1,46 +1,51 @@
 //! `swaplet rescue`: ends the stuck Job pods of a cluster once, without an installation.
 
 mod beside;
+mod given;
 mod progress;
+mod rights;
 mod rows;
-mod targets;
+mod seen;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow, bail, ensure};
 use clap::Args;
 use kube::Client;
 use prometheus_client::registry::Registry;
 use swaplet_controller::cluster::rules::Rules;
 use swaplet_controller::cluster::verdict_store::AllKept;
 use swaplet_controller::frame::lease::Leadership;
-use swaplet_controller::frame::list::words;
 use swaplet_controller::frame::metrics::Metrics;
+use swaplet_controller::frame::remarks::Remarks;
 use swaplet_controller::frame::serve::Health;
 use swaplet_controller::run::{CONCURRENCY, Settings, TimeOfDay, WRITE_SECONDS, run};
 use swaplet_controller::terminate::selection::Selection;
-use swaplet_controller::terminate::snapshot::policies::PodPolicies;
+use swaplet_controller::terminate::snapshot::policies::Given;
 use swaplet_controller::terminate::snapshot::{Scope, Snapshot};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 
 use crate::cli::image::registry_args::RegistryArgs;
 use crate::cli::program::log::{LogFormat, start_log};
-use crate::cli::program::process::slowly;
 use crate::cli::program::process::{instance, stopped};
-use crate::cli::program::table::{Output, printable};
+use crate::cli::program::table::{Output, counted, printable};
+use crate::cli::rules::NO_EXIT_IMAGE;
 use crate::cli::rules::asked::AskedRules;
 use crate::cli::rules::policies::PoliciesArgs;
+use crate::cli::rules::public;
 use crate::cli::status::installation::{Found, Purpose};
+use crate::cli::terminate::explain::target::Target;
+use given::GivenArgs;
 use progress::Rescue;
 use rows::Stuck;
+use seen::{Pods, Seen};
 use swaplet_edge::client::ClusterArgs;
 use swaplet_edge::duration::seconds;
 use swaplet_edge::exit::{CANNOT, FAILED, INTERRUPTED};
 use swaplet_edge::in_one_line;
 use swaplet_edge::print;
-use targets::Target;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -59,10 +64,15 @@ Examples:
   # Without any exit image: by writing the phase of the pods
   swaplet rescue -n batch --prefer=finish
 
+  # Pods whose sidecars nobody has marked: they are listed with the flags that end them
+  swaplet rescue -n batch --prefer=finish --preset fluent-bit --sidecar my-agent
+
 A pod is stuck if its main containers are done and a sidecar has not ended: a container with \
 KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT=true or KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE, \
 one that the annotation swaplet.io/sidecars of the pod names, or with --sidecar-policies, or \
-where the installation has that, one that a SidecarPolicy names, when it is due. Those that are \
+where the installation has that, one that a SidecarPolicy names, when it is due; or one that \
+--sidecar, --preset or --policy names. Pods that wait for containers that nothing marks are listed \
+with what seems to be a sidecar, and left alone: only you know whether it is one. Those that are \
 stuck now are listed first; then the controller of `swaplet run` runs here, restricted to exactly \
 these, until all have ended, until only those are left that need a manual fix, or until the \
 timeout. Pods that become stuck meanwhile are left alone: call it again, or run the controller.
@@ -82,7 +92,8 @@ guarded; but neither knows what the other one is about to swap, so for Jobs unde
 only one of them work at a time. With another exit image than that of a controller which holds its \
 Lease, or whose Lease you may not read, nothing is done without --force.
 
-Exit codes: 0 all have ended, or --dry-run has listed; 1 some are left, each with its reason, or \
+Exit codes: 0 all have ended, or --dry-run has listed (pods that wait for containers that nothing \
+marks count as left only where they are named); 1 some are left, each with its reason, or \
 have ended Failed although their main containers succeeded; 2 wrong usage, the pods cannot be \
 read, none of those that are named is stuck, or a controller with another exit image holds its \
 Lease or may hold it; 130 interrupted before all had ended.";
@@ -96,7 +107,7 @@ Lease or may hold it; 130 interrupted before all had ended.";
 pub(in crate::cli) struct RescueArgs {
     /// Only these pods, as NAME or pod/NAME, and those of these Jobs, as job/NAME [default: all
     /// that are stuck]
-    #[arg(value_name = "NAME", value_parser = Target::read, conflicts_with = "all_namespaces")]
+    #[arg(value_name = "NAME", value_parser = target, conflicts_with = "all_namespaces")]
     targets: Vec<Target>,
     /// Only pods that this label selector matches
     #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "targets")]
@@ -131,6 +142,8 @@ pub(in crate::cli) struct RescueArgs {
     #[command(flatten)]
     policies: PoliciesArgs,
     #[command(flatten)]
+    given: GivenArgs,
+    #[command(flatten)]
     cluster: ClusterArgs,
 }
 
@@ -139,32 +152,50 @@ impl RescueArgs {
         if std::env::var_os("RUST_LOG").is_some() {
             start_log(LogFormat::Text);
         }
-        self.rescue().await.or_else(|error| {
+        let mut remarks = Remarks::default();
+        self.rescue(&mut remarks).await.or_else(|error| {
+            tell(&mut remarks);
             eprintln!("error: {}", in_one_line(&error));
             Ok(ExitCode::from(CANNOT))
         })
     }
 
-    async fn rescue(self) -> anyhow::Result<ExitCode> {
+    /// The remarks that are left are for the caller to print.
+    async fn rescue(self, remarks: &mut Remarks) -> anyhow::Result<ExitCode> {
         let client = self.cluster.client().await?;
         let namespace = (!self.all_namespaces).then(|| {
             let own = || client.default_namespace().to_owned();
             self.namespace.clone().unwrap_or_else(own)
         });
-        let (rules, found) = self.rules(&client, namespace.as_deref()).await?;
+        let (rules, lacks_image, found) =
+            self.rules(&client, namespace.as_deref(), remarks).await?;
         let scope = Scope {
             namespace,
             state_namespace: found.state_namespace(self.state_namespace.as_deref()),
         };
         let namespace = scope.namespace.as_deref();
+        let (given, unread) = self.given.read(&client, namespace).await?;
+        remarks.extend(&unread);
         let mut policies = self.policies.read(&found, &client, namespace, &rules).await;
-        policies.remarks().iter().for_each(|words| remark(words));
-        let (snapshot, stuck) = take_snapshot(&client, &rules, &scope, &mut policies).await?;
-        let stuck = self.meant(&client, &scope, stuck).await?;
-        if self.dry_run || stuck.is_empty() {
-            print(&rows::listed(&stuck, self.output, snapshot.taken_at())?)?;
-            return Ok(ExitCode::SUCCESS);
+        remarks.extend(policies.remarks());
+        given::is_new(&given, &policies)?;
+        policies.give(&given);
+        let pods = Pods {
+            scope: &scope,
+            targets: &self.targets,
+            selector: self.selector.as_deref(),
+        };
+        let seen = pods.read(&client, &rules, &mut policies, remarks).await?;
+        given::without_effect(&given, &seen.snapshot).for_each(|words| remarks.push(words));
+        let lacking = rights::lacking(&client, &seen.stuck).await;
+        lacking.into_iter().for_each(|words| remarks.push(words));
+        tell(remarks);
+        if self.dry_run || seen.stuck.is_empty() || lacks_image {
+            return self.lists(&seen, lacks_image);
         }
+        let Seen {
+            snapshot, stuck, ..
+        } = seen;
         let (stuck, left) = if self.force {
             (stuck, Vec::new())
         } else {
@@ -177,12 +208,12 @@ impl RescueArgs {
         left.iter().for_each(|words| remark(words));
         let kept = proved(&scope, &snapshot);
         let settings = Settings {
+            ask_public: Some(self.registry.hosts.ask_public()),
             push: self.registry.clone().push(&rules),
             sidecar_policies: policies.are_on(),
-            sidecar_log_bytes: 0,
             ..settings(scope.namespace, rules)
         };
-        let rescue = self.end(client, settings, kept, stuck).await?;
+        let rescue = self.end(client, settings, (kept, given), stuck).await?;
         print(&rescue.table(self.output, snapshot.taken_at())?)?;
         Ok(if rescue.all_well() && left.is_empty() {
             ExitCode::SUCCESS
@@ -193,12 +224,25 @@ impl RescueArgs {
         })
     }
 
-    /// Returns the rules in effect; prints where they come from.
+    /// Prints what was seen, where nothing is to be written.
+    fn lists(&self, seen: &Seen, lacks_image: bool) -> anyhow::Result<ExitCode> {
+        print(&rows::listed(seen, self.output)?)?;
+        ensure!(seen.stuck.is_empty() || !lacks_image, NO_EXIT_IMAGE);
+        let is_left = !self.targets.is_empty() && !seen.unmarked.pods.is_empty();
+        Ok(match is_left && !self.dry_run {
+            true => ExitCode::from(FAILED),
+            false => ExitCode::SUCCESS,
+        })
+    }
+
+    /// Returns the rules in effect, with remarks on where they come from; and true if nothing may be
+    /// written by them, because an exit image is only assumed.
     async fn rules(
         &self,
         client: &Client,
         namespace: Option<&str>,
-    ) -> anyhow::Result<(Rules, Found)> {
+        remarks: &mut Remarks,
+    ) -> anyhow::Result<(Rules, bool, Found)> {
         let purpose = if self.dry_run {
             Purpose::Tell
         } else {
@@ -206,45 +250,31 @@ impl RescueArgs {
         };
         let named = self.state_namespace.as_deref();
         let found = Found::find(client, named, namespace, purpose).await?;
-        let (mut rules, remarks) = self.rules.with(&found)?;
+        let (mut rules, sources) = self.rules.with(&found)?;
+        remarks.extend(&sources);
         let idleness = found.idleness(namespace);
-        remarks
-            .iter()
-            .chain(&idleness)
-            .for_each(|words| remark(words));
-        if self.dry_run {
-            rules.assume()?.iter().for_each(|words| remark(words));
-        }
-        Ok((rules.rules()?, found))
-    }
-
-    /// Returns the stuck pods that the command line selects.
-    async fn meant(
-        &self,
-        client: &Client,
-        scope: &Scope,
-        stuck: Vec<Stuck>,
-    ) -> anyhow::Result<Vec<Stuck>> {
-        let stuck = targets::named(stuck, &self.targets, remark)?;
-        match &self.selector {
-            Some(selector) => {
-                targets::selected(client, scope.namespace.as_deref(), selector, stuck).await
-            }
-            None => Ok(stuck),
-        }
+        let lacks_image = !self.dry_run && rules.needs_exit_image();
+        let assumed = rules.assume()?.filter(|_| self.dry_run);
+        let mut rules = rules.rules()?;
+        let unclear =
+            public::learn(&mut rules.exit_images, &self.registry.hosts.ask_public()).await;
+        let lines = idleness.into_iter().chain(assumed).chain(unclear);
+        lines.for_each(|words| remarks.push(words));
+        Ok((rules, lacks_image, found))
     }
 
     async fn end(
         &self,
         client: Client,
         settings: Settings,
-        kept: AllKept,
+        (kept, given): (AllKept, Given),
         stuck: Vec<Stuck>,
     ) -> anyhow::Result<Rescue> {
         let (progress, news) = mpsc::unbounded_channel();
         let selection = Selection {
             pods: stuck.iter().map(|stuck| stuck.pod.uid.clone()).collect(),
             kept,
+            given,
             progress,
         };
         let settings = Settings {
@@ -274,6 +304,7 @@ fn settings(namespace: Option<String>, rules: Rules) -> Settings {
     Settings {
         namespaces: namespace.into_iter().collect(),
         push: None,
+        ask_public: None,
         rules,
         concurrency: CONCURRENCY.into(),
         write_deadline: Duration::from_secs(WRITE_SECONDS.into()),
@@ -285,46 +316,23 @@ fn settings(namespace: Option<String>, rules: Rules) -> Settings {
         hot_upgrade: None,
         protect: false,
         sidecar_policies: false,
-        sidecar_log_bytes: 0,
         time_of_day: TimeOfDay::default(),
         leadership: Leadership::undisputed(),
         selection: Some(Selection::nothing()),
     }
 }
 
-async fn take_snapshot(
-    client: &Client,
-    rules: &Rules,
-    scope: &Scope,
-    policies: &mut PodPolicies,
-) -> anyhow::Result<(Snapshot, Vec<Stuck>)> {
-    let place = scope.namespace.as_ref().map_or_else(
-        || "all namespaces".to_owned(),
-        |namespace| format!("namespace {namespace}"),
-    );
-    let taken = slowly(
-        &format!("reading the pods of {place}"),
-        Snapshot::take(client, rules.clone(), scope, policies),
-    )
-    .await;
-    let hint = if scope.namespace.is_none() {
-        "; -n NAMESPACE needs the right for one namespace only"
-    } else {
-        ""
-    };
-    let snapshot = taken
-        .map_err(|error| anyhow!("cannot list the pods of {place}: {}{hint}", words(&error)))?;
-    let stuck = Stuck::all(&snapshot);
-    snapshot.remarks().iter().for_each(|words| remark(words));
-    if stuck.is_empty() {
-        eprintln!("No pod of {place} waits for its sidecars.");
+fn target(written: &str) -> Result<Target, String> {
+    match Target::read(written)? {
+        Target::CronJob(_) => Err("pass NAME, pod/NAME or job/NAME".to_owned()),
+        target => Ok(target),
     }
-    if stuck.iter().any(|stuck| stuck.said) {
-        remark(
-            "swaplet has written Events about some of these pods: where a controller still runs, swaplet explain says what it waits for",
-        );
-    }
-    Ok((snapshot, stuck))
+}
+
+/// Prints the remarks, once.
+fn tell(remarks: &mut Remarks) {
+    let lines = std::mem::take(remarks).lines();
+    lines.iter().for_each(|words| remark(words));
 }
 
 fn remark(words: &str) {
@@ -367,9 +375,9 @@ async fn work(
     controller.await?.context("while stopping")?;
     rescue.rest();
     eprintln!(
-        "{} of {} pods have ended, in {} s",
+        "{} of {} ended in {} s",
         rescue.ended(),
-        rescue.len(),
+        counted(rescue.len(), "pod"),
         start.elapsed().as_secs()
     );
     Ok(rescue)

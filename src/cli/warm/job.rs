@@ -14,7 +14,6 @@ use swaplet_core::warm::pull_job::object::JobKind;
 use tokio::time::timeout;
 
 use super::WarmArgs;
-use super::shape::ShapeArg;
 
 const KIND: JobKind = JobKind::ImageListPullJob;
 /// The deadline of one request to the API server.
@@ -65,10 +64,6 @@ pub(super) async fn create(
 }
 
 fn spec(images: &[Box<str>], args: &WarmArgs) -> anyhow::Result<Value> {
-    anyhow::ensure!(
-        args.shape == ShapeArg::Auto,
-        "--shape is for pods that this command creates; those of a job are set by `swaplet run --warm-shape`: leave --shape or --wait=false away"
-    );
     let mut spec = json!({
         "images": images,
         "parallelism": args.parallelism,
@@ -78,14 +73,14 @@ fn spec(images: &[Box<str>], args: &WarmArgs) -> anyhow::Result<Value> {
     if !args.pull_secrets.is_empty() {
         spec["pullSecrets"] = json!(args.pull_secrets);
     }
-    match (args.nodes.is_empty(), args.selector.is_empty()) {
+    match (args.on.nodes.is_empty(), args.on.selector.is_empty()) {
         (false, false) => anyhow::bail!(
             "a job takes either -l or --node: give one of them, or leave --wait=false away"
         ),
-        (false, true) => spec["selector"] = json!({"names": args.nodes}),
+        (false, true) => spec["selector"] = json!({"names": args.on.nodes}),
         (true, false) => {
-            let selector = label_selector::parse(&args.selector)
-                .map_err(|problem| anyhow::anyhow!("-l {:?}: {problem}", args.selector))?;
+            let selector = label_selector::parse(&args.on.selector)
+                .map_err(|problem| anyhow::anyhow!("-l {:?}: {problem}", args.on.selector))?;
             spec["selector"] = json!(LabelSelector::from(selector));
         }
         (true, true) => {}

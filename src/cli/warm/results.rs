@@ -48,7 +48,7 @@ impl Progress {
                 bars.begun(&printable(node), &printable(&images.join(", ")))
             }
             (Some(bars), News::Ended(ended)) => bars.ended(&printable(&ended.node)),
-            (_, News::OtherShape { .. } | News::Trouble(_)) | (None, _) => {}
+            (_, News::Trouble(_)) | (None, _) => {}
         }
     }
 
@@ -72,9 +72,6 @@ impl Progress {
                 vec![format!("[{}/{}] {}", self.done, self.all, sentence(ended))]
             }
             News::Begun { .. } => Vec::new(),
-            News::OtherShape { node, why } => vec![format!(
-                "{node}: its images are pulled by pods of another shape, because {why}"
-            )],
             News::Trouble(trouble) => vec![format!("warning: {trouble}; trying again")],
         }
     }
@@ -192,7 +189,7 @@ impl Results {
         let failed = self.count("Failed");
         if failed > 0 {
             return Some(format!(
-                "{failed} of {} images on nodes are not warm",
+                "not warm: {failed} of {} images on nodes",
                 self.len() - self.count("Skipped")
             ));
         }

@@ -1,4 +1,4 @@
-//! `swaplet warm status`: lists which images are known to be on which nodes, and the evidence.
+//! `swaplet warm status`: lists which images are known to be on which nodes.
 
 use std::process::ExitCode;
 
@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 use swaplet_controller::frame::clock::time_of_day;
 use swaplet_controller::frame::list::words;
 use swaplet_controller::warm::status::{Answer, Question, ask};
-use swaplet_core::warm::known::{Knowledge, Known};
+use swaplet_core::warm::known::{Knowledge, Known, Shown};
 
-use super::results::{header, how};
+use super::NodeArgs;
+use super::results::header;
 use crate::cli::client::ClusterArgs;
 use crate::cli::exit::CANNOT;
 use crate::cli::print;
@@ -22,10 +23,10 @@ use crate::image::ImageReference;
 
 const EXAMPLES: &str = "\
 Examples:
-  # Every image that warmer pods have had within the last hour, on each node
+  # Every image that warmer pods have now, on each node
   swaplet warm status -n swaplet-warm
 
-  # Whether these images are known to be on the nodes of a pool, by the Events of all namespaces
+  # Whether these images are known to be on the nodes of a pool, by the pods of all namespaces
   swaplet warm status registry.example/app:v7 registry.example/proxy:1.2 -l pool=batch -A
 
   # For programs
@@ -34,9 +35,6 @@ Examples:
 
 KNOWN says how:
   Proved      a container of a warmer pod has the image; while it is there, the kubelet keeps it
-  Announced   the kubelet has reported in an Event that the image was pulled or was there; AGE is
-              how long ago. The garbage collection of the kubelet may have removed it since, if
-              its disk is nearly full
   Claimed     no proof: the node lists the image in its status
   Failed      a warmer pod waits for the image, and the node cannot pull it
   Pulling     a warmer pod waits for the image
@@ -44,39 +42,27 @@ KNOWN says how:
   NotKnown    nothing. A node lists 50 images by default, so one that it does not list may be
               there
 
-API servers keep Events for an hour by default. You need to list nodes, and in the namespace pods \
-and events.
+You need to list nodes, and pods in the namespace.
 
 With -A, HOW names the namespace of each pod: who may create pods there can imitate warmer pods.
 
-Exit codes: 0 what is known was printed; 2 wrong usage, or nodes, pods or events cannot be read.";
+Exit codes: 0 what is known was printed; 2 wrong usage, or nodes or pods cannot be read.";
 
-/// Say what is known to be on which node, and how it was proved
+/// Say what is known to be on which node, and how it is known
 ///
-/// Reads nodes, warmer pods and the kubelets' Events, and writes nothing.
+/// Reads nodes and warmer pods, and writes nothing.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct StatusArgs {
-    /// Only these images, also where nothing is known of them [default: all that warmer pods have
-    /// had]
+    /// Only these images, also where nothing is known of them [default: all that warmer pods have]
     #[arg(value_name = "IMAGE", value_parser = ImageReference::parse)]
     images: Vec<ImageReference>,
-    /// Only nodes with these labels
-    #[arg(
-        short = 'l',
-        long,
-        value_name = "SELECTOR",
-        default_value = "",
-        hide_default_value = true
-    )]
-    selector: String,
-    /// Only this node; may be given several times [default: all nodes]
-    #[arg(long = "node", value_name = "NODE")]
-    nodes: Vec<String>,
-    /// The namespace of the pods and Events [default: that of the context]
+    #[command(flatten)]
+    on: NodeArgs,
+    /// The namespace of the pods [default: that of the context]
     #[arg(short, long)]
     namespace: Option<String>,
-    /// Pods and Events of all namespaces
+    /// Pods of all namespaces
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     all_namespaces: bool,
     #[command(flatten)]
@@ -98,15 +84,11 @@ impl StatusArgs {
         let question = Question {
             images: super::each_once(&self.images),
             namespace: (!self.all_namespaces).then_some(namespace),
-            selector: self.selector,
-            names: self.nodes.into_iter().collect(),
+            selector: self.on.selector,
+            names: self.on.nodes.into_iter().collect(),
             table,
         };
-        let asked = slowly(
-            "reading nodes, warmer pods and Events",
-            ask(&client, &question),
-        )
-        .await;
+        let asked = slowly("reading nodes and warmer pods", ask(&client, &question)).await;
         let Answer { known, remarks } = asked
             .map_err(|error| anyhow::anyhow!(words(&error)))
             .context("cannot list nodes")?;
@@ -166,25 +148,20 @@ fn value(
     }: &Known,
     of_all: bool,
 ) -> Value {
-    let pulled = match knowledge {
-        Knowledge::Announced(announced) => Some(&announced.pulled),
-        _ => None,
-    };
     let (namespace, pod) = pod(knowledge).unzip();
     json!({
         "node": node, "image": image, "known": word(knowledge), "how": proof(knowledge, of_all),
         "namespace": namespace, "pod": pod, "since": at(knowledge).map(|at| at.to_string()),
-        "pullSeconds": pulled.and_then(|pulled| pulled.took).map(|took| took.as_secs_f64()),
-        "bytes": pulled.and_then(|pulled| pulled.bytes),
     })
 }
 
 const fn word(knowledge: &Knowledge) -> &'static str {
     match knowledge {
-        Knowledge::Proved { .. } => "Proved",
-        Knowledge::Failed { .. } => "Failed",
-        Knowledge::Announced(_) => "Announced",
-        Knowledge::Pulling { .. } => "Pulling",
+        Knowledge::OfPod { shown, .. } => match shown {
+            Shown::Proved { .. } => "Proved",
+            Shown::Failed(_) => "Failed",
+            Shown::Pulling => "Pulling",
+        },
         Knowledge::Claimed { .. } => "Claimed",
         Knowledge::Skipped(_) => "Skipped",
         Knowledge::Nothing { .. } => "NotKnown",
@@ -192,29 +169,22 @@ const fn word(knowledge: &Knowledge) -> &'static str {
 }
 
 fn proof(knowledge: &Knowledge, of_all: bool) -> String {
-    let named = |namespace: &str, pod: &str| {
-        if of_all {
-            format!("{namespace}/{pod}")
-        } else {
-            pod.to_owned()
-        }
-    };
     match knowledge {
-        Knowledge::Proved { namespace, pod, .. } => {
-            format!("a container of pod {} has it", named(namespace, pod))
-        }
-        Knowledge::Failed {
+        Knowledge::OfPod {
             namespace,
             pod,
-            why,
-        } => format!("pod {} waits for it: {why}", named(namespace, pod)),
-        Knowledge::Announced(announced) => format!(
-            "the kubelet reported of pod {}: {}",
-            named(&announced.namespace, &announced.pod),
-            how(Some(&announced.pulled))
-        ),
-        Knowledge::Pulling { namespace, pod } => {
-            format!("pod {} waits for it", named(namespace, pod))
+            shown,
+        } => {
+            let pod = if of_all {
+                format!("{namespace}/{pod}")
+            } else {
+                pod.to_string()
+            };
+            match shown {
+                Shown::Proved { .. } => format!("a container of pod {pod} has it"),
+                Shown::Failed(why) => format!("pod {pod} waits for it: {why}"),
+                Shown::Pulling => format!("pod {pod} waits for it"),
+            }
         }
         Knowledge::Claimed { listed } => {
             format!("no proof; it is among the {listed} images that the node lists")
@@ -226,8 +196,10 @@ fn proof(knowledge: &Knowledge, of_all: bool) -> String {
 
 const fn at(knowledge: &Knowledge) -> Option<Timestamp> {
     match knowledge {
-        Knowledge::Proved { since, .. } => *since,
-        Knowledge::Announced(announced) => announced.at,
+        Knowledge::OfPod {
+            shown: Shown::Proved { since },
+            ..
+        } => *since,
         _ => None,
     }
 }
@@ -235,21 +207,13 @@ const fn at(knowledge: &Knowledge) -> Option<Timestamp> {
 /// Returns the namespace and the name of the pod.
 fn pod(knowledge: &Knowledge) -> Option<(&str, &str)> {
     match knowledge {
-        Knowledge::Proved { namespace, pod, .. }
-        | Knowledge::Failed { namespace, pod, .. }
-        | Knowledge::Pulling { namespace, pod } => Some((namespace, pod)),
-        Knowledge::Announced(announced) => Some((&announced.namespace, &announced.pod)),
-        Knowledge::Claimed { .. } | Knowledge::Skipped(_) | Knowledge::Nothing { .. } => None,
+        Knowledge::OfPod { namespace, pod, .. } => Some((namespace, pod)),
+        _ => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use swaplet_core::warm::known::Announced;
-    use swaplet_core::warm::warming::pulled::Pulled;
-
     use super::*;
 
     fn at(second: i64) -> Option<Timestamp> {
@@ -257,44 +221,25 @@ mod tests {
     }
 
     fn known() -> Vec<Known> {
-        let pulled = Pulled {
-            image: "r.example/b:1".into(),
-            took: Some(Duration::from_millis(1500)),
-            bytes: Some(48_200_000),
-        };
-        let announced = Announced {
-            node: "n".into(),
-            namespace: "team".into(),
-            pod: "p-2".into(),
-            uid: "u".into(),
-            at: at(0),
-            pulled,
-        };
         let row = |node: &str, image: Option<&str>, knowledge| Known {
             node: node.into(),
             image: image.map(Into::into),
             knowledge,
         };
+        let of_pod = |shown| Knowledge::OfPod {
+            namespace: "warm".into(),
+            pod: "p-1".into(),
+            shown,
+        };
+        let why = "ErrImagePull: not found".into();
         vec![
             row(
                 "n",
                 Some("r.example/a:1"),
-                Knowledge::Proved {
-                    namespace: "warm".into(),
-                    pod: "p-1".into(),
-                    since: at(240),
-                },
+                of_pod(Shown::Proved { since: at(240) }),
             ),
-            row("n", Some("r.example/b:1"), Knowledge::Announced(announced)),
-            row(
-                "n",
-                Some("r.example/c:1"),
-                Knowledge::Failed {
-                    namespace: "warm".into(),
-                    pod: "p-1".into(),
-                    why: "ErrImagePull: not found".into(),
-                },
-            ),
+            row("n", Some("r.example/b:1"), of_pod(Shown::Pulling)),
+            row("n", Some("r.example/c:1"), of_pod(Shown::Failed(why))),
             row(
                 "n",
                 Some("r.example/d:1"),
@@ -319,37 +264,28 @@ mod tests {
         )
         .unwrap();
         let expected = [
-            "NODE   IMAGE           KNOWN       AGE   HOW",
-            "n      r.example/a:1   Proved      60s   a container of pod p-1 has it",
-            "n      r.example/b:1   Announced   5m    the kubelet reported of pod p-2: pulled in 1.5 s, 48.2 MB",
-            "n      r.example/c:1   Failed      -     pod p-1 waits for it: ErrImagePull: not found",
-            "n      r.example/d:1   Claimed     -     no proof; it is among the 50 images that the node lists",
-            "n      r.example/e:1   NotKnown    -     no proof; the node lists 50 images",
-            "v      -               Skipped     -     keeps no images",
+            "NODE   IMAGE           KNOWN      AGE   HOW",
+            "n      r.example/a:1   Proved     60s   a container of pod p-1 has it",
+            "n      r.example/b:1   Pulling    -     pod p-1 waits for it",
+            "n      r.example/c:1   Failed     -     pod p-1 waits for it: ErrImagePull: not found",
+            "n      r.example/d:1   Claimed    -     no proof; it is among the 50 images that the node lists",
+            "n      r.example/e:1   NotKnown   -     no proof; the node lists 50 images",
+            "v      -               Skipped    -     keeps no images",
         ];
         assert_eq!(text.lines().collect::<Vec<_>>(), expected, "{text}");
     }
 
     #[test]
-    fn programs_get_numbers_and_times() {
+    fn programs_get_names_and_times() {
         let json: Value = serde_json::from_str(
             &show(&known(), true, Output::Json, Timestamp::UNIX_EPOCH).unwrap(),
         )
         .unwrap();
-        let reported = &json["images"][1];
-        assert_eq!(
-            (
-                &reported["pullSeconds"],
-                &reported["bytes"],
-                &reported["pod"]
-            ),
-            (&json!(1.5), &json!(48_200_000), &json!("p-2"))
-        );
         let of_pod = ["namespace", "pod"].map(|key| &json["images"][0][key]);
         assert_eq!(of_pod, [&json!("warm"), &json!("p-1")]);
         assert_eq!(
-            (&reported["since"], &json["images"][5]["image"]),
-            (&json!("1970-01-01T00:00:00Z"), &Value::Null)
+            (&json["images"][0]["since"], &json["images"][5]["image"]),
+            (&json!("1970-01-01T00:04:00Z"), &Value::Null)
         );
     }
 
@@ -357,11 +293,7 @@ mod tests {
     #[test]
     fn of_all_namespaces_each_pod_is_named_with_its_own() {
         let text = show(&known(), true, Output::Table, Timestamp::UNIX_EPOCH).unwrap();
-        for named in [
-            "pod warm/p-1 has it",
-            "pod team/p-2: ",
-            "pod warm/p-1 waits",
-        ] {
+        for named in ["pod warm/p-1 has it", "pod warm/p-1 waits"] {
             assert!(text.contains(named), "{text}");
         }
     }

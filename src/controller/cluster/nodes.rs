@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use swaplet_core::cluster::budget::Rate;
-use swaplet_core::cluster::node_class::{NodeClass, Recognised};
+use swaplet_core::cluster::node_class::{ACS_ROW, NodeClass, Recognised};
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::cluster::node_verdicts::{NodeId, NodeVerdicts, Proved, UnderNever, provider};
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::node::{KubeletVersion, Node};
 use swaplet_core::objects::pod::{Pod, RestartPolicy};
+use swaplet_core::objects::runs_on::RunsOn;
 use swaplet_core::terminate::circumstances::NodeFacts;
 
 use self::probes::Probes;
@@ -44,6 +45,7 @@ struct Seen {
     recognised: Recognised,
     labelled_virtual: bool,
     kubelet: Option<KubeletVersion>,
+    runs_on: RunsOn,
     list: u64,
 }
 
@@ -142,6 +144,7 @@ impl Nodes {
             .labels
             .get("type")
             .is_some_and(|kind| &**kind == "virtual-kubelet");
+        let runs_on = node.runs_on();
         let (list, known) = (
             self.list,
             self.seen
@@ -153,7 +156,11 @@ impl Nodes {
                 if seen.recognised == recognised && seen.labelled_virtual == labelled_virtual =>
             {
                 (seen.list, seen.kubelet) = (list, node.kubelet);
-                return Change::default();
+                let before = std::mem::replace(&mut seen.runs_on, runs_on);
+                return Change {
+                    matters: before != runs_on,
+                    problem: None,
+                };
             }
             Some(seen) => seen.recognised.class != recognised.class,
             None => false,
@@ -170,6 +177,7 @@ impl Nodes {
                 recognised,
                 labelled_virtual,
                 kubelet: node.kubelet,
+                runs_on,
                 list,
             },
         );
@@ -205,7 +213,7 @@ impl Nodes {
             );
         }
         let recognised = self.recognised(pod);
-        let id = self.id(&pod.node);
+        let id = self.id(pod);
         let class = self.verdicts.class(id, &recognised, now);
         let unseen_until = done_at
             .map(|at| at + SEEN_WITHIN)
@@ -232,7 +240,7 @@ impl Nodes {
             return "the pod is on no node yet".to_owned();
         }
         let recognised = self.recognised(pod);
-        match self.verdicts.on(self.id(&pod.node), now) {
+        match self.verdicts.on(self.id(pod), now) {
             Some(verdict) => format!(
                 "proved by pod {}: {}; {}",
                 verdict.pod, verdict.proved, recognised.why
@@ -262,6 +270,13 @@ impl Nodes {
         self.seen.get(&pod.node)?.kubelet
     }
 
+    /// Returns what a pod's node says of its operating system and processor.
+    #[must_use]
+    pub fn runs_on(&self, pod: &Pod) -> RunsOn {
+        let seen = self.seen.get(&pod.node);
+        seen.map(|seen| seen.runs_on).unwrap_or_default()
+    }
+
     /// Returns the provider of a pod's node and the rate of updates that it accepts; `None` if that
     /// is not limited.
     #[must_use]
@@ -276,10 +291,11 @@ impl Nodes {
             return None;
         }
         let recognised = self.recognised(pod).into_owned();
-        let uid = self.id(&pod.node).uid.to_owned();
+        let NodeId { name, uid } = self.id(pod);
+        let (of, uid) = (name.to_owned(), uid.to_owned());
         let name = format!("{}/{}", pod.namespace, pod.name);
         let node = NodeId {
-            name: &pod.node,
+            name: &of,
             uid: &uid,
         };
         let news = self.verdicts.learn(node, &recognised, proved, &name, now);
@@ -298,7 +314,7 @@ impl Nodes {
     pub fn probe_starts(&mut self, pod: &Pod, until: Moment, now: Moment) {
         let class = self
             .verdicts
-            .class(self.id(&pod.node), &self.recognised(pod), now);
+            .class(self.id(pod), &self.recognised(pod), now);
         if class == NodeClass::Unknown && !pod.node.is_empty() {
             self.probes.start(pod, until, now);
         }
@@ -313,7 +329,7 @@ impl Nodes {
         }
         let class = self
             .verdicts
-            .class(self.id(&pod.node), &self.recognised(pod), now);
+            .class(self.id(pod), &self.recognised(pod), now);
         if self.under_never(pod, class, now) == UnderNever::Try {
             self.under_never.insert(
                 provider(&self.recognised(pod)),
@@ -344,7 +360,7 @@ impl Nodes {
         let trial = self.under_never.get(&provider(&recognised));
         let is_tried = trial.is_some_and(|trial| trial.pod != pod.uid && trial.until > now);
         self.verdicts
-            .under_never(self.id(&pod.node), &recognised, is_tried, now)
+            .under_never(self.id(pod), &recognised, &pod.namespace, is_tried, now)
     }
 
     fn probed_until(
@@ -378,15 +394,29 @@ impl Nodes {
 
     fn recognised(&self, pod: &Pod) -> Cow<'_, Recognised> {
         match self.seen.get(&pod.node) {
-            Some(seen) => Cow::Borrowed(&seen.recognised),
+            Some(seen) => match self.on_acs(pod, seen) {
+                Some(acs) => Cow::Owned(acs),
+                None => Cow::Borrowed(&seen.recognised),
+            },
             None => Cow::Owned(Recognised::by_name(&pod.node, &self.table)),
         }
     }
 
-    fn id<'a>(&'a self, name: &'a str) -> NodeId<'a> {
-        NodeId {
-            name,
-            uid: self.seen.get(name).map_or("", |seen| &seen.uid),
+    fn on_acs(&self, pod: &Pod, seen: &Seen) -> Option<Recognised> {
+        if !pod.on_acs {
+            return None;
         }
+        seen.recognised.on_acs(&self.table)
+    }
+
+    /// Returns for what a pod proves something: its node, or ACS, which is the same behind all
+    /// nodes.
+    fn id<'a>(&'a self, pod: &'a Pod) -> NodeId<'a> {
+        let (name, uid) = match self.seen.get(&pod.node) {
+            Some(seen) if self.on_acs(pod, seen).is_some() => (ACS_ROW, ""),
+            Some(seen) => (&*pod.node, &*seen.uid),
+            None => (&*pod.node, ""),
+        };
+        NodeId { name, uid }
     }
 }

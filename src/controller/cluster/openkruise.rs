@@ -9,13 +9,9 @@ pub mod observe;
 use std::collections::HashMap;
 
 use swaplet_core::cluster::daemon_pod::DaemonPod;
-use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::node_class::NodeClass;
-use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::recreate_request::RecreateRequest;
-use swaplet_core::terminate::memory::past_exits::PastExits;
-use swaplet_core::terminate::methods::recreate::patience;
 use swaplet_core::terminate::openkruise::{Coexist, Daemon, Daemons, OpenKruise, Terminator};
 
 use super::rules::Rules;
@@ -66,9 +62,6 @@ pub struct Known {
     daemons: Daemons,
     /// The requests to its daemon, by namespace and uid of the pod.
     requests: HashMap<Box<str>, RecreateRequest>,
-    /// The past ends of sidecars; kept only where the daemon may be requested to stop them.
-    past_exits: PastExits,
-    may_ask: bool,
 }
 
 /// Returns the key of the request for a pod: its namespace and the uid of the pod. The uid comes
@@ -103,8 +96,6 @@ impl Known {
             terminator: Terminator::Absent,
             daemons: Daemons::default(),
             requests: HashMap::new(),
-            past_exits: PastExits::new(),
-            may_ask: rules.allowed.recreate,
         }
     }
 
@@ -142,7 +133,6 @@ impl Known {
             terminator: self.terminator,
             daemon: self.daemons.on(&pod.node),
             request: request_for(&self.requests, pod),
-            past_exits: &self.past_exits,
         }
     }
 
@@ -154,25 +144,6 @@ impl Known {
         } else {
             class
         }
-    }
-
-    /// Records how the sidecars of a pod ended. Returns true if other pods may wait for that.
-    pub fn learn(&mut self, pod: &Pod, exit_images: &ExitImages) -> bool {
-        self.may_ask
-            && self
-                .past_exits
-                .learn(pod, request_for(&self.requests, pod), exit_images)
-    }
-
-    /// Records that a request for these containers of a pod is about to be made.
-    pub fn request_begins(&mut self, pod: &Pod, containers: &[Box<str>], now: Moment) {
-        self.past_exits
-            .try_starts(pod, containers, now + patience(pod));
-    }
-
-    /// Ends the request of a pod that is forgotten, or whose request was not made.
-    pub fn request_ends(&mut self, uid: &str) {
-        self.past_exits.try_ends(uid);
     }
 
     /// Applies an event, and returns the pods to reconcile.
@@ -212,6 +183,7 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use swaplet_core::cluster::exit_images::ExitImages;
     use swaplet_core::cluster::node_table::NodeTable;
     use swaplet_core::objects::pod::wire::PodWire;
     use swaplet_core::objects::recreate_request::RecreateRequestWire;

@@ -2,6 +2,9 @@
 
 pub(crate) mod server;
 
+use std::fmt;
+use std::sync::Arc;
+
 use swaplet_core::objects::moment::Moment;
 use tokio::time::Instant;
 
@@ -51,4 +54,29 @@ impl Clock {
 )]
 pub fn time_of_day() -> jiff::Timestamp {
     jiff::Timestamp::now()
+}
+
+/// A source of the time of day.
+#[derive(Clone)]
+pub struct TimeOfDay(pub Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>);
+
+impl fmt::Debug for TimeOfDay {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("TimeOfDay")
+    }
+}
+
+/// Reads the clock of this machine.
+impl Default for TimeOfDay {
+    fn default() -> Self {
+        Self(Arc::new(time_of_day))
+    }
+}
+
+impl TimeOfDay {
+    /// Returns the time of day.
+    #[must_use]
+    pub fn now(&self) -> jiff::Timestamp {
+        (self.0)()
+    }
 }

@@ -1,11 +1,13 @@
 //! The client of the API server.
 //!
-//! It is built from the parts of kube's own client, for two things that this does not do: it closes
-//! idle connections soon, and it passes on how long a busy server asks to wait.
+//! It is built from the parts of kube's own client, for three things that this does not do: it
+//! closes idle connections soon, it passes on how long a busy server asks to wait, and it goes
+//! through proxies as kubectl does.
 
 pub mod discovery;
 mod limit;
 pub mod namespaces;
+pub mod proxy;
 
 use std::error::Error;
 use std::iter::successors;
@@ -18,9 +20,11 @@ use http_body_util::{Either, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::rt::{Read, Write};
 use hyper_util::client::legacy::Client as HttpClient;
+use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::client::legacy::connect::{Connection, HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use kube::client::{Body, ConfigExt};
+use kube::client::{AuthError, Body, ConfigExt};
+use kube::config::ExecConfig;
 use kube::{Client, Config};
 use serde_json::json;
 use tower::layer::layer_fn;
@@ -48,12 +52,12 @@ const CONNECTING: &str = "client error (Connect): ";
 /// The reason why there is no client.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectionError {
-    /// The kubeconfig or the environment names a proxy.
+    /// The kubeconfig or the environment names a proxy of another kind.
     #[error(
-        "the API server is behind the proxy {0}, and swaplet only connects directly: remove proxy-url from the kubeconfig, or name \
-         the API server in NO_PROXY where HTTPS_PROXY is set"
+        "the proxy {0} before the API server is of a kind that is not supported: write http://HOST:PORT or socks5://HOST:PORT as \
+         proxy-url in the kubeconfig, or in HTTPS_PROXY"
     )]
-    Proxy(Uri),
+    Proxy(String),
     /// The file with the authorities that sign for the API server cannot be used.
     #[error("the file {} with the CA of the API server cannot be used: {error}", file.display())]
     Authorities {
@@ -62,6 +66,9 @@ pub enum ConnectionError {
         /// The error of reading it.
         error: kube::Error,
     },
+    /// The program that the kubeconfig names for credentials has none.
+    #[error("the credential plugin {0}")]
+    Plugin(String),
     /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] kube::Error),
@@ -86,7 +93,31 @@ pub fn connect_within(config: Config, limit: Option<Duration>) -> Result<Client,
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     tcp.set_connect_timeout(Some(CONNECT));
-    client(config, tcp, limit)
+    let Some(proxy) = config.proxy_url.clone() else {
+        return client(config, tcp, limit);
+    };
+    let of_other_kind = || ConnectionError::Proxy(proxy::without_credentials(&proxy));
+    let way = proxy::way(&proxy).ok_or_else(of_other_kind)?;
+    let at = way.uri().clone();
+    match at.scheme_str() {
+        Some("http") => {
+            let tunnel = Tunnel::new(at, tcp);
+            let tunnel = match way.basic_auth() {
+                Some(credentials) => tunnel.with_auth(credentials.clone()),
+                None => tunnel,
+            };
+            client(config, tunnel, limit)
+        }
+        Some("socks5" | "socks5h") => {
+            let socks = SocksV5::new(at, tcp);
+            let socks = match way.raw_auth() {
+                Some((user, word)) => socks.with_auth(user.to_owned(), word.to_owned()),
+                None => socks,
+            };
+            client(config, socks, limit)
+        }
+        _ => Err(of_other_kind()),
+    }
 }
 
 /// Like [`connect`], over connections of another kind.
@@ -110,16 +141,12 @@ where
     C: Service<Uri, Future: Send, Error: Into<BoxError>> + Clone + Send + Sync + 'static,
     C::Response: Connection + Read + Write + Send + Unpin + 'static,
 {
-    if let Some(proxy) = config.proxy_url {
-        return Err(ConnectionError::Proxy(proxy));
-    }
     let authorities = config.root_cert_file.clone();
-    let server = config
-        .cluster_url
-        .authority()
-        .map(ToString::to_string)
-        .unwrap_or_default();
+    let server = server_of(&config);
     let asked = server.clone();
+    // First: the layer of TLS would run a plugin once more, and hide its failure.
+    let auth = config.auth_layer();
+    let auth = auth.map_err(|error| unauthorized(error, config.auth_info.exec.as_ref()))?;
     let connector = config
         .rustls_https_connector_with_connector(connector)
         .map_err(|error| match &authorities {
@@ -138,12 +165,45 @@ where
             Limited::new(inner, limit, asked.clone())
         }))
         .layer(config.base_uri_layer())
-        .option_layer(config.auth_layer()?)
+        .option_layer(auth)
         .layer(config.extra_headers_layer()?)
         .map_response(with_time_in_body)
         .map_err(move |error| BoxError::from(in_full(&error, &server, authorities.as_deref())))
         .service(http);
     Ok(Client::new(service, config.default_namespace))
+}
+
+/// Returns the API server as errors name it, with the proxy before it, if there is one, without its
+/// credentials.
+fn server_of(config: &Config) -> String {
+    let server = config
+        .cluster_url
+        .authority()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    let proxy = config.proxy_url.as_ref().and_then(proxy::way);
+    proxy.map_or_else(
+        || server.clone(),
+        |way| format!("{server} through the proxy {}", way.uri()),
+    )
+}
+
+/// Returns why there are no credentials; of a plugin with its program, without its arguments, which
+/// may be secret, and what its kubeconfig advises where it is not installed.
+fn unauthorized(error: kube::Error, plugin: Option<&ExecConfig>) -> ConnectionError {
+    let (kube::Error::Auth(cause), Some(plugin)) = (&error, plugin) else {
+        return error.into();
+    };
+    let command = plugin.command.as_deref().unwrap_or_default();
+    let hint = plugin.install_hint.as_deref().map(str::trim);
+    let hint = hint.map_or_else(String::new, |hint| format!("; its hint: {hint}"));
+    ConnectionError::Plugin(match cause {
+        AuthError::AuthExecRun { out, .. } => format!("`{command}` has failed ({})", out.status),
+        AuthError::AuthExecStart(error) => format!(
+            "`{command}` cannot be run ({error}): install it, or correct the kubeconfig{hint}"
+        ),
+        other => format!("`{command}` gives no credentials: {other}"),
+    })
 }
 
 /// Returns an error with its causes and the server: hyper only names a failure to connect, and

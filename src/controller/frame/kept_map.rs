@@ -115,7 +115,7 @@ impl KeptMap {
                     maps.create(&created(), serde_json::to_vec(&map).map_err(kube::Error::SerdeError)?)
                 }
             };
-            let stored = self.writer.send(built.map_err(kube::Error::BuildRequest)?).await?;
+            let stored = self.writer.send(built).await?;
             Ok(match stored {
                 Ok(body) => Ok(serde_json::from_slice(&body).map_err(kube::Error::SerdeError)?),
                 Err(refused) => Err(refused),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::{Lease as LeaseObject, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::Patch;
 use kube::{Api, Client};
 use serde_json::json;
 use swaplet_core::cluster::lease::{Election, Lease, Step, Timing};
@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use super::clock::{Clock, time_of_day};
 use super::list::words;
 use super::serve::Health;
-use super::writer::FIELD_MANAGER;
+use super::writer::{created, params};
 
 /// The name of the Lease.
 pub const LEASE: &str = "swaplet";
@@ -104,6 +104,24 @@ impl Leadership {
     }
 }
 
+/// Gives the Lease of a process up whose work is stuck.
+pub struct Resignation {
+    stop: Arc<Notify>,
+    leadership: Leadership,
+}
+
+impl Resignation {
+    /// Gives the Lease up: nothing is written any more, and another process can take over. Returns
+    /// when that is done, or has taken too long.
+    pub async fn resign(self) {
+        self.stop.notify_one();
+        if let Some(mut until) = self.leadership.0 {
+            let released = async { while until.changed().await.is_ok() {} };
+            let _ = timeout(GIVING_UP, released).await;
+        }
+    }
+}
+
 /// Keeps the Lease until it is [released](Self::release) or dropped.
 pub struct LeaseKeeper {
     leadership: Leadership,
@@ -149,6 +167,16 @@ impl LeaseKeeper {
     #[must_use]
     pub fn leadership(&self) -> Leadership {
         self.leadership.clone()
+    }
+
+    /// Returns the way to give the Lease up from outside, where the work that owns this does not
+    /// come back.
+    #[must_use]
+    pub fn resignation(&self) -> Resignation {
+        Resignation {
+            stop: Arc::clone(&self.stop),
+            leadership: self.leadership.clone(),
+        }
     }
 
     /// Gives the Lease up, so that another process can take over at once.
@@ -283,11 +311,7 @@ impl Keeper {
             },
             spec: Some(spec),
         };
-        let parameters = PostParams {
-            field_manager: Some(FIELD_MANAGER.to_owned()),
-            ..PostParams::default()
-        };
-        match timeout(REQUEST, self.leases.create(&parameters, &lease)).await {
+        match timeout(REQUEST, self.leases.create(&created(), &lease)).await {
             // The namespace is missing: another try at once would get the same answer.
             Ok(Err(kube::Error::Api(status))) if status.code == 404 => {
                 Answer::Failed(words(&kube::Error::Api(status)))
@@ -313,11 +337,7 @@ impl Keeper {
     /// Writes if the resourceVersion still holds: 409 if somebody else has written meanwhile.
     async fn patch(&self, version: &str, spec: &serde_json::Value) -> Answer {
         let patch = Patch::Merge(json!({"metadata": {"resourceVersion": version}, "spec": spec}));
-        let parameters = PatchParams {
-            field_manager: Some(FIELD_MANAGER.to_owned()),
-            ..PatchParams::default()
-        };
-        written(timeout(REQUEST, self.leases.patch(LEASE, &parameters, &patch)).await)
+        written(timeout(REQUEST, self.leases.patch(LEASE, &params(), &patch)).await)
     }
 
     /// Gives the Lease up. Each try requires a version that had us as the holder: it is refused if

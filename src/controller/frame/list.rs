@@ -5,6 +5,7 @@ pub(crate) mod pages;
 use std::fmt::Debug;
 
 use kube::api::ListParams;
+use kube::core::Status;
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
@@ -58,11 +59,34 @@ where
 /// cut, because it may repeat what a tenant has written.
 #[must_use]
 pub fn words(error: &kube::Error) -> String {
+    const FOREIGN: &str = "the answer is not one of an API server: check the address in the kubeconfig, and proxies on the way";
     let words = match error {
+        kube::Error::Api(status) if is_page(status) => {
+            &format!("HTTP {}, and {FOREIGN}", status.code)
+        }
+        kube::Error::SerdeError(error) if error.is_syntax() && error.column() <= 1 => FOREIGN,
+        kube::Error::Api(status) if status.reason == UNPARSED => {
+            &format!("HTTP {}: {}", status.code, status.message)
+        }
+        kube::Error::Api(status) if status.code == 401 => &format!(
+            "{}: the API server rejects these credentials; log in again",
+            status.message
+        ),
         kube::Error::Api(status) => &status.message,
         // Its own message begins with the name of a type.
         kube::Error::Service(error) => &error.to_string(),
         other => &other.to_string(),
     };
     cut(words, MESSAGE)
+}
+
+/// The reason that kube gives to a refusal that is no `Status` (`kube_client::Client`).
+const UNPARSED: &str = "Failed to parse error data";
+
+/// Returns true if a refusal is a page, or nothing: of a proxy or an ingress controller, say. For a
+/// path that it does not serve, an API server has a line of text.
+#[must_use]
+pub fn is_page(status: &Status) -> bool {
+    let is_page = status.message.is_empty() || status.message.starts_with('<');
+    status.reason == UNPARSED && is_page
 }

@@ -8,10 +8,11 @@ pub(crate) mod sight;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use http::{Response, StatusCode};
 use prometheus_client::registry::Registry;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use self::heartbeat::{Heartbeat, Heartbeats};
 use self::rights::Right;
@@ -19,6 +20,8 @@ use self::sight::{STALE, Sight};
 use super::watch::age::WatchAges;
 pub use connections::serve;
 
+/// The pause between two looks at the heartbeats of the loops.
+const LOOK: Duration = Duration::from_secs(5);
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN: &str = "text/plain; charset=utf-8";
 
@@ -101,6 +104,16 @@ impl Health {
     /// and another one may lead once this one is gone.
     pub fn alive(&self) -> Result<(), String> {
         self.state().heartbeats.late().map_or(Ok(()), Err)
+    }
+
+    /// Completes once a loop is stuck, with the message of [`alive`](Self::alive).
+    pub async fn stuck(&self) -> String {
+        loop {
+            match self.alive() {
+                Ok(()) => sleep(LOOK).await,
+                Err(stuck) => return stuck,
+            }
+        }
     }
 
     /// Records that all pods were listed.
@@ -194,10 +207,13 @@ impl Health {
     /// Returns `ok` with remarks, if everything is watched that should be.
     ///
     /// # Errors
-    /// Returns what keeps the controller from watching pods, Jobs or anything else, or from using
-    /// the Lease, as a message.
+    /// Returns the loop that is stuck, or what keeps the controller from watching pods, Jobs or
+    /// anything else, or from using the Lease, as a message.
     pub fn ready(&self) -> Result<String, String> {
         let state = self.state();
+        if let Some(stuck) = state.heartbeats.late() {
+            return Err(stuck);
+        }
         if let Some(error) = &state.lease_trouble {
             return Err(format!("cannot read or write the Lease: {error}"));
         }
@@ -330,13 +346,34 @@ mod tests {
         );
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_loop_that_is_stuck_is_told_whatever_else_is_wrong() {
+        let health = Health::default();
+        health.pods_listed();
+        health.lease(Some("another".to_owned()));
+        let _heartbeat = health.heartbeat("pods");
+        tokio::time::advance(Duration::from_secs(100)).await;
+        assert!(health.ready().is_ok());
+        let stuck = health.stuck().await;
+        assert!(
+            stuck.starts_with("the loop of pods has been stuck for 12"),
+            "{stuck}"
+        );
+        assert!(
+            health
+                .ready()
+                .unwrap_err()
+                .starts_with("the loop of pods has been stuck")
+        );
+    }
+
     #[test]
     fn decisions_and_writes_are_counted_by_closed_labels() {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
         metrics.decided(Reason::SidecarSwapped);
         metrics.wrote("pods", "applied");
-        let after = std::time::Duration::from_millis(1900);
+        let after = Duration::from_millis(1900);
         metrics.ended_after(Timed {
             after,
             method: Method::Swap,

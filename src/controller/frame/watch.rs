@@ -41,6 +41,8 @@ use super::list::pages::{PageSize, present_version};
 const WATCH_SECONDS: u32 = 45;
 /// The time that a server may take beyond its own timeout to end a watch.
 const WATCH_MARGIN: Duration = Duration::from_secs(10);
+/// The longest silence of a watch: one that is silent for longer is not served, whoever keeps it open.
+const SILENT: Duration = Duration::from_secs(WATCH_SECONDS as u64).saturating_add(WATCH_MARGIN);
 /// The deadline for the headers of a watch.
 const ANSWER: Duration = Duration::from_secs(30);
 /// A watch that lived longer than this was healthy: the next one starts without a pause.
@@ -59,6 +61,9 @@ const ASK_ONCE_MORE: Duration = Duration::from_secs(10);
 const NO_QUESTION: Duration = Duration::from_secs(300);
 /// The failures in a row to watch from a version, after which the objects are listed again.
 const FAILURES_UNTIL_LIST: u32 = 4;
+/// The least time between two lists while no watch can be opened: then the lists are all that is
+/// observed.
+const LIST_INSTEAD: Duration = Duration::from_secs(30);
 /// The most events between the watch and the loop: a moment of work, so that a burst waits in the
 /// connection, not in memory.
 pub(crate) const BUFFER: usize = 256;
@@ -140,6 +145,8 @@ where
             is_chosen: how == How::Chosen,
             is_streamed: how == How::Streamed,
             is_refused: false,
+            is_unwatched: false,
+            listed_at: None,
         }
         .run(),
     );
@@ -155,10 +162,15 @@ struct Watch<K> {
     age: WatchAge,
     /// True if somebody else has chosen the selectors.
     is_chosen: bool,
-    /// True while the next list is requested as a stream.
+    /// True if lists are requested as streams.
     is_streamed: bool,
     /// True if the last request was rejected whoever sends it.
     is_refused: bool,
+    /// True if the last watch could not be opened, or stayed silent: until one does neither, lists
+    /// are read in pages.
+    is_unwatched: bool,
+    /// The end of the last complete list.
+    listed_at: Option<Instant>,
 }
 
 /// The error that the receiver was dropped.
@@ -191,6 +203,7 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
         let Some(mut version) = self.list().await? else {
             return Ok(());
         };
+        self.listed_at = Some(Instant::now());
         loop {
             match self.watch_from(version).await? {
                 Next::WatchFrom(next) | Next::Heard(next) | Next::Unheard(next) => version = next,
@@ -202,7 +215,7 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
     /// Returns the version of the complete list, or `None` if the list failed.
     async fn list(&mut self) -> Result<Option<String>, Closed> {
         self.send(Event::ListStart).await?;
-        if self.is_streamed {
+        if self.is_streamed && !self.is_unwatched {
             match self.stream().await? {
                 Streamed::Whole(version) => {
                     self.send(Event::ListEnd).await?;
@@ -210,9 +223,6 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
                 }
                 Streamed::NotServed => {}
                 Streamed::BrokenOff => self.send(Event::ListStart).await?,
-                Streamed::Failed(why, at_least) => {
-                    return self.list_failed(Event::Trouble(why), at_least).await;
-                }
             }
         }
         self.pages().await
@@ -248,6 +258,7 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
                 self.age.heard();
                 self.send(Event::Current(opened)).await?;
                 let next = self.follow(stream.boxed(), version).await?;
+                self.is_unwatched = opened.elapsed() >= SILENT;
                 if opened.elapsed() > HEALTHY {
                     self.failures = 0;
                     return self.confirmed(next).await;
@@ -262,13 +273,20 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
             Ok(Err(kube::Error::Api(status))) if status.code == 410 => Next::List,
             Ok(Err(error)) => {
                 at_least = asked_for(&error);
+                self.is_unwatched = true;
                 self.failed(version, trouble("watch", &error)).await?
             }
             Err(_) => {
-                self.failed(version, "watch: no answer in time".to_owned())
-                    .await?
+                let what = "watch: no answer in time".to_owned();
+                self.send(Event::Trouble(what)).await?;
+                self.is_unwatched = true;
+                Next::List
             }
         };
+        if self.is_unwatched && matches!(next, Next::List) {
+            let since = self.listed_at.map_or(LIST_INSTEAD, |at| at.elapsed());
+            at_least = at_least.max(LIST_INSTEAD.saturating_sub(since));
+        }
         self.pause(at_least).await;
         Ok(next)
     }
@@ -301,17 +319,16 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
         mut stream: BoxStream<'_, kube::Result<WatchEvent<K>>>,
         mut version: String,
     ) -> Result<Next, Closed> {
-        let deadline = Duration::from_secs(WATCH_SECONDS.into()) + WATCH_MARGIN;
         let mut heard = false;
         loop {
-            let event = match timeout(deadline, stream.next()).await {
+            let event = match timeout(SILENT, stream.next()).await {
                 Ok(Some(event)) => event,
                 Ok(None) if heard => return Ok(Next::Heard(version)),
                 Ok(None) => return Ok(Next::Unheard(version)),
                 Err(_) => {
-                    return self
-                        .failed(version, "watch: silent beyond its timeout".to_owned())
-                        .await;
+                    let what = "watch: silent beyond its timeout".to_owned();
+                    self.send(Event::Trouble(what)).await?;
+                    return Ok(Next::List);
                 }
             };
             if matches!(

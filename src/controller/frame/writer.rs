@@ -7,7 +7,7 @@ pub mod precedence;
 pub mod report;
 pub(crate) mod shares;
 pub mod tools;
-pub(crate) mod window;
+mod undone;
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use http_body_util::BodyExt as _;
 use hyper::body::Bytes;
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{Patch as JsonPatch, PatchOperation, ReplaceOperation, TestOperation};
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::client::Body;
 use kube::core::Request;
 use kube::{Client, Resource as _};
@@ -23,6 +23,7 @@ use serde_json::Value;
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::objects::pod::wire::stored::StoredImages;
+use swaplet_core::objects::values::backoff::Backoff;
 use swaplet_core::report::decision::{Action, Swap};
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::predownload::workload::{Workload, WorkloadKind};
@@ -30,12 +31,26 @@ use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
 use tokio::time::timeout;
 
 pub(crate) use self::answer::{classify, refusal};
+pub(crate) use self::undone::Change as ImageChange;
+use self::undone::undone;
 use super::lease::Leadership;
 use super::metrics::Metrics;
 use crate::frame::isolated::isolated_task;
 
+/// The words of the API server about a webhook that cannot be reached.
+const UNREACHED: &str = "failed calling webhook";
+/// The wait after a write that was not applied, for all loops: in the end one write a minute to an
+/// object that does not change.
+pub(crate) const RETRY: Backoff = Backoff {
+    first: Duration::from_millis(500),
+    longest: Duration::from_secs(60),
+};
+
 /// The name that the API server's audit log and `managedFields` show for our writes.
 pub const FIELD_MANAGER: &str = "swaplet";
+
+/// A request, or why it cannot be built.
+pub(crate) type Built = Result<http::Request<Vec<u8>>, kube::core::request::Error>;
 
 /// The pod that a write is for, or the object of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -228,10 +243,8 @@ impl Writer {
     async fn swap(&self, target: &Target, swaps: &[Swap]) -> kube::Result<Outcome> {
         let patch = Patch::Json::<()>(guarded_patch(&target.uid, swaps));
         let pods = Request::new(PodWire::url_path(&(), Some(&target.namespace)));
-        let request = pods
-            .patch(&target.name, &params(), &patch)
-            .map_err(kube::Error::BuildRequest)?;
-        Ok(match self.send(request).await? {
+        let built = pods.patch(&target.name, &params(), &patch);
+        Ok(match self.send(built).await? {
             Ok(body) => {
                 let stored = serde_json::from_slice(&body).map_err(kube::Error::SerdeError)?;
                 Ok(stored_images(&stored, swaps))
@@ -240,13 +253,23 @@ impl Writer {
         })
     }
 
-    /// Returns the body of the answer, or why nothing was written. Without `kube::Api`, which drops
-    /// the headers of an answer: only there a busy API server reports when to come back.
-    pub(crate) async fn send(
+    /// Returns the body of the answer, or why nothing was written.
+    pub(crate) async fn send(&self, built: Built) -> kube::Result<Result<Bytes, WriteError>> {
+        self.send_images(built, &[]).await
+    }
+
+    /// Like [`send`](Self::send), for a strategic merge patch that makes these changes of images.
+    /// A patch that a webhook has undone is denied. Without `kube::Api`, which drops the headers of
+    /// an answer: only there a busy API server reports when to come back.
+    pub(crate) async fn send_images(
         &self,
-        request: http::Request<Vec<u8>>,
+        built: Built,
+        images: &[ImageChange<'_>],
     ) -> kube::Result<Result<Bytes, WriteError>> {
+        let request = built.map_err(kube::Error::BuildRequest)?;
         let path = request.uri().path().to_owned();
+        let is_patch = request.method() == http::Method::PATCH;
+        let sent = is_patch.then(|| request.body().clone());
         let (head, body) = self
             .client
             .send(request.map(Body::from))
@@ -254,11 +277,11 @@ impl Writer {
             .into_parts();
         let body = body.collect().await?.to_bytes();
         let refused = || classify(&refusal(head.status.as_u16(), &body), &path, &head.headers);
-        Ok(if head.status.is_success() {
-            Ok(body)
-        } else {
-            Err(refused())
-        })
+        if !head.status.is_success() {
+            return Ok(Err(refused()));
+        }
+        let undone = sent.and_then(|sent| undone(&sent, images, &body));
+        Ok(undone.map_or(Ok(body), |words| Err(WriteError::Denied(words))))
     }
 }
 
@@ -275,6 +298,19 @@ pub(crate) fn created() -> PostParams {
     PostParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PostParams::default()
+    }
+}
+
+/// Returns the parameters of a deletion, of the object with this uid and, if one is given, in this
+/// version alone.
+#[must_use]
+pub fn deleted(uid: &str, version: Option<&str>) -> DeleteParams {
+    DeleteParams {
+        preconditions: Some(Preconditions {
+            uid: Some(uid.to_owned()),
+            resource_version: version.map(str::to_owned),
+        }),
+        ..DeleteParams::default()
     }
 }
 
@@ -325,6 +361,16 @@ pub fn is_missing_right(words: &str) -> bool {
 /// Returns true if a webhook refused a write or did not answer, which concerns the namespaces that
 /// it is for: then a pause that it asks for is none of the API server (Kubernetes: `ToStatusErr` in
 /// `webhook/errors/statuserror.go`, `ErrCallingWebhook`). The words are the API server's own.
-pub(crate) fn is_of_webhook(words: &str) -> bool {
-    words.contains("admission webhook \"") || words.contains("failed calling webhook")
+fn is_of_webhook(words: &str) -> bool {
+    words.contains("admission webhook \"") || words.contains(UNREACHED)
+}
+
+/// Returns true if the API server did not answer a write, or a webhook did not answer the API
+/// server, which may have waited for it as long as it could.
+pub(crate) fn is_unanswered(error: &WriteError) -> bool {
+    match error {
+        WriteError::Failed { .. } => true,
+        WriteError::Denied(words) => words.contains(UNREACHED),
+        WriteError::Conflict | WriteError::Gone => false,
+    }
 }

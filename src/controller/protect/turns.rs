@@ -1,8 +1,6 @@
 //! The turns of protected objects: each is decided when it is due, and its write is made beside the
 //! loop, so that one that hangs delays no other.
 
-use std::time::Duration;
-
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::protect::decide::{Step, decide, lets_go};
 use swaplet_core::protect::object::{Guarded, GuardedKind};
@@ -12,11 +10,10 @@ use tokio::task::{JoinError, JoinSet};
 use super::{Entry, Key, Protect};
 use crate::frame::isolated::TaskDied;
 use crate::frame::serve::rights::Right;
+use crate::frame::writer::RETRY;
 
 /// The most writes in flight. An object has one at a time.
 const AT_ONCE: usize = 8;
-/// The wait after a failed write.
-const AGAIN: Duration = Duration::from_secs(5);
 
 /// Returns the right to write counts to the kind.
 const fn right_to_count(kind: GuardedKind) -> Right {
@@ -94,12 +91,7 @@ impl Protect {
         let now = self.clock.now();
         let right = right_to_count(object.kind);
         self.health.note_write(right, "", &outcome);
-        match &outcome {
-            Err(WriteError::Failed { .. }) => {
-                self.shares.failed(&object.name, now);
-            }
-            _ => self.shares.answered(&object.name),
-        }
+        self.shares.finished(&object.name, &outcome, now);
         let Some(entry) = self.objects.get_mut(&key_of(&object)) else {
             return;
         };
@@ -108,6 +100,7 @@ impl Protect {
         let is_same = entry.object.version == object.version;
         match outcome {
             Ok(()) => {
+                entry.failures = 0;
                 if is_same {
                     entry.object.holds = text.map(Into::into);
                 }
@@ -125,7 +118,8 @@ impl Protect {
             Err(WriteError::Denied(error) | WriteError::Failed { error, .. }) => {
                 let (kind, name) = (object.kind.as_str(), &object.name);
                 tracing::warn!(kind, %name, error, "the count of a protected object is not written; trying again");
-                entry.due = Some(now + AGAIN);
+                entry.due = Some(now + RETRY.after(entry.failures));
+                entry.failures = entry.failures.saturating_add(1);
             }
         }
     }

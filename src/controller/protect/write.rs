@@ -33,11 +33,8 @@ impl Writer {
                 metadata["resourceVersion"] = (&*object.version).into();
             }
             let patch = json!({"metadata": metadata});
-            let request = Request::new(path)
-                .patch(&object.name, &params(), &Patch::Merge(patch))
-                .map_err(kube::Error::BuildRequest)?;
-            let answer = self.send(request).await?;
-            Ok(answer.map(drop))
+            let built = Request::new(path).patch(&object.name, &params(), &Patch::Merge(patch));
+            Ok(self.send(built).await?.map(drop))
         })
         .await
     }

@@ -1,8 +1,5 @@
 //! The I/O of restarts: the watches, and the writes in flight.
 
-use std::fmt;
-use std::sync::Arc;
-
 use kube::{Api, Client};
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::recreate_request::PLURAL;
@@ -14,8 +11,8 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 
 use crate::cluster::rules::Common;
-use crate::frame::clock::Now;
 use crate::frame::clock::server::ServerClock;
+use crate::frame::clock::{Now, TimeOfDay};
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::connection::namespaces::Namespaces;
 use crate::frame::isolated::TaskDied;
@@ -62,11 +59,11 @@ pub enum Happened {
 }
 
 /// The settings of restarts.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct RestartSettings {
     /// Returns the time of day, because deadlines of requests are times of day. Called once, when
     /// the loop begins, and used until an answer of the API server gives its time.
-    pub time_of_day: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
+    pub time_of_day: TimeOfDay,
     /// Set if containers are restarted when objects that their pods name change.
     pub on_config: Option<RestartOnSettings>,
     /// True if new pods with the label `swaplet.io/readiness-gate` get the first `True` of the
@@ -76,14 +73,6 @@ pub struct RestartSettings {
     pub park: Option<ParkImage>,
     /// The admission policy without which nothing is restarted; `None` if none is required.
     pub leash: Option<String>,
-}
-
-impl fmt::Debug for RestartSettings {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("RestartSettings")
-            .field("on_config", &self.on_config)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Driver {
@@ -117,7 +106,7 @@ impl Driver {
             writes: JoinSet::new(),
             server_clock: discovery.clock().clone(),
             started_at: settings.map_or(jiff::Timestamp::UNIX_EPOCH, |settings| {
-                (settings.time_of_day)()
+                settings.time_of_day.now()
             }),
             concurrency: common.concurrency,
             shares: Shares::default(),
@@ -159,12 +148,7 @@ impl Driver {
                 let (write, outcome) = *written;
                 log(&write, &outcome);
                 let namespace = &write.request.namespace;
-                match &outcome {
-                    Err(WriteError::Failed { .. }) => {
-                        self.shares.failed(namespace, now);
-                    }
-                    _ => self.shares.answered(namespace),
-                }
+                self.shares.finished(namespace, &outcome, now);
                 self.restarts.written(write, outcome, now)
             }
         }

@@ -14,7 +14,6 @@ use kube::api::ListParams;
 use kube::{Api, Client};
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
-use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::hot_upgrade::pod::{UpgradePod, UpgradePodWire};
 use swaplet_core::restart::hot_upgrade::sidecar_set::{
     PLURAL, SidecarSet, UpgradeImages, resource,
@@ -282,12 +281,7 @@ impl HotUpgrades {
         let (right, namespace) = match &write {
             HotWrite::Pod { target, .. } => {
                 let namespace = &*target.namespace;
-                match &outcome {
-                    Err(WriteError::Failed { .. }) => {
-                        self.shares.failed(namespace, now);
-                    }
-                    _ => self.shares.answered(namespace),
-                }
+                self.shares.finished(namespace, &outcome, now);
                 (Right::UpgradeSidecars, namespace)
             }
             HotWrite::Status { .. } => (Right::ReportSidecarSets, ""),

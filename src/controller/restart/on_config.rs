@@ -19,7 +19,6 @@ use kube::core::PartialObjectMeta;
 use kube::{Api, Client, ResourceExt};
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::recreate_request::PLURAL;
-use swaplet_core::objects::values::backoff::Backoff;
 use swaplet_core::objects::values::whole_object::WholeObject;
 use swaplet_core::report::decision::Report;
 use swaplet_core::restart::on_config::annotation::ReferenceKind;
@@ -48,13 +47,8 @@ use crate::frame::watch::many::watch_all_noted;
 use crate::frame::watch::named::NamedWatches;
 use crate::frame::writer::report::{Notice, Reporter};
 use crate::frame::writer::tools::Tools;
-use crate::frame::writer::{Target, TargetKind, Writer};
+use crate::frame::writer::{RETRY, Target, TargetKind, Writer};
 
-/// The backoff after failures of the API server.
-const RETRY: Backoff = Backoff {
-    first: Duration::from_millis(500),
-    longest: Duration::from_secs(15),
-};
 /// The wait after a denial: an administrator has to change something.
 const DENIED_RETRY: Duration = Duration::from_secs(60);
 /// The longest pause of a loop that has nothing to wait for.

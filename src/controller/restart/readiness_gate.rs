@@ -8,7 +8,6 @@ use std::time::Duration;
 use kube::Client;
 use kube::api::ListParams;
 use swaplet_core::objects::moment::Moment;
-use swaplet_core::objects::values::backoff::Backoff;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::pod::{RestartPod, RestartPodWire};
 use swaplet_core::restart::readiness_gate::{READINESS_GATE, first_readiness};
@@ -24,17 +23,12 @@ use crate::frame::isolated::defects::read;
 use crate::frame::serve::rights::Right;
 use crate::frame::watch::Event;
 use crate::frame::watch::many::watch_all_selected;
-use crate::frame::writer::Target;
 use crate::frame::writer::shares::Shares;
 use crate::frame::writer::tools::Tools;
+use crate::frame::writer::{RETRY, Target};
 
 /// The maximum number of writes in flight.
 const AT_ONCE: usize = 8;
-/// The backoff after failures of the API server.
-const RETRY: Backoff = Backoff {
-    first: Duration::from_millis(500),
-    longest: Duration::from_secs(15),
-};
 /// The wait after a denial: an administrator has to change something.
 const DENIED_RETRY: Duration = Duration::from_secs(60);
 /// The longest pause of a loop that has nothing to wait for.
@@ -201,7 +195,7 @@ impl Gates {
             self.shares.began(&pod.target.namespace);
             let (target, readiness) = (pod.target.clone(), pod.readiness.clone());
             let writer = self.tools.writer.clone();
-            let today = (self.settings.time_of_day)();
+            let today = self.settings.time_of_day.now();
             self.writes.spawn(async move {
                 let outcome = writer.set_first_readiness(&target, &readiness, today).await;
                 Written {
@@ -219,12 +213,7 @@ impl Gates {
         let Written { pod, outcome } = written;
         let (now, health) = (self.clock.now(), &self.tools.health);
         self.in_flight.remove(&pod.uid);
-        match &outcome {
-            Err(WriteError::Failed { .. }) => {
-                self.shares.failed(&pod.namespace, now);
-            }
-            _ => self.shares.answered(&pod.namespace),
-        }
+        self.shares.finished(&pod.namespace, &outcome, now);
         let wait = match outcome {
             Ok(()) => {
                 health.has_in(Right::OpenReadinessGates, &pod.namespace);

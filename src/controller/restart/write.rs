@@ -7,7 +7,7 @@ mod tests;
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{Patch as JsonPatch, PatchOperation, TestOperation};
 use kube::Resource as _;
-use kube::api::{DeleteParams, Patch, Preconditions};
+use kube::api::Patch;
 use kube::core::Request;
 use serde_json::{Value, json};
 use swaplet_core::objects::pod::readiness::{GateCondition, KRUISE_POD_READY};
@@ -24,7 +24,7 @@ use swaplet_core::restart::request::{
     RestartRequestWire, UNREADY_ACQUIRED,
 };
 
-use crate::frame::writer::{Target, Writer, guarded_patch, params};
+use crate::frame::writer::{Target, Writer, deleted, guarded_patch, params};
 
 /// One write of a restart.
 #[derive(Clone, Debug)]
@@ -163,7 +163,7 @@ impl Writer {
             }
             None => requests.patch(&request.name, &params(), &patch),
         };
-        let stored = self.send(built.map_err(kube::Error::BuildRequest)?).await?;
+        let stored = self.send(built).await?;
         Ok(stored.map(|body| {
             let read = serde_json::from_slice::<RestartRequestWire>(&body)
                 .ok()
@@ -178,18 +178,9 @@ impl Writer {
         &self,
         request: &RestartRequest,
     ) -> kube::Result<Result<Stored, WriteError>> {
-        let preconditions = Preconditions {
-            uid: Some(request.uid.to_string()),
-            resource_version: Some(request.version.to_string()),
-        };
-        let params = DeleteParams {
-            preconditions: Some(preconditions),
-            ..DeleteParams::default()
-        };
+        let as_seen = deleted(&request.uid, Some(&request.version));
         let requests = Request::new(RestartRequestWire::url_path(&(), Some(&request.namespace)));
-        let built = requests
-            .delete(&request.name, &params)
-            .map_err(kube::Error::BuildRequest)?;
+        let built = requests.delete(&request.name, &as_seen);
         Ok(self.send(built).await?.map(|_| Stored::Nothing))
     }
 
@@ -202,6 +193,10 @@ impl Writer {
             return Ok(Err(WriteError::Gone));
         };
         let pods = Request::new(RestartPodWire::url_path(&(), Some(&pod.namespace)));
+        let swaps = change.swaps.iter();
+        let images: Vec<_> = swaps
+            .map(|swap| (&*swap.container, &*swap.from, &*swap.to))
+            .collect();
         let built = match &change.note {
             None => pods.patch(
                 &pod.name,
@@ -215,7 +210,7 @@ impl Writer {
             ),
         };
         Ok(self
-            .send(built.map_err(kube::Error::BuildRequest)?)
+            .send_images(built, &images)
             .await?
             .map(|body| stored_pod(&body)))
     }
@@ -231,9 +226,7 @@ impl Writer {
         };
         let patch = Patch::Strategic(readiness_patch(&pod.uid, readiness, today));
         let pods = Request::new(RestartPodWire::url_path(&(), Some(&pod.namespace)));
-        let built = pods
-            .patch_subresource("status", &pod.name, &params(), &patch)
-            .map_err(kube::Error::BuildRequest)?;
+        let built = pods.patch_subresource("status", &pod.name, &params(), &patch);
         Ok(self.send(built).await?.map(|body| stored_pod(&body)))
     }
 }

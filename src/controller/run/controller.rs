@@ -4,6 +4,7 @@ mod events;
 mod log;
 mod nodes;
 mod policies;
+mod public;
 mod reported;
 mod restarts;
 mod rights;
@@ -21,6 +22,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
 
 use self::log::log_outcome;
+use self::public::questions;
 use self::reported::Reported;
 use self::rights::{note_right, right_of};
 use super::settings::Settings;
@@ -34,12 +36,11 @@ use crate::frame::writer::leash::Gate;
 use crate::frame::writer::precedence::Precedence;
 use crate::frame::writer::report::Reporter;
 use crate::frame::writer::shares::Shares;
-use crate::frame::writer::window::Window;
-use crate::frame::writer::{Outcome, Writer, is_of_webhook};
+use crate::frame::writer::{Outcome, Writer};
 use crate::restart::driver::Driver;
 use crate::terminate::derive::{Deriver, Pushed};
 use crate::terminate::index::{Effect, Index, Write};
-use crate::terminate::logs::Logs;
+use crate::terminate::public::Questions;
 use crate::terminate::selection::{Progress, Selected, Selection};
 use crate::warm::derived::Derived;
 
@@ -47,6 +48,9 @@ use crate::warm::derived::Derived;
 const IDLE: Duration = Duration::from_secs(3600);
 /// The pause after a failed swap that concerns all pods, unless the server asks for a longer one.
 const BRAKE: Duration = Duration::from_millis(250);
+/// How long half as many writes are in flight after the API server has refused one. Its own
+/// priority and fairness does the rest.
+const HALVED: Duration = Duration::from_secs(30);
 /// The longest pause that one answer can cause for all pods, even if the server asks for more.
 const LONGEST_BRAKE: Duration = Duration::from_secs(30);
 
@@ -58,14 +62,18 @@ pub(super) struct Controller {
     /// Makes other writes yield to those of this loop.
     pub(super) precedence: Precedence,
     pub(super) reporter: Reporter,
-    logs: Logs,
     pub(super) metrics: Metrics,
     pub(super) health: Health,
-    window: Window,
+    /// The most writes in flight.
+    concurrency: usize,
+    /// Until when half of them may be in flight, because the API server refused one.
+    halved_until: Moment,
     shares: Shares,
     pub(super) writes: JoinSet<(Write, Outcome)>,
     pub(super) restarts: Driver,
     pub(super) deriver: Deriver,
+    /// Whether exit images can be pulled without credentials.
+    pub(super) questions: Questions,
     /// The exit images that were derived.
     pub(super) derived: channel::Sender<Derived>,
     brake: Moment,
@@ -108,18 +116,14 @@ impl Controller {
             )
             .reporting_swaps(settings.selection.is_some()),
             precedence,
-            logs: Logs::new(
-                client.clone(),
-                settings.leadership.clone(),
-                health.clone(),
-                settings.sidecar_log_bytes.into(),
-            ),
             metrics,
             health,
-            window: Window::new(settings.concurrency.max(1)),
+            concurrency: settings.concurrency.max(1),
+            halved_until: Moment::START,
             shares: Shares::default(),
             writes: JoinSet::new(),
             deriver: Deriver::new(settings.push.clone()),
+            questions: questions(settings),
             derived: channel::Sender::default(),
             brake: Moment::START,
             today: Timestamp::UNIX_EPOCH,
@@ -133,6 +137,7 @@ impl Controller {
         let Some(Selection {
             pods,
             kept,
+            given,
             progress,
         }) = selection
         else {
@@ -141,6 +146,7 @@ impl Controller {
         self.index
             .nodes
             .restore_kept(kept, self.clock.now(), time_of_day());
+        given.add_to(&mut self.index.policies.set);
         self.index.selected = Selected::only(&pods);
         self.progress = Some(progress);
     }
@@ -187,7 +193,7 @@ impl Controller {
     pub(super) fn start_writes(&mut self) {
         let now = self.clock.now();
         self.claim_precedence();
-        while self.brake <= now && self.writes.len() < self.window.size() {
+        while self.brake <= now && self.writes.len() < self.places(now) {
             let Some(write) = self.next_write(now) else {
                 break;
             };
@@ -198,21 +204,22 @@ impl Controller {
                 (write, outcome)
             });
         }
-        // Places that are left to other namespaces are not free.
-        let is_full = self.brake <= now && self.index.has_ready(|_| true);
-        let in_flight = self.writes.len();
-        self.window.started(if is_full {
-            self.window.size()
-        } else {
-            in_flight
-        });
         self.claim_precedence();
         self.measure();
     }
 
+    /// Returns how many writes may be in flight now.
+    fn places(&self, now: Moment) -> usize {
+        if now < self.halved_until {
+            (self.concurrency / 2).max(1)
+        } else {
+            self.concurrency
+        }
+    }
+
     fn next_write(&mut self, now: Moment) -> Option<Write> {
         let mut effects = Vec::new();
-        let write = self.shares.next(self.window.size(), now, |may_begin| {
+        let write = self.shares.next(self.places(now), now, |may_begin| {
             let (write, more) = self.index.next_write_where(may_begin, now);
             effects.extend(more);
             write
@@ -256,21 +263,15 @@ impl Controller {
         note_right(&self.health, right_of(&write.action), &outcome);
         let now = self.clock.now();
         let namespace = &write.target.namespace;
-        match &outcome {
-            Err(WriteError::Failed { retry_after, error }) => {
-                let pause = retry_after.filter(|_| !is_of_webhook(error));
-                let concerns_all = self.shares.failed(namespace, now) || pause.is_some();
-                // A request to OpenKruise may fail because of its webhook: that is no reason to
-                // hold up other pods.
-                if concerns_all && matches!(write.action, Action::Swap(_)) {
-                    self.brake = now + pause.unwrap_or(BRAKE).clamp(BRAKE, LONGEST_BRAKE);
-                    self.window.refused(self.writes.len());
-                }
-            }
-            _ => {
-                self.shares.answered(namespace);
-                self.window.answered(now);
-            }
+        let concerns_all = self.shares.finished(namespace, &outcome, now);
+        // A request to OpenKruise may fail because of its webhook: that is no reason to hold up other
+        // pods.
+        if let (Err(WriteError::Failed { retry_after, .. }), Action::Swap(_)) =
+            (&outcome, &write.action)
+            && (concerns_all || retry_after.is_some())
+        {
+            self.brake = now + retry_after.unwrap_or(BRAKE).clamp(BRAKE, LONGEST_BRAKE);
+            self.halved_until = now + HALVED;
         }
         let effects = self.index.written(write, &outcome, now);
         self.effects(effects);
@@ -284,6 +285,7 @@ impl Controller {
                 tracing::info!(paths = shown, %reference, "an exit image for these paths is there");
                 self.derived
                     .send_if_modified(|derived| derived.insert(namespace, reference));
+                self.ask_about(reference);
             }
             Err(trouble) => tracing::warn!(
                 paths = shown,
@@ -304,7 +306,7 @@ impl Controller {
                     if let Some(progress) = &self.progress {
                         drop(progress.send(Progress::Reported(notice.clone())));
                     }
-                    self.logs.report(notice, &self.reporter);
+                    self.reporter.report(notice);
                 }
                 Effect::Decided(reason) => self.metrics.decided(reason),
                 Effect::Written(timed) => self.metrics.written_after(timed),
@@ -312,7 +314,6 @@ impl Controller {
                     self.metrics.ended_after(timed);
                     self.metrics.ended_with(&ends, timed);
                 }
-                Effect::SidecarLog(log) => self.logs.read(log),
                 Effect::Derive(namespace, paths) => self.deriver.start(namespace, paths),
                 Effect::Learned(learned) => self.learned(&learned),
             }
@@ -344,7 +345,6 @@ impl Controller {
         let drained = timeout(deadline, all).await.unwrap_or(Ok(()));
         self.metrics.nothing_kept();
         self.report_progress();
-        self.logs.drain().await;
         self.reporter.drain().await;
         if let Some(store) = self.verdicts.take() {
             store.drain().await;
@@ -360,9 +360,6 @@ fn index(settings: &Settings) -> Index {
     }
     if settings.sidecar_policies {
         index = index.with_policies();
-    }
-    if settings.sidecar_log_bytes > 0 {
-        index = index.with_logs();
     }
     index
 }

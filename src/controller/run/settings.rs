@@ -1,37 +1,17 @@
 //! The settings of a controller.
 
-use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
-
 use crate::cluster::rules::{Common, Rules};
-use crate::frame::clock::time_of_day;
+use crate::frame::clock::TimeOfDay;
 use crate::frame::connection::namespaces::Namespaces;
 use crate::frame::lease::Leadership;
 use crate::restart::driver::RestartSettings;
 use crate::restart::hot_upgrade::HotUpgradeSettings;
 use crate::terminate::derive::Push;
+use crate::terminate::public::AskPublic;
 use crate::terminate::selection::Selection;
 use crate::warm::jobs::WarmSettings;
-
-/// A source of the time of day.
-#[derive(Clone)]
-pub struct TimeOfDay(pub Arc<dyn Fn() -> Timestamp + Send + Sync>);
-
-impl fmt::Debug for TimeOfDay {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("TimeOfDay")
-    }
-}
-
-/// Reads the clock of this machine.
-impl Default for TimeOfDay {
-    fn default() -> Self {
-        Self(Arc::new(time_of_day))
-    }
-}
 
 /// The most writes in flight of each loop beside that of pods.
 const BESIDE: usize = 16;
@@ -51,6 +31,9 @@ pub struct Settings {
     pub instance: String,
     /// The way to push derived exit images; `None` if none are derived.
     pub push: Option<Push>,
+    /// The way to ask whether exit images can be pulled without credentials; `None` if nobody is
+    /// asked.
+    pub ask_public: Option<AskPublic>,
     /// Set if containers are restarted as `ContainerRecreateRequest`s require.
     pub restart: Option<RestartSettings>,
     /// Set if images are pulled for `ImagePullJob`s and `ImageListPullJob`s.
@@ -63,8 +46,6 @@ pub struct Settings {
     pub protect: bool,
     /// True if SidecarPolicies decide which containers are sidecars.
     pub sidecar_policies: bool,
-    /// The most bytes of a sidecar's log in the Event about its end; 0 if the log is not read.
-    pub sidecar_log_bytes: u16,
     /// The time of day until the API server has reported its own.
     pub time_of_day: TimeOfDay,
     /// The leadership without which this process does not write.
@@ -83,5 +64,10 @@ impl Settings {
             rules: self.rules.clone(),
             concurrency: self.concurrency.clamp(1, BESIDE),
         }
+    }
+
+    /// Returns the name of the admission policy without which nothing is restarted, if any is.
+    pub(crate) fn leash(&self) -> Option<&str> {
+        self.restart.as_ref()?.leash.as_deref()
     }
 }

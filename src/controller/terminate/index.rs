@@ -25,7 +25,7 @@ mod restarts;
 mod writes;
 
 use std::collections::hash_map::Entry::{Occupied, Vacant};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use jiff::Timestamp;
 use swaplet_core::cluster::headroom::Ledger;
@@ -39,9 +39,9 @@ use swaplet_core::terminate::memory::Memory;
 use swaplet_core::terminate::memory::image_troubles::ImageTroubles;
 
 use self::census::{Census, Counted};
-pub use self::effect::{Effect, SidecarLog, Write};
+pub use self::effect::{Effect, Write};
 use self::entry::Entry;
-use self::restarting::{Begun, Lines};
+use self::restarting::Begun;
 use super::derive::Pushed;
 use super::policies::PolicyStore;
 use super::selection::Selected;
@@ -66,7 +66,6 @@ pub struct Index {
     headroom: Ledger,
     /// Restarts of single containers that have begun, by the uid of the pod.
     restarting: HashMap<Box<str>, Begun>,
-    lines: Lines,
     image_troubles: ImageTroubles,
     due: BTreeSet<(Moment, Box<str>)>,
     /// The time of the next reconcile of all pods.
@@ -81,8 +80,6 @@ pub struct Index {
     started_at: Option<Timestamp>,
     /// The SidecarPolicies.
     pub(crate) policies: PolicyStore,
-    /// True if the logs of ended sidecars are read.
-    reads_logs: bool,
     /// A field, so that a test can inject a defect.
     decide_pod: DecidePod,
 }
@@ -112,7 +109,6 @@ impl Index {
             entries,
             headroom,
             restarting,
-            lines: Lines::default(),
             image_troubles: ImageTroubles::default(),
             due,
             all_due: Moment::START + LOOK_AGAIN,
@@ -123,16 +119,8 @@ impl Index {
             selected,
             started_at: None,
             policies: PolicyStore::default(),
-            reads_logs: false,
             decide_pod,
         }
-    }
-
-    /// Enables reading the logs of ended sidecars.
-    #[must_use]
-    pub const fn with_logs(mut self) -> Self {
-        self.reads_logs = true;
-        self
     }
 
     /// Sets the time of day: `now` and `today` are the same moment.
@@ -199,7 +187,6 @@ impl Index {
         self.selected.listed(|uid| self.entries.contains_key(uid));
         self.restarting.retain(|_, begun| begun.list == self.list);
         self.headroom.pod_list_ends(self.list);
-        self.forget_jobs();
         self.reconcile_woken(now)
     }
 
@@ -207,11 +194,6 @@ impl Index {
     pub fn apply(&mut self, pod: Pod, now: Moment) -> Vec<Effect> {
         if pod.restart_policy == RestartPolicy::Always {
             return Vec::new();
-        }
-        if self.openkruise.learn(&pod, &self.rules.exit_images) {
-            self.enqueue_entries(|other| {
-                other.last == Some(Reason::ExitCodeProbed) && other.pod.namespace == pod.namespace
-            });
         }
         self.restarts_shown(&pod, now);
         let uid = pod.uid.clone();
@@ -245,7 +227,6 @@ impl Index {
 
     /// Drops a pod for which nothing will be done; its restarts may still count.
     fn forget(&mut self, uid: &str) {
-        self.openkruise.request_ends(uid);
         let Some(entry) = self.entries.remove(uid) else {
             return;
         };
@@ -294,21 +275,24 @@ impl Index {
         self.budgets.next()
     }
 
-    /// Reconciles the pods that are due.
+    /// Reconciles the pods that are due, each once.
     pub fn wake(&mut self, now: Moment) -> Vec<Effect> {
         if self.all_due <= now {
             self.all_due = now + LOOK_AGAIN;
             self.rules.exit_images.give_back_asked(now);
-            self.forget_jobs();
             self.enqueue_where(|_| true);
         }
         self.give_back(now);
-        let mut effects = Vec::new();
+        let (mut effects, mut decided) = (Vec::new(), HashSet::new());
         while let Some(uid) = pop_due(&mut self.due, now) {
             if let Some(entry) = self.entries.get_mut(&uid) {
                 entry.due = None;
             }
-            effects.extend(self.reconcile(&uid, now));
+            if decided.insert(uid.clone()) {
+                effects.extend(self.reconcile(&uid, now));
+            } else {
+                self.reconcile_soon(&uid, now);
+            }
         }
         effects.extend(self.reconcile_woken(now));
         effects
@@ -320,18 +304,24 @@ impl Index {
     }
 
     /// Like [`next_write`](Self::next_write), restricted to the namespaces that `may_begin` a
-    /// write; pods of the others stay where they are in the queue.
+    /// write; pods of the others stay where they are in the queue. A pod is decided once in a call,
+    /// so the call ends whatever pods do to each other; one that is queued again has its turn a
+    /// second later.
     pub fn next_write_where(
         &mut self,
         may_begin: &dyn Fn(&str) -> bool,
         now: Moment,
     ) -> (Option<Write>, Vec<Effect>) {
-        let mut effects = Vec::new();
+        let (mut effects, mut decided) = (Vec::new(), HashSet::new());
         while let Some(uid) = self
             .budgets
             .pop(may_begin, now)
             .or_else(|| self.ready.pop_of(may_begin))
         {
+            if !decided.insert(uid.clone()) {
+                self.reconcile_soon(&uid, now);
+                continue;
+            }
             let (decision, more) = self.decide(&uid, now);
             let write = decision.and_then(|decision| self.begin(&uid, decision, now));
             effects.extend(more);

@@ -38,6 +38,8 @@ const QUIET: Duration = Duration::from_secs(600);
 pub const PATIENCE: Duration = Duration::from_secs(60);
 /// The minimum interval between two writes of statuses.
 const STATUS_EVERY: Duration = Duration::from_secs(10);
+/// The minimum interval between two writes of the same status of a policy.
+const SAME_STATUS_EVERY: Duration = Duration::from_secs(60);
 
 /// The policies, and the work that is pending for them.
 #[derive(Debug, Default)]
@@ -69,6 +71,9 @@ struct Known {
     problems: Vec<String>,
     /// `status` as the API server has it, or as it was written last.
     status: Value,
+    /// The last status that was written, and until when it is not written again: another
+    /// installation counts its own pods, and may write another one each time.
+    written: Option<(Value, Moment)>,
     list: u64,
     /// False if there were too many others: its rules are ignored.
     counts: bool,
@@ -195,7 +200,8 @@ impl PolicyStore {
         let key = key(&policy);
         let list = self.lists.entry(kind).or_default().0;
         let before = self.known.get(&key);
-        let is_new = before.is_none_or(|known| known.policy.uid != policy.uid);
+        let same = before.filter(|known| known.policy.uid == policy.uid);
+        let (is_new, written) = (same.is_none(), same.and_then(|known| known.written.clone()));
         // Not by its first event alone: the write of its status causes a second one.
         let counted = before.is_some_and(|known| known.counts);
         let counts = counted || !self.is_full(&key);
@@ -223,6 +229,7 @@ impl PolicyStore {
             policy,
             problems,
             status,
+            written,
             list,
             counts,
         };

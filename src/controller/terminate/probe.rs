@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::DeleteParams;
 use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::cluster::node_verdicts::{NodeId, NodeVerdicts, Proved};
 use swaplet_core::objects::moment::Moment;
@@ -25,7 +25,7 @@ use self::probed::ANSWER;
 pub use self::probed::{Answer, Images, Interrupt, Probe, Probed, Stopped, Tried, Way};
 use self::trial::Trial;
 use crate::frame::list::words;
-use crate::frame::writer::FIELD_MANAGER;
+use crate::frame::writer::created;
 
 /// The pause between the tries to delete a pod, and their maximum number.
 const DELETE_PAUSE: Duration = Duration::from_millis(500);
@@ -136,11 +136,7 @@ impl Probe {
             Ok(pod) => pod,
             Err(error) => return Created::No(error.to_string()),
         };
-        let parameters = PostParams {
-            field_manager: Some(FIELD_MANAGER.to_owned()),
-            ..PostParams::default()
-        };
-        match timeout(ANSWER, self.pods().create(&parameters, &pod)).await {
+        match timeout(ANSWER, self.pods().create(&created(), &pod)).await {
             Ok(Ok(_)) => Created::Yes,
             Ok(Err(kube::Error::Api(status))) if status.code < 500 => {
                 Created::No(status.message.clone())

@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 
 use crate::cluster::verdict_store::AllKept;
 use crate::frame::writer::report::Notice;
+use crate::terminate::snapshot::policies::Given;
 
 /// The pods that a controller may write. It watches all others too, because their restarts count,
 /// and leaves them alone.
@@ -17,6 +18,8 @@ pub struct Selection {
     pub pods: BTreeSet<Box<str>>,
     /// What was proved about nodes before.
     pub kept: AllKept,
+    /// Policies that count beside those of the cluster.
+    pub given: Given,
     /// The receiver of the progress.
     pub progress: mpsc::UnboundedSender<Progress>,
 }
@@ -28,6 +31,7 @@ impl Selection {
         Self {
             pods: BTreeSet::new(),
             kept: AllKept::new(),
+            given: Given::default(),
             progress: mpsc::unbounded_channel().0,
         }
     }

@@ -2,7 +2,7 @@
 //! containers ended. Nothing is written, and what cannot be read is reported.
 
 pub mod policies;
-mod said;
+pub mod said;
 
 use std::time::Duration;
 
@@ -14,12 +14,13 @@ use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::node::NodeWire;
 use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::objects::pod::{Pod, RestartPolicy, roles};
+use swaplet_core::report::decision::Decision;
+use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::explain::Explanation;
 use tokio::time::timeout;
 
 use self::policies::PodPolicies;
-use self::said::AllSaid;
-pub use self::said::Said;
+use self::said::{AllSaid, Said};
 use super::JOB_PODS;
 use super::index::Index;
 use super::job_events::take_notice;
@@ -30,6 +31,7 @@ use crate::cluster::verdict_store::{AllKept, all_in};
 use crate::frame::clock::time_of_day;
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::list::{list, words};
+use crate::frame::remarks::Remarks;
 use crate::frame::watch::Event;
 
 /// The time of the snapshot on the clock of the index: anything older counts as this old.
@@ -53,7 +55,7 @@ pub struct Snapshot {
     said: Option<AllSaid>,
     kept: AllKept,
     today: Timestamp,
-    remarks: Vec<String>,
+    remarks: Remarks,
 }
 
 /// Limits the objects that are read around the pods.
@@ -65,22 +67,8 @@ struct Narrow {
 }
 
 impl Snapshot {
-    /// Reads everything that decisions about the pods of the scope depend on.
-    ///
-    /// # Errors
-    /// The pods cannot be listed. [`Snapshot::remarks`] reports everything else that cannot be
-    /// read.
-    pub async fn take(
-        client: &Client,
-        rules: Rules,
-        scope: &Scope,
-        policies: &mut PodPolicies,
-    ) -> kube::Result<Self> {
-        let pods = pods(client, scope, policies).await?;
-        Ok(Self::of_pods(client, rules, scope, pods).await)
-    }
-
-    /// Like [`Snapshot::take`], for pods that [`pods`] has listed before.
+    /// Reads everything that decisions about these pods of the scope depend on, as [`pods`] has
+    /// listed them. [`Snapshot::remarks`] reports what cannot be read.
     pub async fn of_pods(client: &Client, rules: Rules, scope: &Scope, pods: Vec<Pod>) -> Self {
         let mut snapshot = Self::around(
             client,
@@ -112,7 +100,7 @@ impl Snapshot {
         let mut snapshot = Self::around(client, rules, &scope, &Narrow::to(pod)).await;
         let listed = pods(client, &scope, policies).await;
         let mut pods = listed.unwrap_or_else(|error| {
-            snapshot.miss(
+            snapshot.remarks.unread(
                 "the other pods of the namespace",
                 &error,
                 "restarts of other pods of its Job are not counted",
@@ -126,9 +114,9 @@ impl Snapshot {
         snapshot
     }
 
-    /// Returns what could not be read or is wrong with a node, and the consequence; one line each.
+    /// Returns what could not be read or is wrong with a node, and the consequence.
     #[must_use]
-    pub fn remarks(&self) -> &[String] {
+    pub const fn remarks(&self) -> &Remarks {
         &self.remarks
     }
 
@@ -167,6 +155,16 @@ impl Snapshot {
         Some(self.said.as_ref()?.about(pod))
     }
 
+    /// Returns the note of the latest Event, if that is that a write like the one that is decided is
+    /// not applied. What was denied before something else was said is past.
+    #[must_use]
+    pub fn write_denied(&self, pod: &Pod, decision: &Decision) -> Option<&str> {
+        let verb = decision.action.as_ref()?.verb();
+        let latest = self.said(pod)?.pop()?;
+        let is_it = latest.reason == Reason::WriteDenied.as_str() && latest.note.contains(verb);
+        is_it.then_some(&latest.note)
+    }
+
     /// Returns what was proved about nodes.
     #[must_use]
     pub const fn kept(&self) -> &AllKept {
@@ -187,7 +185,7 @@ impl Snapshot {
             said: None,
             kept: AllKept::new(),
             today: time_of_day(),
-            remarks: Vec::new(),
+            remarks: Remarks::default(),
         };
         snapshot.index.set_time(NOW, snapshot.today);
         snapshot.read_nodes(client, narrow).await;
@@ -196,11 +194,6 @@ impl Snapshot {
         snapshot.read_jobs(client, scope, narrow).await;
         snapshot.read_events(client, scope).await;
         snapshot
-    }
-
-    fn miss(&mut self, what: &str, error: &kube::Error, so: &str) {
-        self.remarks
-            .push(format!("{what} cannot be read ({}): {so}", words(error)));
     }
 
     async fn read_nodes(&mut self, client: &Client, narrow: &Narrow) {
@@ -215,15 +208,17 @@ impl Snapshot {
                 self.index.nodes.list_starts();
                 for node in nodes {
                     let problem = self.index.nodes.listed(&node).problem;
-                    self.remarks
-                        .extend(problem.map(|problem| format!("node {}: {problem}", node.name)));
+                    if let Some(problem) = problem {
+                        self.remarks.push(format!("node {}: {problem}", node.name));
+                    }
                 }
                 self.index.nodes.list_ends();
             }
             Err(error) => {
                 self.index.nodes.hide();
-                let so = "each counts as Unknown, as by a controller without this right; one that may read them can decide otherwise";
-                self.miss("nodes", &error, so);
+                let so =
+                    "each counts as Unknown; a controller that may read them can decide otherwise";
+                self.remarks.unread("nodes", &error, so);
             }
         }
     }
@@ -235,8 +230,8 @@ impl Snapshot {
                 self.kept = kept;
             }
             Err(error) => {
-                let so = "proofs on nodes are not known here; name the namespace of the controller with --state-namespace";
-                self.miss("ConfigMaps", &error, so);
+                let so = "proofs on nodes are not known here; --state-namespace names the controller's namespace";
+                self.remarks.unread("ConfigMaps", &error, so);
             }
         }
     }
@@ -262,7 +257,7 @@ impl Snapshot {
             }
         };
         if timeout(OPENKRUISE, all).await.is_err() {
-            self.remarks.push("the API server does not answer whether OpenKruise is installed: until that is known, swaplet does nothing".to_owned());
+            self.remarks.push("the API server does not answer whether OpenKruise is installed: until that is known, swaplet does nothing");
         }
     }
 
@@ -277,11 +272,8 @@ impl Snapshot {
                 .chain([Event::ListEnd])
                 .collect(),
             Err(error) => {
-                self.miss(
-                    "Jobs",
-                    &error,
-                    "how many restarts a Job allows is not known, and under OnFailure no image is changed without that",
-                );
+                let so = "how many restarts a Job allows is not known, and under OnFailure no image is changed without that";
+                self.remarks.unread("Jobs", &error, so);
                 vec![Event::Trouble(words(&error))]
             }
         };
@@ -292,9 +284,12 @@ impl Snapshot {
     }
 
     async fn read_events(&mut self, client: &Client, scope: &Scope) {
-        match said::read(&api(client, scope)).await {
-            Ok(said) => self.said = Some(said),
-            Err(error) => self.miss("Events", &error, "earlier actions are not known here"),
+        match said::read(client, scope.namespace.as_deref()).await {
+            Ok(told) => self.said = Some(AllSaid::of(told)),
+            Err(error) => {
+                let so = "earlier actions are not known here";
+                self.remarks.unread("Events", &error, so);
+            }
         }
     }
 
@@ -310,7 +305,6 @@ impl Snapshot {
             self.index.apply(pod, since);
         }
         self.index.list_ends(NOW);
-        self.index.lines_move(NOW);
         self.index.enqueue_where(|_| true);
         self.index.wake(NOW);
     }

@@ -24,10 +24,8 @@ impl Writer {
     pub(crate) async fn finish(&self, target: &Target, finish: &Finish) -> kube::Result<Outcome> {
         let patch = Patch::Strategic(finish_patch(&target.uid, finish, time_of_day()));
         let pods = Request::new(PodWire::url_path(&(), Some(&target.namespace)));
-        let request = pods
-            .patch_subresource("status", &target.name, &params(), &patch)
-            .map_err(kube::Error::BuildRequest)?;
-        Ok(self.send(request).await?.map(|_| Vec::new()))
+        let built = pods.patch_subresource("status", &target.name, &params(), &patch);
+        Ok(self.send(built).await?.map(|_| Vec::new()))
     }
 }
 

@@ -4,7 +4,6 @@
 
 use http_body_util::BodyExt as _;
 use kube::Resource as _;
-use kube::api::PostParams;
 use kube::client::Body;
 use kube::core::Request;
 use serde_json::{Value, json};
@@ -14,7 +13,7 @@ use swaplet_core::objects::recreate_request::{
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 use swaplet_core::report::write_error::WriteError;
 
-use crate::frame::writer::{FIELD_MANAGER, Outcome, Target, Writer, classify, refusal};
+use crate::frame::writer::{Outcome, Target, Writer, classify, created, refusal};
 
 impl Writer {
     /// Requests the end of these containers from OpenKruise's daemon.
@@ -27,15 +26,11 @@ impl Writer {
         target: &Target,
         containers: &[Box<str>],
     ) -> kube::Result<Outcome> {
-        let params = PostParams {
-            field_manager: Some(FIELD_MANAGER.to_owned()),
-            ..PostParams::default()
-        };
         let body =
             serde_json::to_vec(&request(target, containers)).map_err(kube::Error::SerdeError)?;
         let requests = Request::new(RecreateRequestWire::url_path(&(), Some(&target.namespace)));
         let request = requests
-            .create(&params, body)
+            .create(&created(), body)
             .map_err(kube::Error::BuildRequest)?;
         let path = request.uri().path().to_owned();
         let (head, body) = self

@@ -14,9 +14,8 @@ use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::objects::node::{Node, NodeWire};
 use swaplet_core::objects::values::whole_object::WholeObject;
 use swaplet_core::warm::pod::WarmerPodWire;
-use swaplet_core::warm::warming::nodes::shapes;
+use swaplet_core::warm::warming::nodes::shape;
 use swaplet_core::warm::warming::pulled::Pulled;
-use swaplet_core::warm::warming::shape::ShapeChoice;
 use swaplet_core::warm::warming::{Action, Answer, Elsewhere, Ended, Limits, Warming};
 use tokio::sync::mpsc::Receiver;
 use tokio::task::{JoinError, JoinSet};
@@ -57,8 +56,6 @@ pub struct Job {
     pub warmers: Warmers,
     /// The table by which nodes are classified.
     pub table: NodeTable,
-    /// The shape of its pods.
-    pub shape: ShapeChoice,
 }
 
 /// The progress of a run, as it is reported to the caller.
@@ -80,13 +77,6 @@ pub enum News {
     },
     /// An image on a node has become final.
     Ended(Ended),
-    /// A node has switched to pods of another shape.
-    OtherShape {
-        /// The name of the node.
-        node: Box<str>,
-        /// The reason for the switch.
-        why: Box<str>,
-    },
     /// A watch or the deletion of pods fails; it is retried, unless the text names a remedy.
     Trouble(String),
 }
@@ -112,6 +102,8 @@ pub struct Finished {
     pub warming: Warming,
     /// True if `stop` completed before everything was final.
     pub interrupted: bool,
+    /// True if all warmer pods are deleted.
+    pub is_clean: bool,
 }
 
 /// Warms images until everything is final or `stop` completes, and deletes all warmer pods at the
@@ -133,12 +125,11 @@ pub async fn warm(
             () = stop => Ok(true),
         }
     };
-    if run.has_written {
-        run.clean_up(&mut report).await;
-    }
+    let is_clean = !run.has_written || run.clean_up(&mut report).await;
     ended.map(|interrupted| Finished {
         warming: run.warming,
         interrupted,
+        is_clean,
     })
 }
 
@@ -153,6 +144,8 @@ struct Run {
     pods: Mirror<Box<str>>,
     nodes: Mirror<Box<str>>,
     has_written: bool,
+    /// The write that was last reported as not taken: the node, and the reason.
+    untaken: Option<(Box<str>, Box<str>)>,
 }
 
 impl Run {
@@ -169,6 +162,7 @@ impl Run {
             pods: Mirror::new(),
             nodes: Mirror::new(),
             has_written: false,
+            untaken: None,
         }
     }
 
@@ -258,15 +252,11 @@ impl Run {
         if !self.job.names.is_empty() && !self.job.names.contains(&*node.name) {
             return None;
         }
-        match shapes(
-            &node,
-            &Recognised::of(&node, &self.job.table),
-            self.job.shape,
-        ) {
+        match shape(&node, &Recognised::of(&node, &self.job.table)) {
             Err(why) => self.warming.skip(&node.name, why),
-            Ok(shapes) => self
+            Ok(shape) => self
                 .warming
-                .add(&node.name, shapes, node.ready, self.clock.now()),
+                .add(&node.name, shape, node.ready, self.clock.now()),
         }
         Some(node.name)
     }
@@ -371,9 +361,13 @@ impl Run {
     }
 
     fn report(&mut self, report: &mut impl FnMut(News)) {
-        for (node, why) in self.warming.fallbacks() {
-            report(News::OtherShape { node, why });
+        let untaken = self.warming.waits().first_untaken.clone();
+        if let Some((node, why)) = untaken.as_ref().filter(|_| untaken != self.untaken) {
+            report(News::Trouble(format!(
+                "{node}: the API server does not take a write for its pod: {why}"
+            )));
         }
+        self.untaken = untaken;
         self.warming
             .news()
             .into_iter()

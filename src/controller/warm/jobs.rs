@@ -4,7 +4,7 @@
 //! Each job that is under way has a [`Warming`](swaplet_core::warm::warming::Warming) of its own,
 //! whose pods carry the uid of the job. A pod that belongs to none of them (its job is gone, is
 //! over, has been changed, or no longer wants the node) is deleted, so no history has to be kept.
-//! On a node one job at a time has a pod, and what that proves counts for the other jobs too.
+//! On a node one job at a time has a pod.
 
 mod caches;
 pub(crate) mod driver;
@@ -35,8 +35,8 @@ use crate::warm::derived::Derived;
 use caches::Caches;
 use entry::{Entry, exit_images};
 use isolation::Jobs;
-use messages::{Asked, Key, PodQuery, key_of};
 pub use messages::{Happened, PullAnswer, PullWrite};
+use messages::{Key, PodQuery, key_of};
 use nodes::Nodes;
 use occupancy::{Occupancy, Taken, Turns};
 pub use settings::WarmSettings;
@@ -82,7 +82,6 @@ impl PullJobs {
         let exit_images = exit_images::uid(&settings, &namespaces);
         let kept = exit_images::job(&settings, &exit_images, &Derived::default());
         let caches = settings.image_caches.clone().map(Caches::new);
-        let shape = settings.shape;
         let startup_taints = settings.startup_taint_timeout.map(StartupTaints::new);
         Self {
             settings,
@@ -93,7 +92,7 @@ impl PullJobs {
                     .into_iter()
                     .collect(),
             ),
-            nodes: Nodes::new(table, shape, startup_taints, caches.is_some()),
+            nodes: Nodes::new(table, startup_taints, caches.is_some()),
             caches,
             image_waits: ImageWaits::default(),
             queries: BTreeSet::new(),
@@ -185,13 +184,6 @@ impl PullJobs {
                     self.apply(job);
                 }
             }
-            Happened::Resolved(asked, answers) => {
-                self.jobs.with(&asked.0, now.moment, |entry| {
-                    if *entry.uid() == *asked.1 {
-                        entry.answered(answers, now.moment);
-                    }
-                });
-            }
             Happened::ImageCaches(news) => self.see_caches(news),
             Happened::Written(written) => self.written(*written, now),
         }
@@ -206,33 +198,6 @@ impl PullJobs {
         self.pod_mirror.is_complete()
             && self.nodes.are_known()
             && listed.count() == JobKind::ALL.len()
-    }
-
-    /// Returns the images whose digests are to be queried, with the job that they are for.
-    pub fn questions(&mut self, now: Now) -> Vec<(Asked, Vec<Box<str>>)> {
-        if !self.has_seen_all() {
-            return Vec::new();
-        }
-        let ask = |key: &Key, entry: &mut Entry| {
-            (
-                (key.clone(), entry.uid().into()),
-                entry.question(now.moment),
-            )
-        };
-        self.jobs
-            .each(now.moment, ask)
-            .into_iter()
-            .filter(|(_, images)| !images.is_empty())
-            .collect()
-    }
-
-    /// Returns true if the job for which registries are queried still exists.
-    #[must_use]
-    pub fn needs_answers(&self, (key, uid): &Asked) -> bool {
-        self.jobs
-            .all
-            .get(key)
-            .is_some_and(|entry| *entry.uid() == **uid)
     }
 
     /// Returns the writes to make now. Until everything has been listed once, a pod might wrongly
@@ -272,7 +237,7 @@ impl PullJobs {
             });
         }
         self.taken = occupancy.taken();
-        self.share(now.moment);
+        self.report_ended(now.moment);
         writes.extend(
             self.jobs
                 .each(now.moment, |_, entry| entry.report(now))

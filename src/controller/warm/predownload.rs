@@ -49,7 +49,7 @@ use own::{Own, OwnJobs};
 /// The interval of reconciles for a workload with jobs, because its pods are being replaced.
 const LOOK: Duration = Duration::from_secs(15);
 /// The wait after a read or a write failed.
-const AGAIN: Duration = Duration::from_secs(30);
+const AGAIN: Duration = Duration::from_secs(60);
 /// The most writes of one turn: a template may have a thousand images, and others wait meanwhile.
 const A_TURN: usize = 50;
 /// How long the last turn of a namespace is remembered: longer than any workload waits.
@@ -282,24 +282,14 @@ impl Predownload {
 
     /// Hands the jobs to the loop of jobs. Each reconcile tries to create the objects again.
     fn do_without_object(&mut self, workload: &Workload, jobs: Vec<Value>, words: &str) -> Trouble {
-        let key = key_of(workload);
-        let room = self.own.room(&key);
-        if room == 0 {
+        if !self.own.is_possible() {
             return Trouble::Lasting(format!(
-                "{words}: switch that gate on in OpenKruise's manager, or run swaplet with --warm, which then pulls by itself what there is \
-                 room for"
+                "{words}: switch that gate on in OpenKruise's manager, or run swaplet with --warm, which then pulls by itself"
             ));
         }
-        let images: Vec<_> = jobs
-            .iter()
-            .take(room)
-            .filter_map(|job| job["spec"]["image"].as_str())
-            .collect();
-        let mut images = images.join(", ");
-        if jobs.len() > room {
-            images = format!("{images} (there is no room for {} more)", jobs.len() - room);
-        }
-        self.own.set(&key, jobs.into_iter().take(room).collect());
+        let images = jobs.iter().filter_map(|job| job["spec"]["image"].as_str());
+        let images = images.collect::<Vec<_>>().join(", ");
+        self.own.set(&key_of(workload), jobs);
         Trouble::NoObject(format!(
             "{images} is pulled to the nodes of the old pods by swaplet without an ImagePullJob, because {words}"
         ))

@@ -8,13 +8,10 @@ use kube::{Api, Client};
 use swaplet_core::cluster::node_class::Recognised;
 use swaplet_core::cluster::node_images::{NodeImages, NodeImagesWire};
 use swaplet_core::cluster::node_table::NodeTable;
-use swaplet_core::warm::known::{Announced, Known, ListedNode, known};
+use swaplet_core::warm::known::{Known, ListedNode, known};
 use swaplet_core::warm::pod::{RUN, WarmerPodWire};
-use swaplet_core::warm::warming::nodes::shapes;
-use swaplet_core::warm::warming::pulled::Pulled;
-use swaplet_core::warm::warming::shape::ShapeChoice;
+use swaplet_core::warm::warming::nodes::shape;
 
-use super::direct::{PULLED, PullEvent};
 use crate::frame::list::{list_with, words};
 
 /// The query of `swaplet warm status`.
@@ -22,7 +19,7 @@ use crate::frame::list::{list_with, words};
 pub struct Question {
     /// The images; empty for all images of warmer pods.
     pub images: Vec<Box<str>>,
-    /// The namespace of pods and Events; `None` for all.
+    /// The namespace of the pods; `None` for all.
     pub namespace: Option<String>,
     /// The label selector of the nodes; empty selects all.
     pub selector: String,
@@ -41,7 +38,7 @@ pub struct Answer {
     pub remarks: Vec<String>,
 }
 
-/// Reads nodes, warmer pods and Events.
+/// Reads nodes and warmer pods.
 ///
 /// # Errors
 /// The error of the API server if the nodes cannot be listed.
@@ -63,8 +60,12 @@ pub async fn ask(client: &Client, question: &Question) -> kube::Result<Answer> {
     {
         remarks.push(format!("there is no node {name} among those selected"));
     }
+    let pods = match &question.namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    };
     let pods = list_with(
-        &api(client, question),
+        &pods,
         ListParams::default().labels(RUN),
         WarmerPodWire::read,
     )
@@ -76,67 +77,21 @@ pub async fn ask(client: &Client, question: &Question) -> kube::Result<Answer> {
         ));
         Vec::new()
     });
-    let events = list_with(
-        &api(client, question),
-        ListParams::default().fields(PULLED),
-        announced,
-    )
-    .await
-    .unwrap_or_else(|error| {
-        remarks.push(format!(
-            "pulls are not shown, because Events cannot be listed: {}",
-            words(&error)
-        ));
-        Vec::new()
-    });
     let nodes: Vec<_> = nodes
         .into_iter()
         .map(|node| listed(node, &question.table))
         .collect();
     Ok(Answer {
-        known: known(&question.images, &nodes, &pods, &events),
+        known: known(&question.images, &nodes, &pods),
         remarks,
     })
-}
-
-fn api<K>(client: &Client, question: &Question) -> Api<K>
-where
-    K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
-{
-    match &question.namespace {
-        Some(namespace) => Api::namespaced(client.clone(), namespace),
-        None => Api::all(client.clone()),
-    }
 }
 
 fn listed(node: NodeImages, table: &NodeTable) -> ListedNode {
     let NodeImages { node, images } = node;
     ListedNode {
-        why_not: shapes(&node, &Recognised::of(&node, table), ShapeChoice::Auto).err(),
+        why_not: shape(&node, &Recognised::of(&node, table)).err(),
         name: node.name,
         images,
     }
-}
-
-/// Reads the Event of a kubelet only: a virtual node that reports the same keeps nothing.
-fn announced(event: PullEvent) -> Option<Announced> {
-    let event = event.read()?;
-    let source = event
-        .source
-        .filter(|source| source.component.as_deref() == Some("kubelet"))?;
-    let last = event
-        .last_timestamp
-        .or(event.metadata.creation_timestamp)
-        .map(|time| time.0);
-    Some(Announced {
-        node: source.host?.into(),
-        namespace: event.metadata.namespace.unwrap_or_default().into(),
-        pod: event.involved_object.name?.into(),
-        uid: event.involved_object.uid?.into(),
-        at: event
-            .series
-            .and_then(|series| series.last_observed_time)
-            .map_or(last, |time| Some(time.0)),
-        pulled: Pulled::read(event.message.as_deref()?)?,
-    })
 }

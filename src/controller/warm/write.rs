@@ -9,7 +9,7 @@ pub mod startup_taint;
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, Patch as JsonPatch, PatchOperation, ReplaceOperation};
 use kube::Resource as _;
-use kube::api::{DeleteParams, Patch, PostParams, Preconditions};
+use kube::api::Patch;
 use kube::core::Request;
 use serde_json::Value;
 use swaplet_core::report::write_error::WriteError;
@@ -17,7 +17,7 @@ use swaplet_core::warm::pod::{BEFORE, CONTAINER, IMAGE, RUN, WarmerPod, WarmerPo
 use swaplet_core::warm::pull_job::object::{JobKind, PodWishes};
 use swaplet_core::warm::warming::{Action, Answer};
 
-use crate::frame::writer::{FIELD_MANAGER, Writer, params, test};
+use crate::frame::writer::{Built, Writer, created, deleted, params, test};
 pub use pod::pod;
 
 /// The settings that all warmer pods of a run share.
@@ -74,12 +74,8 @@ impl Writer {
     }
 
     async fn create_warmer(&self, warmers: &Warmers, pod: &Value) -> kube::Result<Answer> {
-        let params = PostParams {
-            field_manager: Some(FIELD_MANAGER.to_owned()),
-            ..PostParams::default()
-        };
         let body = serde_json::to_vec(pod).map_err(kube::Error::SerdeError)?;
-        self.ask(warmers.pods().create(&params, body)).await
+        self.ask(warmers.pods().create(&created(), body)).await
     }
 
     async fn swap_warmer(
@@ -94,19 +90,9 @@ impl Writer {
     }
 
     async fn delete_warmer(&self, pods: Request, name: &str, uid: &str) -> kube::Result<Answer> {
-        let preconditions = Some(Preconditions {
-            uid: Some(uid.to_owned()),
-            ..Preconditions::default()
-        });
-        let params = DeleteParams {
-            preconditions,
-            ..DeleteParams::default()
-        };
-        let request = pods
-            .delete(name, &params)
-            .map_err(kube::Error::BuildRequest)?;
+        let built = pods.delete(name, &deleted(uid, None));
         // The pod in the answer may be gone for good by now; only the watch shows that.
-        Ok(match self.send(request).await? {
+        Ok(match self.send(built).await? {
             Ok(_) => Ok(None),
             // Another pod has the name, so the pod to delete is gone.
             Err(WriteError::Conflict) => Err(WriteError::Gone),
@@ -114,14 +100,8 @@ impl Writer {
         })
     }
 
-    async fn ask(
-        &self,
-        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
-    ) -> kube::Result<Answer> {
-        let body = match self
-            .send(request.map_err(kube::Error::BuildRequest)?)
-            .await?
-        {
+    async fn ask(&self, built: Built) -> kube::Result<Answer> {
+        let body = match self.send(built).await? {
             Ok(body) => body,
             Err(refused) => return Ok(Err(refused)),
         };

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::annotations;
 use super::known::{Injection, injections};
 use super::names::UnknownField;
 use super::placement::Placement;
@@ -21,6 +22,8 @@ const BACKOFF_LIMIT: u32 = 6;
 pub(super) const JOBS: [&str; 3] = ["Job", "CronJob", "JobSet"];
 /// The longest name that an object can have, in bytes.
 const LONGEST_NAME: usize = 253;
+/// The most pull secrets that are named.
+const MOST_SECRETS: usize = 10;
 /// The most unknown fields that are reported of one container.
 const MOST_FIELDS: usize = 10;
 
@@ -33,8 +36,12 @@ pub struct Described {
     pub job: Option<JobLimits>,
     /// The nodes that the pods may run on.
     pub placement: Placement,
+    /// The Secrets that `imagePullSecrets` names, by which its images are pulled.
+    pub pull_secrets: Vec<Box<str>>,
     /// The labels and annotations that have sidecars injected.
     pub injections: Vec<Injection>,
+    /// The annotations of swaplet that nothing reads, each with the fix.
+    pub annotation_problems: Vec<String>,
     /// The unknown fields, each with the name of its container.
     pub unknown_fields: Vec<(Box<str>, UnknownField)>,
     /// The files of ConfigMaps that the containers mount.
@@ -89,8 +96,10 @@ impl Described {
             pod: rules::pod(place, &template, &injections),
             ruled: Ruled::default(),
             job: JobLimits::of(place, &template.kind),
+            pull_secrets: pull_secrets(place.spec),
             placement: Placement::of(place.spec, &place.template["metadata"]),
             injections,
+            annotation_problems: annotations::problems(place),
             unknown_fields: unknown_fields(place.spec),
             config_files: ConfigFiles::of(place.spec),
             template,
@@ -112,6 +121,13 @@ impl JobLimits {
             path: path.into(),
         })
     }
+}
+
+fn pull_secrets(spec: &Value) -> Vec<Box<str>> {
+    let secrets = spec["imagePullSecrets"].as_array().into_iter().flatten();
+    let names = secrets.filter_map(|secret| secret["name"].as_str());
+    let whole = names.filter(|name| name.len() <= LONGEST_NAME);
+    whole.take(MOST_SECRETS).map(Into::into).collect()
 }
 
 fn unknown_fields(spec: &Value) -> Vec<(Box<str>, UnknownField)> {

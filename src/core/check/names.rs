@@ -14,7 +14,7 @@ const WRONG_IN_FIELD: usize = 2;
 /// The prefix of all variables that mark, and of no other variable of OpenKruise's.
 const PREFIX: &str = "KRUISE_TERMINATE_SIDECAR";
 
-/// The fields of a container (Kubernetes 1.34, `core/v1` Container).
+/// The fields of a container (Kubernetes 1.37, `core/v1` Container).
 const FIELDS: [&str; 25] = [
     "args",
     "command",

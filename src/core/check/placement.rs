@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::cluster::node_table::{NodeTable, Row};
 use crate::objects::node::{Marks, Node, Taint};
+use crate::objects::pod::ACS;
 
 /// The label by which a pod requests Alibaba ECI, and the label of its nodes (Alibaba Cloud,
 /// "Schedule pods to ECI").
@@ -44,8 +45,10 @@ impl Placement {
         let selector: Marks = texts(&spec["nodeSelector"]).collect();
         let mut labels = selector.clone();
         labels.extend(affinity(&spec["affinity"]["nodeAffinity"]));
-        if metadata["labels"][ECI.0] == "true" {
-            labels.insert(ECI.1.into(), "true".into());
+        for (of_pod, of_node) in [ECI, (ACS, ACS)] {
+            if metadata["labels"][of_pod] == "true" {
+                labels.insert(of_node.into(), "true".into());
+            }
         }
         let tolerations = spec["tolerations"].as_array().into_iter().flatten();
         Self {

@@ -6,12 +6,12 @@
 //! image of that repository.
 
 pub mod derived;
-pub(crate) mod started;
+pub mod public;
 
 use std::fmt;
 
 use self::derived::{Derived, DerivedImages, Trouble};
-use self::started::{Start, Started};
+use self::public::{Answers, Public};
 use crate::image::path_set::PathSet;
 use crate::image::pattern::ImagePattern;
 use crate::image::reference::ImageReference;
@@ -27,7 +27,7 @@ pub struct ExitImages {
     derived: Option<DerivedImages>,
     /// The last parts of the repositories of all of them; `None` if a pattern leaves one open.
     names: Option<Vec<Box<str>>>,
-    started: Started,
+    public: Answers,
 }
 
 /// The exit image chosen for one sidecar.
@@ -82,7 +82,7 @@ impl ExitImages {
         listed.extend(ImagePattern::parse(image.as_str()));
         let all = Self {
             default_paths: self.default_paths,
-            started: self.started,
+            public: self.public,
             ..Self::new(self.default, listed)
         };
         match derived {
@@ -97,6 +97,16 @@ impl ExitImages {
         self.default.as_ref()
     }
 
+    /// Returns the images that the administrator names in full: the default, and those of the list
+    /// that are no patterns.
+    pub fn named(&self) -> impl Iterator<Item = ImageReference> {
+        let listed = self.listed.iter().map(ImagePattern::as_str);
+        let listed = listed
+            .filter(|image| !image.contains('*'))
+            .filter_map(|image| ImageReference::parse(image).ok());
+        self.default.iter().cloned().chain(listed)
+    }
+
     /// Sets the paths of the default, instead of the standard ones.
     #[must_use]
     pub fn with_default_paths(self, paths: PathSet) -> Self {
@@ -104,6 +114,24 @@ impl ExitImages {
             default_paths: Some(paths),
             ..self
         }
+    }
+
+    /// Sets whether all of them can be pulled without credentials, whatever registries answer.
+    #[must_use]
+    pub fn said_public(mut self, public: Public) -> Self {
+        self.public.said = Some(public);
+        self
+    }
+
+    /// Records the answer of a registry for the repository of this image.
+    pub fn answered_public(&mut self, image: &ImageReference, public: Public) {
+        self.public.answer(image, public);
+    }
+
+    /// Returns whether an exit image can be pulled without credentials.
+    #[must_use]
+    pub fn is_public(&self, image: &str) -> Public {
+        ImageReference::parse(image).map_or(Public::Unknown, |image| self.public.of(&image))
     }
 
     /// Enables the derivation of images for other paths.
@@ -170,16 +198,6 @@ impl ExitImages {
         if let Some(derived) = &mut self.derived {
             derived.came(paths, result, now);
         }
-    }
-
-    /// Returns true if the exit image of this start has ended such a container before.
-    pub(crate) fn has_started(&self, start: &Start) -> bool {
-        self.started.has(start)
-    }
-
-    /// Records that the exit image of this start has ended its container.
-    pub(crate) fn learn_start(&mut self, start: Start) {
-        self.started.learn(start);
     }
 
     /// Returns true for an exit image of the installation, also if an admission webhook has added a

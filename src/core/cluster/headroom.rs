@@ -9,10 +9,11 @@
 //! Job"). Under `Never` nothing is added up, also not where `backoffLimitPerIndex` is set, which
 //! exists only there.
 //!
-//! So a swap is granted only where the observed restarts, those that other swaps have yet to cause,
-//! and its own stay below the limit. What does not fit is queued, in the order in which the main
-//! containers ended. The ledger has no clock and does no I/O: its caller reports what is observed,
-//! and it returns which pods to reconcile again.
+//! So a swap is made only where the observed restarts, those that other swaps have yet to cause, and
+//! its own stay below the limit: an answer is a function of these sums and of the pod, and of
+//! nothing else. What does not fit waits, and is woken when the sums fall, in the order in which the
+//! main containers ended. The ledger has no clock and does no I/O: its caller reports what is
+//! observed, and it returns which pods to reconcile again.
 
 mod account;
 mod answers;
@@ -50,18 +51,17 @@ pub enum Headroom {
     TooEarly,
 }
 
-/// The need of a pod, as decided after the last [`Ledger::observe`].
+/// The need of a pod, as decided after the last [`Ledger::observe`]. Only what has begun is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// The pod needs no swap.
+    /// The pod needs no swap, or the swaps that it needs fit.
     Nothing,
-    /// The restarts that its swaps may cause, in one write that has not begun.
-    Swaps(u32),
-    /// The granted swaps may be in flight: a write has begun, or its outcome is unknown.
+    /// The pod waits for the room of so many swaps.
+    Waits(u32),
+    /// What has begun may still be in flight, or its effect is not shown.
     Held,
-    /// This many restarts may be in flight, granted or not: another controller was requested to
-    /// make them, and has not answered.
-    Asked(u32),
+    /// A write of so many restarts begins, or another controller was requested to make them.
+    Begun(u32),
 }
 
 /// The restarts of all pods that are counted, by Job.
@@ -112,6 +112,7 @@ impl Ledger {
             pod,
             Swapped {
                 containers: swapped.containers.max(1),
+                left: 0,
                 ..swapped
             },
             list,
@@ -126,19 +127,17 @@ impl Ledger {
                 .extend(job.map(|job| (pod.uid.clone(), job.into())));
         }
         let Some(job) = job else { return };
-        let Swapped { containers, coming } = swapped;
         let mains_run = roles::mains_state(pod) != Mains::Done;
         let restarts = clamp(pod.restarts());
         let seen = Seen {
             restarts,
-            swapped: containers.into(),
-            coming: coming.into(),
+            swapped,
             mains_run,
             deleting: pod.deleting,
             namespace: digest(&pod.namespace),
         };
         self.accounts.entry(job.into()).or_default();
-        self.change(job, |account, _| account.observe(&pod.uid, seen, list));
+        self.change(job, |account| account.observe(&pod.uid, seen, list));
     }
 
     /// Returns false if the Job is in another namespace than the pod: anybody may create a pod that
@@ -151,16 +150,14 @@ impl Ledger {
     /// Records what a pod needs.
     pub fn need(&mut self, pod: &Pod, need: Need) {
         if let Some(job) = counted_by(pod) {
-            self.change(job, |account, limit| {
-                account.need(Turn::of(pod), need, limit)
-            });
+            self.change(job, |account| account.need(Turn::of(pod), need));
         }
     }
 
     /// Records that a pod is gone, or has ended for good.
     pub fn pod_gone(&mut self, pod: &Pod) {
         if let Some(job) = self.jobs.remove(&pod.uid) {
-            self.change(&job, |account, _| account.forget(&pod.uid));
+            self.change(&job, |account| account.forget(&pod.uid));
         }
     }
 
@@ -176,30 +173,26 @@ impl Ledger {
         self.jobs.contains_key(uid)
     }
 
-    /// Returns true if the account of this Job has a pod.
-    #[must_use]
-    pub fn has_pods(&self, job: &str) -> bool {
-        self.accounts.contains_key(job)
-    }
-
-    /// Records that a list of all pods begins: until it is complete nothing is granted, because
+    /// Records that a list of all pods begins: until it is complete no swap is said to fit, because
     /// restarts may have been missed.
-    pub fn pod_list_starts(&mut self) {
+    pub const fn pod_list_starts(&mut self) {
         self.pods_known = false;
-        self.change_all(Account::begin_anew);
     }
 
     /// Records that the list of this number is complete: pods observed only before it are gone.
     pub fn pod_list_ends(&mut self, list: u64) {
         self.pods_known = true;
-        let mut held = Vec::new();
-        self.change_all(|account| {
-            account.sweep(list);
-            held.extend(account.held_pods());
-        });
+        let mut woken = Vec::new();
+        let all: Vec<_> = self.accounts.keys().cloned().collect();
+        for job in &all {
+            self.change(job, |account| {
+                account.sweep(list);
+                account.wake_all(&mut woken);
+            });
+        }
         let Self { jobs, accounts, .. } = self;
         jobs.retain(|uid, job| accounts.get(job).is_some_and(|account| account.has(uid)));
-        self.wakes.extend(held);
+        self.wakes.extend(woken);
     }
 
     /// Records that a Job was listed, added or changed.
@@ -221,7 +214,7 @@ impl Ledger {
     /// Forgets the pods that were counted before the Job was known and are not of its namespace.
     fn forget_strangers(&mut self, job: &Job) {
         let mut strangers = Vec::new();
-        self.change(&job.uid, |account, _| {
+        self.change(&job.uid, |account| {
             strangers = account.forget_strangers(digest(&job.namespace));
         });
         for uid in &strangers {
@@ -324,25 +317,25 @@ impl Ledger {
         self.limits.get(job).map(|limit| limit.backoff_limit)
     }
 
-    /// Discards what the old limit granted or refused: every pod that may want a swap is reconciled
-    /// again.
+    /// Reconciles every pod that may want a swap again: what was answered under the old limit is not
+    /// true any more.
     fn limit_changed(&mut self, job: &str) {
         let mut done = Vec::new();
-        self.change(job, |account, _| {
+        self.change(job, |account| {
             account.limit_changed();
             done.extend(account.done_pods());
         });
         self.wakes.extend(done);
     }
 
-    /// Changes an account, then grants what fits in it now.
-    fn change(&mut self, job: &str, change: impl FnOnce(&mut Account, Option<u32>)) {
+    /// Changes an account, then wakes the pods for which that has made room.
+    fn change(&mut self, job: &str, change: impl FnOnce(&mut Account)) {
         let limit = self.limit(job);
         let Some(account) = self.accounts.get_mut(job) else {
             return;
         };
         self.waiting -= account.waiting();
-        change(account, limit);
+        change(account);
         if let Some(limit) = limit.filter(|_| self.pods_known) {
             account.settle(limit, &mut self.wakes);
         }
@@ -350,12 +343,6 @@ impl Ledger {
         if account.is_empty() {
             self.accounts.remove(job);
         }
-    }
-
-    fn change_all(&mut self, mut change: impl FnMut(&mut Account)) {
-        let jobs: Vec<_> = self.accounts.keys().cloned().collect();
-        jobs.iter()
-            .for_each(|job| self.change(job, |account, _| change(account)));
     }
 }
 

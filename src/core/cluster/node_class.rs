@@ -13,6 +13,8 @@ use crate::objects::node::Node;
 /// The label or annotation of a node that sets its class, whatever the table has. The label
 /// outranks the annotation.
 pub const OVERRIDE: &str = "swaplet.io/node-class";
+/// The row of pods that Alibaba ACS runs, on the nodes of ECI.
+pub const ACS_ROW: &str = "alibaba-acs";
 
 /// The class of a node: how it reacts to an image change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -169,6 +171,21 @@ impl Recognised {
     #[must_use]
     pub fn may_be_kubelet(&self) -> bool {
         self.class.is_kubelet() || self.why == Why::NotSeen
+    }
+
+    /// Returns how a pod that asks for ACS is recognised on this node: by the row of ACS, where
+    /// pods that do not ask run on ECI and the node sets no class of its own.
+    #[must_use]
+    pub fn on_acs(&self, table: &NodeTable) -> Option<Self> {
+        let is_asked = self.ends_eci_sidecars() && !matches!(self.why, Why::Own(_));
+        let mut rows = table.rows().iter().filter(|_| is_asked);
+        let row = rows.find(|row| &*row.name == ACS_ROW)?;
+        Some(Self {
+            class: row.class,
+            row: Some(Arc::clone(row)),
+            why: Why::Row(format!("row {ACS_ROW}: labels of the pod").into()),
+            problem: None,
+        })
     }
 
     /// Returns true if the platform itself ends containers with `ECI_CONTAINER_TYPE=sidecar`.

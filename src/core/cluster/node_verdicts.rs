@@ -6,7 +6,8 @@
 //! probe per node is cheap.
 //!
 //! Whether a pod under `Never` survives a swap there is proved separately, because that probe may
-//! fail a pod whose work is done. So one failure counts for all nodes of the provider.
+//! fail a pod whose work is done. So a failure counts for all nodes of the provider: in the
+//! namespace of the pod, and in all once pods of several namespaces have failed.
 
 mod proved;
 
@@ -33,6 +34,10 @@ pub const FAILURE_LASTS: Duration = Duration::from_secs(7 * 24 * 3600);
 /// dropped. No cluster with more virtual nodes is known, and all of them have to fit into one
 /// ConfigMap (1 MB).
 pub const MOST_VERDICTS: usize = 500;
+/// The number of namespaces whose pods have to fail until the failure counts in all.
+const SEVERAL: usize = 3;
+/// What separates the pods of a verdict; no name has it.
+const BETWEEN_PODS: &str = ", ";
 /// The most bytes of a provider's name that are kept and compared.
 const PROVIDER: usize = 200;
 
@@ -71,7 +76,7 @@ pub struct NodeVerdict {
     pub lasts: Duration,
     /// How often in a row it was proved, if it contradicts the known behaviour of the node; else 0.
     pub times: u32,
-    /// The pod that proved it, as `namespace/name`.
+    /// The pod that proved it, as `namespace/name`; of a failure under `Never` one of each namespace.
     pub pod: Box<str>,
     /// The name of the node's row in the table; empty if it had none.
     pub provider: Box<str>,
@@ -100,30 +105,35 @@ impl NodeVerdicts {
         })
     }
 
-    /// Decides about pods under `Never` on a node that replaces containers. `is_tried` is true
-    /// while another pod is the probe for its provider.
+    /// Decides about pods under `Never` of a namespace on a node that replaces containers.
+    /// `is_tried` is true while another pod is the probe for its provider.
     #[must_use]
     pub fn under_never(
         &self,
         node: NodeId<'_>,
         recognised: &Recognised,
+        namespace: &str,
         is_tried: bool,
         now: Moment,
     ) -> UnderNever {
         let provider = provider(recognised);
-        let fails = |verdict: &NodeVerdict| {
-            verdict.proved == Proved::FailsUnderNever
-                && verdict.provider == provider
-                && verdict.until > now
-        };
+        let mut failed: Vec<_> = self
+            .under_never
+            .values()
+            .filter(|verdict| verdict.fails(&provider, now))
+            .flat_map(NodeVerdict::namespaces)
+            .collect();
+        failed.sort_unstable();
+        failed.dedup();
         let says = recognised.row.as_ref().and_then(|row| row.swap_under_never);
-        if says == Some(false) || self.under_never.values().any(fails) {
+        if says == Some(false) || failed.len() >= SEVERAL || failed.contains(&namespace) {
             return UnderNever::No;
         }
-        let is_proved = self
-            .under_never
-            .get(node.name)
-            .is_some_and(|verdict| *verdict.uid == *node.uid && verdict.until > now);
+        let is_proved = self.under_never.get(node.name).is_some_and(|verdict| {
+            verdict.proved == Proved::UpdatesUnderNever
+                && *verdict.uid == *node.uid
+                && verdict.until > now
+        });
         if is_proved || says == Some(true) {
             UnderNever::Yes
         } else if recognised.class == NodeClass::Unknown && !is_tried {
@@ -202,6 +212,10 @@ impl NodeVerdicts {
             .filter(|before| *before.uid == *node.uid);
         let stands = |before: &NodeVerdict| match (before.proved, proved) {
             _ if before.until <= now => false,
+            (Proved::FailsUnderNever, Proved::FailsUnderNever) => {
+                let namespaces: Vec<_> = before.namespaces().collect();
+                namespaces.len() >= SEVERAL || namespaces.contains(&namespace_of(pod))
+            }
             (Proved::FailsUnderNever, _) => true,
             (_, Proved::UpdatesUnderNever) => before.until > now + before.lasts / 2,
             _ => false,
@@ -222,6 +236,9 @@ impl NodeVerdicts {
         } else {
             (proved.lasts(), 0)
         };
+        let others = before.filter(|before| before.fails(&before.provider, now));
+        let pods = others.map(|before| format!("{}{BETWEEN_PODS}{pod}", before.pod));
+        let pod = pods.as_deref().unwrap_or(pod);
         self.restore(
             node.name,
             verdict(node, recognised, proved, limits, pod, now),
@@ -272,6 +289,16 @@ impl NodeVerdicts {
 }
 
 impl NodeVerdict {
+    /// Returns true if pods under `Never` have failed on a node of this provider.
+    fn fails(&self, provider: &str, now: Moment) -> bool {
+        self.proved == Proved::FailsUnderNever && *self.provider == *provider && self.until > now
+    }
+
+    /// Returns the namespaces of the pods that proved it.
+    fn namespaces(&self) -> impl Iterator<Item = &str> {
+        self.pod.split(BETWEEN_PODS).map(namespace_of)
+    }
+
     /// Returns true if a proof does not change this verdict: both agree, or the proof is about
     /// swaps made before the provider failed, and only time can show when that ends.
     fn stands_against(&self, proved: Proved, now: Moment) -> bool {
@@ -282,6 +309,10 @@ impl NodeVerdict {
             (before, proved) => before == proved,
         }
     }
+}
+
+fn namespace_of(pod: &str) -> &str {
+    pod.split('/').next().unwrap_or_default()
 }
 
 /// Returns the key that nodes of one provider share; empty if no row matched.

@@ -132,8 +132,7 @@ impl ImageReference {
     /// without a digest and no two different tags.
     ///
     /// `r:t`, `r:t@A` and `r@A` are aliases of each other; `r:t` and `r:u` are not, and neither are
-    /// `r@A` and `r@B`. Where the digest that the tag stands for is known (the node reports it),
-    /// use [`pinned`](Self::pinned) first: then the answer is exact.
+    /// `r@A` and `r@B`.
     #[must_use]
     pub fn is_alias_of(&self, other: &Self) -> bool {
         match self.same_target(other) {
@@ -142,20 +141,6 @@ impl ImageReference {
             Target::Maybe if self.digest().is_some() && other.digest().is_some() => false,
             Target::Maybe => !differ(self.tag(), other.tag()),
         }
-    }
-
-    /// Returns this reference pinned to a digest: `r:t` becomes `r:t@digest`. A digest that is
-    /// already written is replaced.
-    ///
-    /// # Errors
-    /// [`ReferenceError`] if the digest is not one.
-    pub fn pinned(&self, digest: &str) -> Result<Self, ReferenceError> {
-        let tag = self.tag().map(|tag| format!(":{tag}")).unwrap_or_default();
-        Self::parse(&format!(
-            "{}/{}{tag}@{digest}",
-            self.registry(),
-            self.repository()
-        ))
     }
 }
 

@@ -23,6 +23,7 @@ mod words;
 
 use std::fmt;
 
+use super::runs_on::RunsOn;
 use crate::image::path_set::PathSet;
 pub use facts::ContainerFacts;
 use facts::Program;
@@ -103,10 +104,25 @@ pub fn resolve(facts: &ContainerFacts, image: &dyn ExitPaths) -> Verdict {
     resolve_read(facts, image, &|_| None)
 }
 
+/// Like [`resolve`], on a node that says this of itself.
+#[must_use]
+pub fn resolve_on(node: RunsOn, facts: &ContainerFacts, image: &dyn ExitPaths) -> Verdict {
+    decide(node, facts, image, &|_| None)
+}
+
 /// Like [`resolve`], with a function that returns how the file of a ConfigMap at an absolute,
 /// normalised path begins; `None` if it was not read, and is taken for a script.
 #[must_use]
 pub fn resolve_read(
+    facts: &ContainerFacts,
+    image: &dyn ExitPaths,
+    first_line: &dyn Fn(&str) -> Option<FirstLine>,
+) -> Verdict {
+    decide(RunsOn::default(), facts, image, first_line)
+}
+
+fn decide(
+    node: RunsOn,
     facts: &ContainerFacts,
     image: &dyn ExitPaths,
     first_line: &dyn Fn(&str) -> Option<FirstLine>,
@@ -116,9 +132,10 @@ pub fn resolve_read(
         image,
         first_line,
     };
-    let decided = facts
-        .program
-        .clone()
+    let foreign = node.or(facts.runs_on).obstacle();
+    let program = facts.program.clone();
+    let decided = program
+        .and_then(|program| foreign.map_or(Ok(program), Err))
         .map_err(Refusal::of)
         .and_then(|program| run(&program, &view));
     decided.unwrap_or_else(|refusal| Verdict::NotSwappable {

@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 
 use super::pod::Owner;
-use super::values::lenient::{Lenient, Object, Present, Text};
+use super::values::lenient::{self, Integer, Lenient, Object, Present, Text};
 use super::values::parts::Parts;
 
 /// The limit if a Job sets none: the API server's own default (Kubernetes:
@@ -35,8 +35,8 @@ pub struct JobRef {
 #[derive(Clone, Debug)]
 pub struct JobWire {
     metadata: ObjectMeta,
-    backoff_limit: Lenient<Option<i64>>,
-    failed: Lenient<Option<i64>>,
+    backoff_limit: Integer,
+    failed: Integer,
     /// True if a failed pod may have more effects than counting against `backoffLimit`.
     judges_failures: bool,
 }
@@ -57,7 +57,7 @@ struct MetaWire {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct SpecWire {
-    backoff_limit: Lenient<Option<i64>>,
+    backoff_limit: Integer,
     backoff_limit_per_index: Lenient<Present>,
     pod_failure_policy: Lenient<Present>,
 }
@@ -65,7 +65,7 @@ struct SpecWire {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct StatusWire {
-    failed: Lenient<Option<i64>>,
+    failed: Integer,
 }
 
 impl<'de> Deserialize<'de> for JobWire {
@@ -76,13 +76,9 @@ impl<'de> Deserialize<'de> for JobWire {
             status,
         } = TopWire::deserialize(deserializer)?;
         let meta = metadata.value.0;
-        let text = |field: Text| field.value.map(String::from);
         let metadata = ObjectMeta {
-            name: text(meta.name),
-            namespace: text(meta.namespace),
-            uid: text(meta.uid),
-            resource_version: text(meta.resource_version),
-            ..ObjectMeta::default()
+            uid: meta.uid.value.as_deref().map(str::to_owned),
+            ..lenient::watched(&meta.name, &meta.namespace, &meta.resource_version)
         };
         let SpecWire {
             backoff_limit,

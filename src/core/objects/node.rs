@@ -8,6 +8,7 @@ use std::fmt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 
+use super::runs_on::RunsOn;
 use super::values::lenient::{self, Lenient, Object, Said, Text};
 use super::values::parts::Parts;
 
@@ -34,6 +35,36 @@ pub struct Node {
     /// `status.nodeInfo.kubeletVersion`; `None` if it is absent or cannot be read. A virtual node
     /// may report any.
     pub kubelet: Option<KubeletVersion>,
+    /// `status.nodeInfo.operatingSystem`
+    pub operating_system: Option<Box<str>>,
+    /// `status.nodeInfo.architecture`
+    pub architecture: Option<Box<str>>,
+}
+
+impl Node {
+    /// Returns the name of its operating system; `None` if it does not say.
+    #[must_use]
+    pub fn system(&self) -> Option<&str> {
+        self.label("kubernetes.io/os")
+            .or(self.operating_system.as_deref())
+    }
+
+    /// Returns the name of its processor; `None` if it does not say.
+    #[must_use]
+    pub fn processor(&self) -> Option<&str> {
+        self.label("kubernetes.io/arch")
+            .or(self.architecture.as_deref())
+    }
+
+    /// Returns what it says of both.
+    #[must_use]
+    pub fn runs_on(&self) -> RunsOn {
+        RunsOn::named(self.system(), self.processor())
+    }
+
+    fn label(&self, key: &str) -> Option<&str> {
+        self.labels.get(key).map(|value| &**value)
+    }
 }
 
 /// The version of a kubelet, without its patch level.
@@ -122,6 +153,8 @@ struct StatusWire {
 #[serde(rename_all = "camelCase", default)]
 struct InfoWire {
     kubelet_version: Text,
+    operating_system: Text,
+    architecture: Text,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -172,6 +205,7 @@ impl NodeWire {
             key: wire.value.0.key.value.unwrap_or_default(),
             value: wire.value.0.value.value.unwrap_or_default(),
         };
+        let info = self.info.value.0;
         Some(Node {
             name: self.metadata.name.filter(|name| !name.is_empty())?.into(),
             uid: self.metadata.uid.unwrap_or_default().into(),
@@ -183,13 +217,12 @@ impl NodeWire {
                 .value
                 .iter()
                 .any(|condition| condition.value.0.is("Ready", "True")),
-            kubelet: self
-                .info
-                .value
-                .0
+            kubelet: info
                 .kubelet_version
                 .value
                 .and_then(|version| KubeletVersion::read(&version)),
+            operating_system: info.operating_system.value,
+            architecture: info.architecture.value,
         })
     }
 }
@@ -228,6 +261,21 @@ mod tests {
             value: value.into(),
         });
         assert_eq!(node.taints, taints);
+    }
+
+    #[test]
+    fn a_node_says_what_it_runs_on_in_labels_and_then_in_its_status() {
+        let says = |labels: Value, system: &str, processor: &str| {
+            let info = json!({"operatingSystem": system, "architecture": processor});
+            let node =
+                json!({"metadata": {"name": "n", "labels": labels}, "status": {"nodeInfo": info}});
+            read(node).unwrap().runs_on()
+        };
+        let linux = RunsOn::named(Some("linux"), Some("amd64"));
+        assert_eq!(says(json!({}), "linux", "amd64"), linux);
+        let labels = json!({"kubernetes.io/os": "linux", "kubernetes.io/arch": "arm64"});
+        assert_eq!(says(labels, "windows", "s390x"), linux);
+        assert_eq!(says(json!({}), "", ""), RunsOn::default());
     }
 
     #[test]

@@ -1,11 +1,16 @@
 //! Types that are read from objects of another type's kind.
 
-/// Gives a type with a field `metadata` the kind of `$kind`, for watches and lists.
+/// Gives a type with a field `metadata`, or the field that is named, the kind of `$kind`, for
+/// watches and lists. After `alone` the API server is asked for the metadata alone.
 macro_rules! of_kind {
-    ($wire:ty, $kind:ty) => {
-        impl ::kube_core::Resource for $wire {
+    (@impl [$($bound:tt)*] $wire:ty, $kind:ty, $($field:ident).+, $alone:expr) => {
+        impl<$($bound)*> ::kube_core::Resource for $wire {
             type DynamicType = <$kind as ::kube_core::Resource>::DynamicType;
             type Scope = <$kind as ::kube_core::Resource>::Scope;
+
+            fn metadata_api() -> bool {
+                $alone
+            }
 
             fn kind(dynamic: &Self::DynamicType) -> ::std::borrow::Cow<'_, str> {
                 <$kind as ::kube_core::Resource>::kind(dynamic)
@@ -19,19 +24,35 @@ macro_rules! of_kind {
                 <$kind as ::kube_core::Resource>::version(dynamic)
             }
 
+            fn api_version(dynamic: &Self::DynamicType) -> ::std::borrow::Cow<'_, str> {
+                <$kind as ::kube_core::Resource>::api_version(dynamic)
+            }
+
             fn plural(dynamic: &Self::DynamicType) -> ::std::borrow::Cow<'_, str> {
                 <$kind as ::kube_core::Resource>::plural(dynamic)
             }
 
             fn meta(&self) -> &::k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
-                &self.metadata
+                &self.$($field).+
             }
 
             fn meta_mut(
                 &mut self,
             ) -> &mut ::k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
-                &mut self.metadata
+                &mut self.$($field).+
             }
         }
+    };
+    (<$k:ident> $wire:ty) => {
+        of_kind!(@impl [$k: ::kube_core::Resource] $wire, $k, metadata, $k::metadata_api());
+    };
+    (<$k:ident> $wire:ty, alone) => {
+        of_kind!(@impl [$k: ::kube_core::Resource] $wire, $k, metadata, true);
+    };
+    ($wire:ty, $kind:ty) => {
+        of_kind!(@impl [] $wire, $kind, metadata, false);
+    };
+    ($wire:ty, $kind:ty, $field:ident) => {
+        of_kind!(@impl [] $wire, $kind, $field.metadata, false);
     };
 }

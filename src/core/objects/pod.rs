@@ -17,6 +17,7 @@ use std::sync::Arc;
 pub use self::restart_policy::RestartPolicy;
 use self::rule::SidecarRule;
 use super::job::JobRef;
+use super::runs_on::RunsOn;
 use super::values::env::Mark;
 use crate::objects::command::ContainerFacts;
 
@@ -24,6 +25,12 @@ use crate::objects::command::ContainerFacts;
 /// create or update the pod, with phase Failed under `Never` and Pending elsewhere (`node/pod.go`,
 /// handleProviderError).
 pub const PROVIDER_FAILED: &str = "ProviderFailed";
+
+/// The label that is `true` where a pod asks virtual nodes of Alibaba for ACS instead of ECI
+/// (Alibaba Cloud, "Run Pods on ACS Using Virtual Nodes").
+pub const ACS: &str = "alibabacloud.com/acs";
+/// The label that sets the class of a pod on ACS, and so asks for it too.
+pub const ACS_CLASS: &str = "alibabacloud.com/compute-class";
 
 /// The type of the condition that accompanies a phase written by swaplet or OpenKruise (OpenKruise:
 /// `SidecarTerminated`).
@@ -57,11 +64,25 @@ pub struct Pod {
     pub phase: Phase,
     /// True if `status.conditions` show that somebody has written the phase: [`PHASE_WRITTEN`].
     pub phase_was_written: bool,
-    /// `status.reason`; a virtual-kubelet writes [`PROVIDER_FAILED`].
+    /// `status.reason`, or else that of the condition `DisruptionTarget`; a virtual-kubelet writes
+    /// [`PROVIDER_FAILED`].
     pub reason: Box<str>,
-    /// True if the platform under the pod's node ends containers with `ECI_CONTAINER_TYPE=sidecar`
-    /// by itself. Not a field of the pod: it is set from how the node is recognised.
-    pub platform_ends_eci_sidecars: bool,
+    /// True if the node starts all containers of the pod again: it says so by a condition, or an
+    /// init container has ended with a code for which its `restartPolicyRules` want that.
+    pub all_restart: bool,
+    /// The first native sidecar whose `restartPolicyRules` may start all containers of the pod
+    /// again when it ends.
+    pub restarter: Option<Box<str>>,
+    /// True if the pod asks virtual nodes of Alibaba for ACS instead of ECI: by the label [`ACS`],
+    /// or by a class of ACS.
+    pub on_acs: bool,
+    /// True if the platform under the pod's node ends containers by itself that bear its variable
+    /// (`ECI_CONTAINER_TYPE`, on ACS `__IS_SIDECAR__`). Not a field of the pod: it is set from how
+    /// the node is recognised.
+    pub platform_ends_sidecars: bool,
+    /// What the pod's node says of its operating system and processor. Not a field of the pod
+    /// either.
+    pub node_runs_on: RunsOn,
     /// `spec.containers`, in their order; init and ephemeral containers are not read.
     pub containers: Vec<Container>,
     /// The sum of the restartCounts of `status.initContainerStatuses`, and of statuses that belong
@@ -132,6 +153,8 @@ pub struct RestartRule {
 pub struct ContainerStatus {
     /// `image`, as the runtime reports it; may be spelled differently from the spec, or empty.
     pub image: Box<str>,
+    /// The bytes of the image by `imageID`; `None` if the node does not tell.
+    pub image_digest: Option<ImageDigest>,
     /// `containerID`; constant on some virtual nodes, or empty.
     pub container_id: Box<str>,
     /// `restartCount`; always 0 on some virtual nodes.
@@ -140,6 +163,20 @@ pub struct ContainerStatus {
     pub state: ContainerState,
     /// `lastState.terminated`: the end of the container before this one.
     pub last_end: Option<Box<Terminated>>,
+}
+
+/// The first eight bytes of the SHA-256 digest of an image, which is enough to tell images apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ImageDigest(u64);
+
+impl ImageDigest {
+    /// Reads the digest that an image reference, or an `imageID`, ends in; `None` if there is none.
+    #[must_use]
+    pub fn of(reference: &str) -> Option<Self> {
+        let (_, digits) = reference.rsplit_once("sha256:")?;
+        let first = digits.get(..16).filter(|_| digits.len() == 64)?;
+        u64::from_str_radix(first, 16).ok().map(Self)
+    }
 }
 
 /// `state` of a container status.

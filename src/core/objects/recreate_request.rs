@@ -8,7 +8,7 @@ use kube_core::Resource;
 use serde::{Deserialize, Deserializer};
 
 use super::pod::{Container, ContainerState};
-use super::values::lenient::{Lenient, Object, Objects, Said, Text};
+use super::values::lenient::{self, Integer, Lenient, Object, Objects, Said, Text};
 use super::values::parts::Parts;
 
 /// The API group of OpenKruise.
@@ -127,7 +127,7 @@ struct ContainerWire {
 struct ContextWire {
     #[serde(rename = "containerID")]
     container_id: Text,
-    restart_count: Lenient<Option<i64>>,
+    restart_count: Integer,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -151,13 +151,7 @@ impl<'de> Deserialize<'de> for RecreateRequestWire {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let top = TopWire::deserialize(deserializer)?;
         let meta = top.metadata.value.0;
-        let text = |field: Text| field.value.map(String::from);
-        let metadata = ObjectMeta {
-            name: text(meta.name),
-            namespace: text(meta.namespace),
-            resource_version: text(meta.resource_version),
-            ..ObjectMeta::default()
-        };
+        let metadata = lenient::watched(&meta.name, &meta.namespace, &meta.resource_version);
         Ok(Self {
             metadata,
             containers: top.spec.value.0.containers,

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use kube_core::{Selector, SelectorExt as _};
 
 use super::presets;
+use crate::image::alias::original;
 use crate::image::pattern::matches_any_run;
 use crate::objects::pod::rule::{PolicyRule as Place, RuleSource, SidecarRule};
 use crate::objects::pod::{Container, Pod};
@@ -155,11 +156,11 @@ impl Policies {
         let mut selected = HashMap::new();
         for container in &mut pod.containers {
             let image = if shows_exit_image(&container.image) {
-                ""
+                "".into()
             } else {
-                &container.image
+                original(&container.image)
             };
-            let fitting = self.fitting(&pod.namespace, &container.name, image);
+            let fitting = self.fitting(&pod.namespace, &container.name, &image);
             let mut of_pod = fitting
                 .iter()
                 .filter(|fitting| {
@@ -312,7 +313,10 @@ impl Matcher {
                         .as_ref()
                         .is_none_or(|pattern| matches_any_run(pattern, text))
                 };
-                fits(names, name) && (image.is_empty() || fits(images, image))
+                // A restart adds a digest, and the container stays what it was.
+                let tagged = image.split('@').next().unwrap_or_default();
+                let is_image = image.is_empty() || fits(images, image) || fits(images, tagged);
+                fits(names, name) && is_image
             }
         }
     }

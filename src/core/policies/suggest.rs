@@ -136,6 +136,10 @@ fn preset(name: &str) -> Option<&'static Preset> {
     all.find(|preset| preset.containers.iter().any(|known| *known == *name))
 }
 
+/// What a container waits for that runs nothing and may never do. With other reasons it is about to
+/// start, or is started again and again, as work is that fails.
+const STAYS: [&str; 2] = ["ErrImagePull", "ImagePullBackOff"];
+
 /// Returns the pod as stuck if it has been for at least `least`. A pod whose sidecars are all known
 /// to swaplet is not stuck: it is ended already, or something else keeps it.
 #[must_use]
@@ -155,6 +159,9 @@ pub fn stuck(pod: &Pod, now: Timestamp, least: SignedDuration) -> Option<Stuck> 
                 ended.push(container);
             }
             (None, ContainerState::Running { .. }) => waits_for.push(Waiting::of(container)),
+            (None, ContainerState::Waiting { reason, .. }) if STAYS.contains(&&**reason) => {
+                waits_for.push(Waiting::of(container));
+            }
             // The container is being started: the work continues.
             _ => return None,
         }

@@ -1,13 +1,11 @@
 //! The objects that can be protected, as the API server sends them, reduced to the bounded fields
 //! that are read.
 
-use std::borrow::Cow;
 use std::marker::PhantomData;
 
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube_core::Resource;
 use serde::{Deserialize, Deserializer};
 
 use crate::objects::values::lenient::{Flag, Lenient, Object, Objects, Present, Text, Texts};
@@ -265,38 +263,7 @@ pub struct MetadataWire<K> {
     kind: PhantomData<K>,
 }
 
-impl<K: Resource> Resource for MetadataWire<K> {
-    type DynamicType = K::DynamicType;
-    type Scope = K::Scope;
-
-    fn metadata_api() -> bool {
-        true
-    }
-
-    fn kind(dynamic: &Self::DynamicType) -> Cow<'_, str> {
-        K::kind(dynamic)
-    }
-
-    fn group(dynamic: &Self::DynamicType) -> Cow<'_, str> {
-        K::group(dynamic)
-    }
-
-    fn version(dynamic: &Self::DynamicType) -> Cow<'_, str> {
-        K::version(dynamic)
-    }
-
-    fn plural(dynamic: &Self::DynamicType) -> Cow<'_, str> {
-        K::plural(dynamic)
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
+of_kind!(<K> MetadataWire<K>, alone);
 
 #[derive(Default, Deserialize)]
 #[serde(default)]

@@ -100,6 +100,16 @@ impl Action {
         }
     }
 
+    /// Returns the words by which a note about a write that is not applied names its kind.
+    #[must_use]
+    pub const fn verb(&self) -> &'static str {
+        match self {
+            Self::Swap(_) => "change the image of",
+            Self::Finish(_) => "write the phase",
+            Self::Recreate(_) => "request the end of",
+        }
+    }
+
     /// Returns the method that the action belongs to.
     #[must_use]
     pub const fn method(&self) -> Method {
@@ -125,8 +135,6 @@ pub struct Decision {
     /// The restarts that the swaps to make may cause, now or as soon as they fit into what the Job
     /// allows.
     pub swaps_wanted: u32,
-    /// The restarts that further swaps may cause, once what was begun has ended.
-    pub swaps_later: u32,
     /// When to decide again if the pod does not change.
     pub again: Option<Moment>,
     /// The derived exit images that are needed and do not exist yet.
@@ -143,7 +151,6 @@ impl Decision {
             reports: Vec::new(),
             done: None,
             swaps_wanted: 0,
-            swaps_later: 0,
             again: None,
             wants: Vec::new(),
         }

@@ -117,8 +117,6 @@ reasons! {
     FinishPending: Silent, Itself, Pod;
     /// swaplet waits: OpenKruise's daemon has a request, and has not ended the sidecar yet.
     RecreatePending: Silent, Itself, Pod;
-    /// swaplet waits: another pod is testing which exit code a sidecar of this kind ends with.
-    ExitCodeProbed: Silent, Itself, Pod;
     /// swaplet waits: it is not known yet whether OpenKruise ends sidecars here.
     OpenKruiseUnseen: Silent, Itself, Pod;
     /// swaplet waits: sidecar policies have not been listed yet.
@@ -152,12 +150,17 @@ reasons! {
     ExitImageInvalid: Warning, Hand, Pod;
     /// No sidecar is ended: there is no exit image for one of them.
     ExitImageMissing: Warning, Hand, Pod;
+    /// No sidecar is ended: nodes may refuse the exit image to the pod, because it may need
+    /// credentials to be pulled.
+    ExitImageNotPublic: Warning, Hand, Pod;
     /// No sidecar is ended: one would be restarted with any image.
     SidecarRestartsAlways: Warning, Hand, Pod;
     /// No sidecar is ended: the exit image does not have the program that one of them runs.
     NeedsImage: Warning, Hand, Pod;
     /// No sidecar is ended: no exit image would end one of them.
     NotSwappable: Warning, Hand, Pod;
+    /// No sidecar is ended: it is not certain that the exit image would start and end well in one.
+    ExitImageDoubtful: Warning, Hand, Pod;
     /// No sidecar is ended: the restarts would fail the Job.
     NoHeadroom: Warning, Hand, Job;
     /// No sidecar is ended: it is not known how many restarts the Job allows.
@@ -252,7 +255,7 @@ reasons! {
     PodFailedAfterRecreate: Warning, Itself, Pod;
 
     // What became of a write, and a defect of ours.
-    /// Nothing was written: the API server forbids it.
+    /// Nothing was written: the API server forbids it, or has not applied it for a minute.
     WriteDenied: Warning, Hand, Pod;
     /// Nothing is done: a defect in swaplet prevents a decision about this pod.
     DecisionFailed: Warning, Hand, Pod;

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::image::renamed::may_be_renamed;
+
 /// The annotation of a pod that holds [`Parked`], and the label that selects such pods: only labels
 /// can be selected.
 pub const PARKED: &str = "swaplet.io/parked";
@@ -35,6 +37,16 @@ impl Parked {
         serde_json::from_str(value)
             .ok()
             .filter(|parked: &Self| *parked.pod == *pod)
+    }
+
+    /// Returns true if the image that a container has is another name of the park image, by a
+    /// webhook that has changed what was written. Only a record that names the park image of this
+    /// installation shows that.
+    pub(crate) fn renames(&self, name: &str, image: &str, is_park: impl Fn(&str) -> bool) -> bool {
+        let before = self.images.get(name);
+        before.is_some_and(|before| **before != *image)
+            && is_park(&self.park)
+            && may_be_renamed(image, &self.park)
     }
 
     /// Returns the value of the annotation.

@@ -25,6 +25,8 @@ pub struct RestartPod {
     /// `status.observedGeneration`: the latest generation that the node has observed. Absent on
     /// older and on virtual nodes.
     pub observed_generation: Option<i64>,
+    /// True if there are `imagePullSecrets`, of the pod's own or its ServiceAccount's.
+    pub has_pull_secrets: bool,
     /// The details of each of `pod.containers`, in the same order.
     pub details: Vec<Details>,
     /// The native sidecars: those of `spec.initContainers` whose `restartPolicy` is `Always`.

@@ -83,7 +83,8 @@ const WITNESS_AGAIN: Duration = Duration::from_secs(3600);
 pub fn needs_pod(request: &RestartRequest, nodes_tell: bool) -> bool {
     let is_over = request.deleting || request.is_completed();
     let is_ours = if is_over {
-        readiness::is_held(request)
+        let may_be_deleted = request.ttl_seconds.is_some() && !request.deleting;
+        readiness::is_held(request) || may_be_deleted && parking::before::is_witness(request)
     } else {
         others::may_be_ours(request, nodes_tell)
     };
@@ -267,7 +268,7 @@ fn after_completion(
         return Decision::quiet(Reason::RequestOver);
     }
     // It records what it has parked, and is kept while the pod may claim something else.
-    if parking::before::is_witness(request) {
+    if parking::before::is_evidence(request, sight, around) {
         return Decision::later(Reason::RequestOver, around.now + WITNESS_AGAIN);
     }
     let (Some(completed), Some(ttl)) = (request.completed_at, request.ttl_seconds) else {

@@ -165,7 +165,7 @@ impl StatePhase {
 
 impl RestartRequest {
     /// Returns true if the request makes OpenKruise's daemon end sidecars. Such requests are left
-    /// to the daemon.
+    /// to the daemon, where there is one.
     #[must_use]
     pub fn ends_sidecars(&self) -> bool {
         RecreateRequest::is_name_of_one(&self.name)

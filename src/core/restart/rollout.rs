@@ -80,6 +80,7 @@ pub enum Hold {
 impl fmt::Display for Hold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::AtOnce(1) => f.write_str("1 of --max-unavailable 1 is being restarted"),
             Self::AtOnce(limit) => write!(
                 f,
                 "{limit} of --max-unavailable {limit} are being restarted"

@@ -22,9 +22,6 @@ pub struct Circumstances<'a> {
     /// The restarts that count against the limits of Jobs; it must have observed this state of the
     /// pod ([`Ledger::observe`]).
     pub headroom: &'a Ledger,
-    /// The time of the last swap of a pod of the same Job, when the queue of pods that wait for
-    /// room moved.
-    pub line_moved: Option<Moment>,
     /// Exit images that cannot be pulled, or that a namespace may not use.
     pub image_troubles: &'a ImageTroubles,
     /// The class of the pod's node.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::memory::{Memory, SwapRecord};
-use crate::objects::pod::{Container, Pod, Terminated, evidence, roles};
+use crate::objects::pod::{Container, Pod, Terminated, roles};
 use crate::report::decision::Method;
 
 /// The exit code of a container ended by [`SIGKILL`]: 128 and the number.
@@ -174,18 +174,16 @@ pub(crate) fn describe_end(sidecar: &Container, record: &SwapRecord, memory: &Me
             "{name} ended ({}, {by}), exit image {shown}",
             describe_code(real)
         ),
-        None if shows_exit_image(sidecar, record) => {
-            format!("{name} ended (its own exit code was not shown, {by}), exit image {shown}")
-        }
-        None => describe(sidecar, memory),
+        None => match record.is_of_exit_image(sidecar) {
+            Some(true) => {
+                format!("{name} ended (its own exit code was not shown, {by}), exit image {shown}")
+            }
+            None if record.before.is_none() && sidecar.end().is_some() => format!(
+                "{name} ended ({by}); whether {shown} is its own or of the exit image is not known"
+            ),
+            Some(false) | None => describe(sidecar, memory),
+        },
     }
-}
-
-fn shows_exit_image(sidecar: &Container, record: &SwapRecord) -> bool {
-    sidecar
-        .status
-        .as_ref()
-        .is_some_and(|status| evidence::exit_image_shown(&status.image, &record.to) == Some(true))
 }
 
 pub(crate) fn describe_code(end: &Terminated) -> String {

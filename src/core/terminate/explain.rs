@@ -36,6 +36,9 @@ const FIT: &str =
 const RESTARTS: &str = "Kubernetes: pastBackoffLimitOnFailure";
 const METHODS: &str = "the methods of the node's class (swaplet nodes --help)";
 
+/// What a finding about a method begins with that decides, before its action.
+pub const APPLIES: &str = "applies: ";
+
 /// One step of an explanation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
@@ -200,7 +203,10 @@ fn mains(pod: &Pod) -> Finding {
         Mains::Done => "done".to_owned(),
         Mains::Running(main) => format!("{} is not done", main.name),
         Mains::NotReported(main) => format!("{} is not reported by the node", main.name),
-        Mains::Restarting(by) => format!("{} has ended, and restarts all containers", by.name),
+        Mains::Restarting(Some(by)) => {
+            format!("{} has ended, and restarts all containers", by.name)
+        }
+        Mains::Restarting(None) => "the node restarts all containers".to_owned(),
     };
     finding("main containers", seen, MAINS)
 }
@@ -354,7 +360,7 @@ fn answer(pod: &Pod, step: &Step, decision: &Decision) -> String {
         Step::Here(Decision {
             action: Some(action),
             ..
-        }) => format!("applies: {}", describe(action)),
+        }) => format!("{APPLIES}{}", describe(action)),
         Step::Here(here) if here.reports.is_empty() => sentence(pod, here),
         Step::Here(here) => reasons(&here.reports),
         Step::Next { reports, .. } if reports.is_empty() => "not used for this pod".to_owned(),

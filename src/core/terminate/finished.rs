@@ -1,11 +1,12 @@
 //! Reports about a pod that is finished.
 
+use super::blame::{failed_by_others, has_lost_work};
 use super::circumstances::Case;
 use super::ending::{KILLED, describe_end, is_killed, lateness, own_end};
 use super::memory::Memory;
 use super::methods::swap::words::changes;
 use super::methods::{finish, recreate};
-use crate::objects::pod::{Phase, Pod, roles};
+use crate::objects::pod::{Pod, roles};
 use crate::report::decision::{Decision, Report};
 use crate::report::reason::Reason;
 
@@ -40,7 +41,7 @@ fn killed(pod: &Pod, memory: &Memory) -> Option<Report> {
 fn swapped(case: Case<'_>) -> Decision {
     let (pod, memory) = (case.pod, case.memory);
     if memory.swaps.is_empty() {
-        return recreate::finished(pod, memory).unwrap_or(Decision::quiet(Reason::PodFinished));
+        return recreate::finished(case).unwrap_or(Decision::quiet(Reason::PodFinished));
     }
     let ends = roles::sidecars(pod)
         .filter_map(|sidecar| {
@@ -50,7 +51,10 @@ fn swapped(case: Case<'_>) -> Decision {
         .collect::<Vec<_>>()
         .join(", ");
     let reported = format!("{ends}{}{}", lateness(pod, memory), changes(case));
-    if pod.phase == Phase::Failed && roles::mains_succeeded(pod) {
+    if has_lost_work(pod) {
+        if let Some(words) = failed_by_others(case) {
+            return Decision::reporting(Reason::SidecarEnded, format!("{words}; {reported}"));
+        }
         let note =
             format!("the pod is Failed although every main container exited with 0: {reported}");
         return Decision::reporting(Reason::PodFailedAfterSwap, note);

@@ -6,7 +6,6 @@ pub mod denials;
 pub mod ends;
 pub mod finish_record;
 pub mod image_troubles;
-pub mod past_exits;
 pub mod proof;
 
 use self::asked::Asked;
@@ -15,7 +14,7 @@ use self::ends::SeenEnds;
 use self::finish_record::FinishRecord;
 use crate::cluster::exit_images::ExitImages;
 use crate::objects::moment::Moment;
-use crate::objects::pod::evidence::{Footprint, Progress, exit_image_shown, progress};
+use crate::objects::pod::evidence::{self, Footprint, Progress, exit_image_shown, progress};
 use crate::objects::pod::roles::{self, Unended};
 use crate::objects::pod::{Container, PROVIDER_FAILED, Pod, Terminated};
 use crate::report::decision::Method;
@@ -30,6 +29,9 @@ pub struct Memory {
     pub not_before: Option<Moment>,
     /// The number of writes that failed one after another.
     pub failures: u32,
+    /// When the first of the writes failed that have failed one after another, and not by an answer
+    /// about the pod.
+    pub failing_since: Option<Moment>,
     /// The writes that the API server has denied.
     pub denied: DeniedWays,
     /// When all main containers were first observed done; `None` while they are not.
@@ -72,6 +74,10 @@ pub struct SwapRecord {
     /// The end of the sidecar itself, if the node showed it (kubelets before 1.36 show it for about
     /// a second).
     pub real_end: Option<Terminated>,
+    /// The number of times that the exit image has not started, or not ended with 0.
+    pub(crate) failures: u32,
+    /// The restart count that the node showed with the last of them.
+    failed_at: Option<i64>,
 }
 
 impl Memory {
@@ -95,15 +101,17 @@ impl Memory {
         }
         self.observe_ends(pod);
         // A polled provider's next status resets it, and the library's next retry sets it again.
-        self.rejected |= *pod.reason == *PROVIDER_FAILED && self.shows_swap(pod);
+        self.rejected |= *pod.reason == *PROVIDER_FAILED && self.swapped_at(pod).is_some();
     }
 
-    /// Returns true if a swap has been made in the pod.
-    fn shows_swap(&self, pod: &Pod) -> bool {
-        roles::sidecars(pod).any(|sidecar| {
-            self.swap_of(&sidecar.name)
-                .is_some_and(|record| record.is_of_a_swap(sidecar))
-        })
+    /// Returns when the first swap was made in the pod, as far as it shows one.
+    #[must_use]
+    pub fn swapped_at(&self, pod: &Pod) -> Option<Moment> {
+        let swaps = roles::sidecars(pod).filter_map(|sidecar| {
+            let record = self.swap_of(&sidecar.name)?;
+            record.is_of_a_swap(sidecar).then_some(record.at)
+        });
+        swaps.min()
     }
 
     /// Returns true if the spec of a container has an exit image: one of the installation's, or
@@ -212,6 +220,8 @@ impl Memory {
             before,
             runs_since: None,
             real_end,
+            failures: 0,
+            failed_at: None,
         });
     }
 
@@ -256,6 +266,8 @@ impl SwapRecord {
             before: None,
             runs_since: None,
             real_end: None,
+            failures: 0,
+            failed_at: None,
         }
     }
 
@@ -266,8 +278,8 @@ impl SwapRecord {
         if progress(sidecar, self.before.as_ref()) == Progress::Runs {
             self.runs_since.get_or_insert(now);
         }
-        let shown = exit_image_shown(&status.image, &self.to)
-            .or_else(|| self.runs_again(sidecar).then_some(true));
+        self.count_failures(sidecar, status.restart_count);
+        let shown = self.is_of_exit_image(sidecar);
         if let Some(end) = sidecar.end().filter(|_| shown == Some(false)) {
             self.real_end = Some(end.clone());
         } else if let Some(end) = status
@@ -277,6 +289,48 @@ impl SwapRecord {
         {
             self.real_end = Some(end.clone());
         }
+    }
+
+    /// Returns whether the container that the node shows was started from the exit image; `None` if
+    /// that is not known.
+    pub(crate) fn is_of_exit_image(&self, sidecar: &Container) -> Option<bool> {
+        let status = sidecar.status.as_ref()?;
+        evidence::shows_written(status, &self.to, self.before.as_ref())
+            .or_else(|| self.runs_again(sidecar).then_some(true))
+    }
+
+    /// Counts by the restarts of the node, which may show only some of them.
+    fn count_failures(&mut self, sidecar: &Container, restarts: i64) {
+        if !self.shows_failure(sidecar) || self.failed_at == Some(restarts) {
+            return;
+        }
+        let before = self.before.as_ref().map(Footprint::restart_count);
+        let more = self
+            .failed_at
+            .or(before)
+            .map_or(1, |before| restarts - before);
+        let more = u32::try_from(more.max(1)).unwrap_or(u32::MAX);
+        self.failures = self.failures.saturating_add(more);
+        self.failed_at = Some(restarts);
+    }
+
+    /// Returns true if the node shows that it could not start the exit image, or that this has
+    /// ended with an error.
+    pub(crate) fn shows_failure(&self, sidecar: &Container) -> bool {
+        if let Some(end) = sidecar.end() {
+            let status = sidecar.status.as_ref();
+            let shown = status
+                .and_then(|status| evidence::shows_written(status, &self.to, self.before.as_ref()));
+            let is_ours = match &self.before {
+                Some(_) => shown != Some(false) && self.runs_again(sidecar),
+                None => shown == Some(true),
+            };
+            return is_ours && end.exit_code.is_some_and(|code| code != 0);
+        }
+        matches!(
+            progress(sidecar, self.before.as_ref()),
+            Progress::NotStarted(..)
+        )
     }
 
     fn runs_again(&self, sidecar: &Container) -> bool {

@@ -17,7 +17,6 @@ pub use self::gates::gate_is_on;
 use self::gates::pull_jobs_are_off;
 use std::collections::BTreeMap;
 
-use super::memory::past_exits::PastExits;
 use crate::cluster::daemon_pod::DaemonPod;
 use crate::objects::recreate_request::RecreateRequest;
 
@@ -203,11 +202,7 @@ pub struct OpenKruise<'a> {
     pub daemon: Daemon,
     /// The request to end the sidecars of the pod, whoever created it.
     pub request: Option<&'a RecreateRequest>,
-    /// The exit codes with which sidecars ended before.
-    pub past_exits: &'a PastExits,
 }
-
-static NO_PAST_EXITS: PastExits = PastExits::new();
 
 /// The state of a cluster without OpenKruise.
 impl Default for OpenKruise<'_> {
@@ -218,7 +213,6 @@ impl Default for OpenKruise<'_> {
             terminator: Terminator::default(),
             daemon: Daemon::default(),
             request: None,
-            past_exits: &NO_PAST_EXITS,
         }
     }
 }

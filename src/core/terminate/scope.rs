@@ -4,7 +4,8 @@ use crate::objects::pod::roles::Mains;
 use crate::objects::pod::rule::SidecarRule;
 use crate::objects::pod::{Pod, RestartPolicy, roles};
 use crate::objects::values::env::{
-    ECI_CONTAINER_TYPE, ECI_SIDECAR, MarkProblem, WHEN_JOB_EXIT, WITH_IMAGE,
+    ACS_IS_SIDECAR, ACS_SIDECAR, ECI_CONTAINER_TYPE, ECI_SIDECAR, MarkProblem, WHEN_JOB_EXIT,
+    WITH_IMAGE,
 };
 use crate::report::decision::{Decision, Report};
 use crate::report::reason::Reason;
@@ -116,8 +117,13 @@ pub(super) fn left_to_platform(pod: &Pod) -> Option<Report> {
         .map(|container| &*container.name)
         .collect::<Vec<_>>()
         .join(", ");
+    let (variable, value) = if pod.on_acs {
+        (ACS_IS_SIDECAR, ACS_SIDECAR)
+    } else {
+        (ECI_CONTAINER_TYPE, ECI_SIDECAR)
+    };
     let note = format!(
-        "{names}: left to the platform under node {}, which ends containers with {ECI_CONTAINER_TYPE}={ECI_SIDECAR} by itself when the others are done; \
+        "{names}: left to the platform under node {}, which ends containers with {variable}={value} by itself when the others are done; \
          remove that variable where swaplet is to do it",
         pod.node
     );

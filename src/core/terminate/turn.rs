@@ -142,8 +142,9 @@ fn turn<'a>(
 
 /// Returns the sidecars that come first, and their methods. On kubelets those whose exit code is to
 /// be ignored come last, by `finish` (OpenKruise: the normal ones first, then the override, on
-/// ordinary nodes only), and on all nodes those whose rule asks for that. `ends_all`: no other
-/// sidecar is left, so the whole pod may be ended.
+/// ordinary nodes only), and on all nodes those whose rule asks for that. If the pod would be judged
+/// by the exit code of one of them, `finish` ends all. `ends_all`: no other sidecar is left, so the
+/// whole pod may be ended.
 fn of_those<'a>(
     case: Case<'a>,
     all: Vec<Unended<'a>>,
@@ -159,7 +160,8 @@ fn of_those<'a>(
         .collect();
     let only_swaps = |(_, sidecar): &Unended<'_>| method(sidecar) == RuleMethod::Swap;
     let finishes = ends_all && !all.iter().any(only_swaps);
-    if normal.is_empty() && !all.is_empty() {
+    let is_judged = finishes && allowed.finish && is_judged_by_ignored(pod, around);
+    if (normal.is_empty() || is_judged) && !all.is_empty() {
         let finish_first = AllowedMethods {
             prefer: Some(Method::Finish),
             ..allowed
@@ -174,6 +176,19 @@ fn of_those<'a>(
     }
     let methods = methods(case, &normal, finishes, &allowed);
     (normal, methods)
+}
+
+/// Returns true if a sidecar whose exit code is to be ignored has failed for good, whenever that
+/// was, or would not be started again if it failed now: a kubelet judges the pod by it once the
+/// last other container has ended, so nothing but the phase saves the pod.
+fn is_judged_by_ignored(pod: &Pod, around: &Circumstances<'_>) -> bool {
+    let is_final = |sidecar: &Container| match sidecar.end() {
+        Some(end) => {
+            end.exit_code != Some(0) && sidecar.comes_back_after(pod, end.exit_code) == Some(false)
+        }
+        None => sidecar.comes_back_after(pod, Some(1)) == Some(false),
+    };
+    roles::sidecars(pod).any(|sidecar| is_finished(sidecar, around) && is_final(sidecar))
 }
 
 /// Returns the methods for these sidecars. A swap that was made is waited for even if its node gets
@@ -225,19 +240,6 @@ pub(crate) fn order(sidecar: &Container) -> i32 {
 /// Returns when a sidecar may be ended; `None`: at once.
 pub(crate) fn due(case: Case<'_>, sidecar: &Container) -> Option<Moment> {
     due_after(mains_ended(case), sidecar)
-}
-
-/// Returns when the last sidecar of the pod is due that is not yet: before, the phase is not
-/// written. One that has crashed counts, because the phase waits for it again when its node has
-/// started it. `None` if all are due.
-pub(crate) fn all_due(case: Case<'_>) -> Option<Moment> {
-    let (pod, memory, around) = (case.pod, case.memory, case.around);
-    let unended = unended(pod).into_iter().map(|(_, sidecar)| sidecar);
-    let unswapped = unended
-        .chain(roles::returning(pod))
-        .filter(|sidecar| !memory.shows_exit_image(sidecar, around.exit_images));
-    let due = unswapped.filter_map(|sidecar| due(case, sidecar));
-    due.filter(|at| *at > around.now).max()
 }
 
 fn due_after(ended: Option<SignedDuration>, sidecar: &Container) -> Option<Moment> {

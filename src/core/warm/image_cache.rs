@@ -10,7 +10,6 @@ pub mod object;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::pull_job::pins::{Pull, Target};
 use crate::objects::values::short_digest::short_digest;
 use crate::warm::image_cache::object::{ImageCache, NewImageCache};
 use crate::warm::pull_job::object::{Completion, Parallelism, PullJob, PullSpec};
@@ -73,35 +72,22 @@ impl Cached {
 /// Returns the cache for the images of a job.
 ///
 /// # Errors
-/// Returns the state of a job that wants none: it waits while it is unknown what is pulled for one
-/// of its images, and while the job is paused. It has failed if nothing is pulled at all, or more
-/// than one cache can have: each pod starts from one, so several would not help it.
+/// Returns the state of a job that wants none: it waits while the job is paused. It has failed if
+/// it has more images than one cache can have: each pod starts from one, so several would not help.
 pub fn wanted(
     job: &PullJob,
     spec: &PullSpec,
-    targets: &[Target],
     options: &CacheOptions,
 ) -> Result<NewImageCache, CacheState> {
     let is_paused = matches!(
         spec.parallelism,
         Parallelism::Nodes(0) | Parallelism::Percent(0)
     );
-    let pulled = targets.iter().filter_map(|target| {
-        if let Pull::Image(image) = &target.pull {
-            Some(image)
-        } else {
-            None
-        }
-    });
-    let mut images: BTreeSet<Box<str>> = pulled.cloned().collect();
-    let some_wait = targets.iter().any(|target| target.pull == Pull::Waits);
-    if images.is_empty() && !some_wait {
-        return Err(CacheState::Failed("no image is pulled".to_owned()));
-    }
-    if is_paused || some_wait {
+    if is_paused {
         return Err(CacheState::Waits("no ImageCache is created yet".to_owned()));
     }
-    images.extend(options.exit_image.clone());
+    let images = spec.images.iter().chain(&options.exit_image);
+    let images: BTreeSet<Box<str>> = images.cloned().collect();
     let secrets = spec.pods.pull_secrets.iter();
     let pull_secrets: BTreeSet<Box<str>> = secrets
         .map(|name| format!("{}:{name}", job.namespace).into())

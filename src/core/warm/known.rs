@@ -1,20 +1,18 @@
-//! What is known about images on nodes, and how it was proved, for read-only queries.
+//! What is known about images on nodes, for read-only queries: what a warmer pod shows, or what the
+//! node lists.
 //!
-//! An existing warmer pod proves most: while its container exists, the kubelet does not remove the
-//! image. An Event of a kubelet proves that the image was there at that time. The images that a
-//! node lists are its own claim, at most as many as `--node-status-max-images` of its kubelet
-//! allows (50 by default). They are reported as a claim, and an image that is not listed proves
-//! nothing.
+//! While the container of a warmer pod exists, the kubelet does not remove its image. The images
+//! that a node lists are its own claim, at most as many as `--node-status-max-images` of its
+//! kubelet allows (50 by default); an image that is not listed may be there.
 
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
 use super::warming::evidence::{Verdict, has_run, judge};
-use super::warming::pulled::Pulled;
 use crate::image::ImageReference;
 use crate::objects::pod::{ContainerState, Phase};
-use crate::warm::pod::{NAME_PREFIX, WarmerImage, WarmerPod};
+use crate::warm::pod::{WarmerImage, WarmerPod};
 
 /// A node, and the images that it lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,52 +25,17 @@ pub struct ListedNode {
     pub images: Vec<Vec<Box<str>>>,
 }
 
-/// A pull that a kubelet has reported in an Event.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Announced {
-    /// The node of the kubelet.
-    pub node: Box<str>,
-    /// The namespace of the Event, and of the pod.
-    pub namespace: Box<str>,
-    /// The name of the pod.
-    pub pod: Box<str>,
-    /// The uid of the pod.
-    pub uid: Box<str>,
-    /// When the Event was last observed.
-    pub at: Option<Timestamp>,
-    /// The pull, as the Event reports it.
-    pub pulled: Pulled,
-}
-
-/// The knowledge about one image on one node, the strongest first.
+/// The knowledge about one image on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Knowledge {
-    /// A container of a warmer pod proves the image, and keeps it there.
-    Proved {
+    /// A warmer pod has the image, or waits for it.
+    OfPod {
         /// The namespace of the pod.
         namespace: Box<str>,
         /// The name of the pod.
         pod: Box<str>,
-        /// Since when the container runs; `None` if it does not run.
-        since: Option<Timestamp>,
-    },
-    /// A warmer pod waits for the image, and a pull has failed.
-    Failed {
-        /// The namespace of the pod.
-        namespace: Box<str>,
-        /// The name of the pod.
-        pod: Box<str>,
-        /// The reason, in the node's words.
-        why: Box<str>,
-    },
-    /// A kubelet has reported a pull for some pod.
-    Announced(Announced),
-    /// A warmer pod waits for the image.
-    Pulling {
-        /// The namespace of the pod.
-        namespace: Box<str>,
-        /// The name of the pod.
-        pod: Box<str>,
+        /// What the pod shows.
+        shown: Shown,
     },
     /// Only the node itself lists the image.
     Claimed {
@@ -88,201 +51,107 @@ pub enum Knowledge {
     },
 }
 
+/// What a warmer pod shows about an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// A container proves the image, and keeps it there.
+    Proved {
+        /// Since when the container runs; `None` if it does not run.
+        since: Option<Timestamp>,
+    },
+    /// A pull has failed, for this reason in the node's words.
+    Failed(Box<str>),
+    /// The pod waits for the image.
+    Pulling,
+}
+
 /// One image on one node; no image if none was requested and nothing is known about the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
     /// The name of the node.
     pub node: Box<str>,
-    /// The image as it was requested, or else as the pod or the Event spells it.
+    /// The image as it was requested.
     pub image: Option<Box<str>>,
     /// The knowledge about the image.
     pub knowledge: Knowledge,
 }
 
 /// Returns what is known about these images on each of these nodes; without images, about all that
-/// warmer pods have pulled.
+/// warmer pods have.
 #[must_use]
-pub fn known(
-    images: &[Box<str>],
-    nodes: &[ListedNode],
-    pods: &[WarmerPod],
-    events: &[Announced],
-) -> Vec<Known> {
-    let all = Facts::of(pods, events);
+pub fn known(images: &[Box<str>], nodes: &[ListedNode], pods: &[WarmerPod]) -> Vec<Known> {
     let mut known = Vec::new();
     for node in nodes {
-        let facts = all.on(&node.name);
-        let asked = if images.is_empty() {
-            facts.warmed()
-        } else {
-            images.to_vec()
-        };
+        let shown: Vec<_> = shown_on(node, pods).collect();
+        let mut asked: Vec<_> = images.iter().cloned().map(Some).collect();
+        if images.is_empty() {
+            let warmed: BTreeSet<_> = shown.iter().map(|(_, image)| &image.wanted).collect();
+            asked.extend(warmed.into_iter().cloned().map(Some));
+        }
         if asked.is_empty() {
-            known.push(Known {
-                node: node.name.clone(),
-                image: None,
-                knowledge: node.without_facts(None),
-            });
+            asked.push(None);
         }
-        for image in asked {
-            let name = whole(&image);
-            let knowledge = facts
-                .knowledge(&name)
-                .unwrap_or_else(|| node.without_facts(Some(&name)));
-            known.push(Known {
-                node: node.name.clone(),
-                image: Some(image),
-                knowledge,
-            });
-        }
+        known.extend(asked.into_iter().map(|image| Known {
+            node: node.name.clone(),
+            knowledge: knowledge(node, image.as_deref(), &shown),
+            image,
+        }));
     }
     known
 }
 
-impl ListedNode {
-    fn without_facts(&self, image: Option<&str>) -> Knowledge {
-        let listed = self.images.len();
-        match &self.why_not {
-            Some(why) => Knowledge::Skipped(why.clone()),
-            None if self
-                .images
-                .iter()
-                .flatten()
-                .any(|name| image == Some(&*whole(name))) =>
-            {
-                Knowledge::Claimed { listed }
-            }
-            None => Knowledge::Nothing { listed },
+/// Returns the images of the pods on a node. A pod that is going away keeps no image. One on another
+/// node, as anyone can create who may create pods, proves nothing of the node that it names.
+fn shown_on<'a>(
+    node: &'a ListedNode,
+    pods: &'a [WarmerPod],
+) -> impl Iterator<Item = (&'a WarmerPod, &'a WarmerImage)> {
+    let stays = |pod: &&WarmerPod| {
+        let has_ended = matches!(pod.phase, Phase::Succeeded | Phase::Failed);
+        *pod.node == *node.name && !pod.deleting && !pod.is_elsewhere && !has_ended
+    };
+    pods.iter()
+        .filter(stays)
+        .flat_map(|pod| pod.images.iter().map(move |image| (pod, image)))
+}
+
+fn knowledge(
+    node: &ListedNode,
+    image: Option<&str>,
+    shown: &[(&WarmerPod, &WarmerImage)],
+) -> Knowledge {
+    let listed = node.images.len();
+    let name = image.map(whole);
+    let is_it = |other: &str| name.as_deref() == Some(&*whole(other));
+    let of_pods = shown.iter().filter(|(_, pulled)| is_it(&pulled.wanted));
+    let mut of_pods: Vec<_> = of_pods.map(|(pod, image)| of_pod(pod, image)).collect();
+    let proof = of_pods.iter().position(|knowledge| {
+        let proved = |shown: &Shown| matches!(shown, Shown::Proved { .. });
+        matches!(knowledge, Knowledge::OfPod { shown, .. } if proved(shown))
+    });
+    match &node.why_not {
+        _ if !of_pods.is_empty() => of_pods.swap_remove(proof.unwrap_or_default()),
+        Some(why) => Knowledge::Skipped(why.clone()),
+        None if node.images.iter().flatten().any(|name| is_it(name)) => {
+            Knowledge::Claimed { listed }
         }
+        None => Knowledge::Nothing { listed },
     }
 }
 
-/// The facts that pods and Events prove.
-struct Facts<'a> {
-    pulls: Vec<(&'a WarmerPod, &'a WarmerImage, Verdict)>,
-    events: Vec<&'a Announced>,
-}
-
-impl<'a> Facts<'a> {
-    fn of(pods: &'a [WarmerPod], events: &'a [Announced]) -> Self {
-        let is_announced = |pod: &WarmerPod, image: &WarmerImage| {
-            // In other namespaces others may write Events with its uid.
-            events.iter().any(|event| {
-                event.uid == pod.uid
-                    && event.namespace == pod.namespace
-                    && *event.pulled.image == *image.image
-            })
-        };
-        // A pod that is going away keeps no image. One on another node, as anyone can create who may
-        // create pods, proves nothing of the node that it names.
-        let stays = |pod: &&WarmerPod| {
-            !pod.deleting
-                && !pod.is_elsewhere
-                && !matches!(pod.phase, Phase::Succeeded | Phase::Failed)
-        };
-        let pulls = pods
-            .iter()
-            .filter(stays)
-            .flat_map(|pod| pod.images.iter().map(move |image| (pod, image)));
-        let pulls =
-            pulls.map(|(pod, image)| (pod, image, judge(pod, image, is_announced(pod, image))));
-        Self {
-            pulls: pulls.collect(),
-            events: events.iter().collect(),
-        }
-    }
-
-    fn on(&self, node: &str) -> Self {
-        let pulls = self
-            .pulls
-            .iter()
-            .filter(|(pod, ..)| *pod.node == *node)
-            .cloned()
-            .collect();
-        Self {
-            pulls,
-            events: self
-                .events
-                .iter()
-                .filter(|event| *event.node == *node)
-                .copied()
-                .collect(),
-        }
-    }
-
-    /// Returns the images that warmer pods have pulled or are pulling. Images of other pods are
-    /// reported only on request.
-    fn warmed(&self) -> Vec<Box<str>> {
-        let of_pods = self.pulls.iter().map(|(_, image, _)| &*image.wanted);
-        let of_events = self
-            .events
-            .iter()
-            .filter(|event| event.pod.starts_with(NAME_PREFIX))
-            .map(|event| &*event.pulled.image);
-        let mut names = BTreeSet::new();
-        of_pods
-            .chain(of_events)
-            .filter(|image| names.insert(whole(image)))
-            .map(Box::from)
-            .collect::<BTreeSet<_>>()
-            .into_iter()
-            .collect()
-    }
-
-    fn knowledge(&self, image: &str) -> Option<Knowledge> {
-        let of_pods = self
-            .pulls
-            .iter()
-            .filter(|(_, pulled, _)| *whole(&pulled.wanted) == *image);
-        let of_pods = of_pods.map(|(pod, image, verdict)| of_pod(pod, image, verdict));
-        let of_events = self
-            .events
-            .iter()
-            .filter(|event| *whole(&event.pulled.image) == *image);
-        let latest = of_events
-            .max_by_key(|event| event.at)
-            .map(|event| Knowledge::Announced((*event).clone()));
-        of_pods.chain(latest).min_by_key(Knowledge::rank)
-    }
-}
-
-impl Knowledge {
-    /// Orders knowledge. A failing pull outranks an earlier Event, because the image is gone again.
-    const fn rank(&self) -> u8 {
-        match self {
-            Self::Proved { .. } => 0,
-            Self::Failed { .. } => 1,
-            Self::Announced(_) => 2,
-            Self::Pulling { .. } => 3,
-            Self::Claimed { .. } => 4,
-            Self::Skipped(_) => 5,
-            Self::Nothing { .. } => 6,
-        }
-    }
-}
-
-fn of_pod(pod: &WarmerPod, image: &WarmerImage, verdict: &Verdict) -> Knowledge {
-    let (namespace, name) = (pod.namespace.clone(), pod.name.clone());
-    match verdict {
-        Verdict::Pulled => Knowledge::Proved {
-            namespace,
-            pod: name,
+fn of_pod(pod: &WarmerPod, image: &WarmerImage) -> Knowledge {
+    let shown = match judge(pod, image, false) {
+        Verdict::Pulled => Shown::Proved {
             since: started_at(&image.container.state),
         },
-        Verdict::Refused { why, .. } | Verdict::NotMounted(why) => Knowledge::Failed {
-            namespace,
-            pod: name,
-            why: why.clone(),
-        },
-        Verdict::HasRun(how) => Knowledge::Failed {
-            namespace,
-            pod: name,
-            why: has_run(how).into(),
-        },
-        Verdict::Unclear | Verdict::Pending => Knowledge::Pulling {
-            namespace,
-            pod: name,
-        },
+        Verdict::Refused { why, .. } => Shown::Failed(why),
+        Verdict::HasRun(how) => Shown::Failed(has_run(&how).into()),
+        Verdict::Unclear | Verdict::Pending => Shown::Pulling,
+    };
+    Knowledge::OfPod {
+        namespace: pod.namespace.clone(),
+        pod: pod.name.clone(),
+        shown,
     }
 }
 

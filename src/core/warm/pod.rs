@@ -44,21 +44,9 @@ pub enum Shape {
     /// One container, which runs the park program from a volume. Its image is swapped from one to
     /// the next.
     InPlace,
-    /// A container for each image, which runs the park program of the park image and has the image
-    /// as a volume.
-    ImageVolumes,
-    /// A container for each image, with [`IMPOSSIBLE_COMMAND`] as its command: the image is pulled,
-    /// and nothing is started.
-    ImpossibleCommand(System),
-}
-
-/// The operating system of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum System {
-    /// Linux.
-    Linux,
-    /// Windows.
-    Windows,
+    /// A container for Windows for each image, with [`IMPOSSIBLE_COMMAND`] as its command: the image
+    /// is pulled, and nothing is started.
+    ImpossibleCommand,
 }
 
 /// A warmer pod, reduced to what decisions need.
@@ -107,7 +95,7 @@ pub struct WarmerImage {
     pub wanted: Box<str>,
     /// The index of the container in `spec.containers`: webhooks may insert others before it.
     pub index: usize,
-    /// The image in the spec: that of the container, or of its volume.
+    /// The image of the container in the spec.
     pub image: Box<str>,
     /// The container's status, as its node reports it.
     pub container: Reported,
@@ -220,23 +208,7 @@ mod tests {
         );
         assert_eq!(
             read(several.clone()).unwrap().shape,
-            Shape::ImpossibleCommand(System::Linux)
-        );
-        let mut volumes = several.clone();
-        volumes["spec"]["volumes"] = json!([{"name": "image-0", "image": {"reference": "v:1"}}, {"name": "image-1", "image": {"reference": "v:2"}}]);
-        let volumes = read(volumes).unwrap();
-        assert_eq!(
-            (
-                volumes.shape,
-                &*volumes.images[1].image,
-                volumes.images[1].index
-            ),
-            (Shape::ImageVolumes, "v:2", 1)
-        );
-        several["spec"]["os"] = json!({"name": "windows"});
-        assert_eq!(
-            read(several.clone()).unwrap().shape,
-            Shape::ImpossibleCommand(System::Windows)
+            Shape::ImpossibleCommand
         );
         several["metadata"]["annotations"][IMAGE] = "app:1 b:2 c:3".into();
         assert_eq!(read(several), None);

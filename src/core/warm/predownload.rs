@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
+use crate::image::alias::is_same_image;
 use crate::objects::pod::wire::brief::PodBrief;
 use crate::objects::values::short_digest::short_digest;
 use crate::warm::predownload::workload::{Wish, Workload};
@@ -85,7 +86,7 @@ pub fn decide(
 ) -> Result<Vec<Action>, String> {
     let wish = workload.wish.clone()?;
     let selector = workload.selector.as_ref().map_err(Clone::clone)?;
-    let wanted = if wish.is_some() {
+    let wanted = if wish.is_some() && !workload.is_updated {
         wanted(workload, pods)
     } else {
         BTreeMap::new()
@@ -129,7 +130,8 @@ pub fn is_gate_off(words: &str) -> bool {
 
 /// Returns the images that at least one pod lacks, by the names of their jobs.
 fn wanted(workload: &Workload, pods: &[PodSeen]) -> BTreeMap<Box<str>, Box<str>> {
-    let lacks = |pod: &PodSeen, image: &str| !pod.images.values().any(|has| **has == *image);
+    let lacks =
+        |pod: &PodSeen, image: &str| !pod.images.values().any(|has| is_same_image(has, image));
     let mut seen = BTreeSet::new();
     let images = workload
         .images
@@ -153,10 +155,10 @@ fn job_name(workload: &Workload, container: &str, image: &str) -> Box<str> {
 /// Returns the workload's selector, without the revisions of which a pod has all images already.
 fn old_pods(workload: &Workload, selector: &LabelSelector, pods: &[PodSeen]) -> LabelSelector {
     let has_all = |pod: &&PodSeen| {
-        workload
-            .images
-            .iter()
-            .all(|(container, image)| pod.images.get(container) == Some(image))
+        workload.images.iter().all(|(container, image)| {
+            let has = pod.images.get(container);
+            has.is_some_and(|has| is_same_image(has, image))
+        })
     };
     let new: BTreeSet<_> = pods
         .iter()

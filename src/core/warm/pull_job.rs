@@ -9,7 +9,6 @@
 
 mod message;
 pub mod object;
-pub mod pins;
 pub mod sandbox;
 mod status;
 
@@ -19,10 +18,9 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use kube_core::{Expression, Selector, SelectorExt as _};
 
-use self::pins::{Pull, Target};
 use super::image_cache::Cached;
-use super::warming::shape::Shapes;
 use super::warming::{Limits, Warming};
+use crate::warm::pod::Shape;
 use crate::warm::pull_job::object::{Completion, PullJob, PullSpec, Targets};
 pub use status::{Known, Stage, Status, status, unusable};
 
@@ -35,8 +33,8 @@ pub struct TargetNode {
     pub labels: BTreeMap<String, String>,
     /// True while the node is Ready.
     pub ready: bool,
-    /// The shapes of the pods that pull there, or why none can.
-    pub shapes: Result<Shapes, String>,
+    /// The shape of the pods that pull there, or why none can.
+    pub shape: Result<Shape, String>,
     /// True if its provider keeps images in image caches instead.
     pub has_image_caches: bool,
     /// True if the node has the taint of the control plane ([`CONTROL_PLANE`]).
@@ -128,9 +126,8 @@ pub fn lets_others_pull(spec: &PullSpec, started_at: Timestamp, today: Timestamp
 /// Returns true if a job is over: its type is not `Never`, each image on each node is final, and no
 /// pod is left but those being deleted.
 #[must_use]
-pub fn is_over(spec: &PullSpec, targets: &[Target], warming: &Warming, cached: &Cached) -> bool {
-    let none_waits = targets.iter().all(|target| target.pull != Pull::Waits) && !cached.waits();
-    matches!(spec.completion, Completion::Always { .. }) && none_waits && warming.is_over()
+pub fn is_over(spec: &PullSpec, warming: &Warming, cached: &Cached) -> bool {
+    matches!(spec.completion, Completion::Always { .. }) && !cached.waits() && warming.is_over()
 }
 
 /// Returns the time until a completed job is to be deleted; `None` if it stays.

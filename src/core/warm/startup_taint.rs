@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::objects::moment::Moment;
 use crate::objects::node::Node;
+use crate::objects::values::backoff::Backoff;
 use crate::report::write_error::WriteError;
 
 /// The key of the taint, whatever its value and effect.
@@ -17,6 +18,11 @@ pub const STARTUP_TAINT: &str = "swaplet.io/warming";
 
 /// The wait for the watch to show the effect of a write.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// The back-off after writes that failed.
+const RETRY: Backoff = Backoff {
+    first: LOOK_AGAIN,
+    longest: ASK_AGAIN,
+};
 /// The wait after a forbidden write: for all nodes if the right is missing, for the node if that one
 /// may not be changed.
 const ASK_AGAIN: Duration = Duration::from_secs(60);
@@ -55,8 +61,10 @@ struct Tainted {
     /// When it was first observed Ready; kept while the node is not Ready again.
     since: Option<Moment>,
     is_writing: bool,
-    /// Set once it was reported that this node may not be changed.
+    /// Set once it was reported that this node cannot be changed.
     is_told: bool,
+    /// How many writes have failed, one after the other.
+    failures: u32,
     not_before: Moment,
 }
 
@@ -87,6 +95,7 @@ impl StartupTaints {
             since: None,
             is_writing: false,
             is_told: false,
+            failures: 0,
             not_before: Moment::START,
         };
         let tainted = self.nodes.entry(node.name.clone()).or_insert_with(new);
@@ -145,8 +154,8 @@ impl StartupTaints {
     }
 
     /// Records the result of a write. `is_missing_right` says of a denial that it concerns all
-    /// nodes; a policy or a webhook denies one of them. Returns why it is forbidden, unless that
-    /// was returned before.
+    /// nodes; a policy or a webhook denies one of them. Returns why it was not taken, unless
+    /// that was returned before.
     pub fn written(
         &mut self,
         untaint: &Untaint,
@@ -154,25 +163,32 @@ impl StartupTaints {
         is_missing_right: bool,
         now: Moment,
     ) -> Option<String> {
-        let wait = match answer {
-            Err(WriteError::Failed { retry_after, .. }) => retry_after.unwrap_or(LOOK_AGAIN),
-            Err(WriteError::Denied(_)) => ASK_AGAIN,
-            Ok(()) | Err(WriteError::Conflict | WriteError::Gone) => LOOK_AGAIN,
-        };
         let node = self
             .nodes
             .get_mut(&untaint.node)
             .filter(|node| node.uid == untaint.uid);
         let mut was_told = true;
         if let Some(node) = node {
+            let wait = match answer {
+                Err(WriteError::Failed { retry_after, .. }) => {
+                    let wait = RETRY.after(node.failures);
+                    node.failures += 1;
+                    retry_after.unwrap_or_default().max(wait)
+                }
+                Err(WriteError::Denied(_)) => ASK_AGAIN,
+                Ok(()) | Err(WriteError::Conflict | WriteError::Gone) => LOOK_AGAIN,
+            };
             (node.is_writing, node.not_before) = (false, now + wait);
-            if matches!(answer, Err(WriteError::Denied(_))) && !is_missing_right {
+            let is_refused = matches!(
+                answer,
+                Err(WriteError::Denied(_) | WriteError::Failed { .. })
+            );
+            if is_refused && !is_missing_right {
                 was_told = std::mem::replace(&mut node.is_told, true);
             }
         }
         match answer {
-            Err(WriteError::Denied(why)) if !is_missing_right => (!was_told).then(|| why.clone()),
-            Err(WriteError::Denied(why)) => {
+            Err(WriteError::Denied(why)) if is_missing_right => {
                 (self.is_allowed, self.not_before) = (false, now + ASK_AGAIN);
                 (!std::mem::replace(&mut self.is_told, true)).then(|| why.clone())
             }
@@ -180,7 +196,10 @@ impl StartupTaints {
                 (self.is_allowed, self.is_told) = (true, false);
                 None
             }
-            Err(WriteError::Conflict | WriteError::Gone | WriteError::Failed { .. }) => None,
+            Err(WriteError::Denied(why) | WriteError::Failed { error: why, .. }) => {
+                (!was_told).then(|| why.clone())
+            }
+            Err(WriteError::Conflict | WriteError::Gone) => None,
         }
     }
 

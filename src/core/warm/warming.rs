@@ -2,10 +2,9 @@
 //!
 //! A node gets one *warmer pod*, whose container runs the park program from a volume, so that no
 //! program of an image ever runs. Its image is swapped from one to the next ([`node`]); only the
-//! pod's status proves that an image is there ([`evidence`]). Where that does not work, a pod has a
-//! container for each of several images and a command that no image has ([`shape`]). [`nodes`]
-//! decides which nodes can be warmed at all, and [`pulled`] reads what the kubelet reports about a
-//! pull.
+//! pod's status proves that an image is there ([`evidence`]). On Windows a pod has a container for
+//! each of several images and a command that no image has ([`shape`]). [`nodes`] decides which nodes
+//! can be warmed at all, and [`pulled`] reads what the kubelet reports about a pull.
 //!
 //! [`Warming`] has the state of all nodes and returns at most one [`Action`] per node. Time is an
 //! argument, as everywhere in this crate.
@@ -30,11 +29,10 @@ pub use self::image::ImageProgress;
 use self::node::NodeProgress;
 pub(crate) use self::node::SLOW;
 use self::pulled::Pulled;
-use self::shape::Shapes;
 use self::table::Table;
 pub use self::waits::Waits;
 use crate::objects::moment::Moment;
-use crate::warm::pod::WarmerPod;
+use crate::warm::pod::{Shape, WarmerPod};
 
 /// The same images on a set of nodes, and the progress on each.
 #[derive(Debug)]
@@ -74,13 +72,13 @@ impl Warming {
         &self.images
     }
 
-    /// Adds a node on which images can be warmed, by pods of these shapes.
-    pub fn add(&mut self, node: &str, shapes: Shapes, ready: bool, now: Moment) {
+    /// Adds a node on which images can be warmed, by pods of this shape.
+    pub fn add(&mut self, node: &str, shape: Shape, ready: bool, now: Moment) {
         self.changed = true;
         self.skipped.remove(node);
         self.forget(node);
         self.nodes
-            .insert(node, NodeProgress::new(&self.images, shapes, ready, now));
+            .insert(node, NodeProgress::new(&self.images, shape, ready, now));
     }
 
     /// Adds a node on which no image can be warmed, with the reason.
@@ -129,12 +127,6 @@ impl Warming {
         self.nodes.change_all(|node| node.fail_all(why));
     }
 
-    /// Records that another job has proved an image on a node.
-    pub fn found(&mut self, node: &str, image: &str, pulled: Option<&Pulled>) {
-        let found = self.nodes.change(node, |node| node.found(image, pulled));
-        self.changed |= found.unwrap_or_default();
-    }
-
     /// Tries images again that have failed on a node, unless it has a pod and was not given up.
     pub fn try_again(&mut self, node: &str, ready: bool, now: Moment) {
         let images = std::mem::take(&mut self.images);
@@ -142,10 +134,10 @@ impl Warming {
         self.images = images;
     }
 
-    /// Returns true if the node may be pulling.
+    /// Returns true if the node has a pod, which may be pulling.
     #[must_use]
-    pub fn is_active(&self, node: &str) -> bool {
-        self.nodes.get(node).is_some_and(NodeProgress::is_active)
+    pub fn has_pod(&self, node: &str) -> bool {
+        self.nodes.get(node).is_some_and(NodeProgress::has_pod)
     }
 
     /// Returns the nodes that may be pulling.
@@ -306,17 +298,6 @@ impl Warming {
             news.extend(ended.into_iter().flatten());
         }
         news
-    }
-
-    /// Returns the nodes that have fallen back to another shape of pods since the last call, with
-    /// the reason.
-    pub fn fallbacks(&mut self) -> Vec<(Box<str>, Box<str>)> {
-        let mut fallbacks = Vec::new();
-        for name in self.nodes.with_news() {
-            let why = self.nodes.change(&name, |node| node.fell_back.take());
-            fallbacks.extend(why.flatten().map(|why| (name, why)));
-        }
-        fallbacks
     }
 
     /// Returns true if a kubelet has not reported the pull of an image that is on its node.

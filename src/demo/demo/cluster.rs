@@ -84,8 +84,11 @@ impl Cluster {
         let client = self.server.client();
         let mut story = Story::begin(client.clone(), self.is_inert());
         for object in objects {
-            create(&client, object).await?;
+            let mut object = object.clone();
+            super::notes::adapt(&mut object)?;
+            create(&client, &object).await?;
         }
+        super::notes::tell_unmarked(objects)?;
         let ending = objects
             .iter()
             .filter(|object| matches!(object["kind"].as_str(), Some("Job" | "Pod" | "CronJob")))
@@ -143,7 +146,7 @@ async fn create(client: &Client, object: &Value) -> anyhow::Result<()> {
     let name = format!("{} {}", types.kind, object.name_any());
     let kind = kube::core::GroupVersionKind::try_from(&types)?;
     let Ok((resource, capabilities)) = pinned_kind(client, &kind).await else {
-        let version = &types.api_version;
+        let (name, version) = (name.trim(), &types.api_version);
         return print(&format!(
             "        {name} is left out: the demo's API server has no {version}\n"
         ));

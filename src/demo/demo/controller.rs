@@ -1,13 +1,11 @@
 //! The real controller, as the demo runs it.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
 use prometheus_client::registry::Registry;
 use swaplet_controller::cluster::rules::Rules;
-use swaplet_controller::frame::clock::time_of_day;
 use swaplet_controller::frame::connection::namespaces::Namespaces;
 use swaplet_controller::frame::lease::Leadership;
 use swaplet_controller::frame::metrics::Metrics;
@@ -15,8 +13,8 @@ use swaplet_controller::frame::serve::Health;
 use swaplet_controller::restart::driver::RestartSettings;
 use swaplet_controller::run::{CONCURRENCY, Settings, TimeOfDay, WRITE_SECONDS, run};
 use swaplet_controller::warm::jobs::WarmSettings;
-use swaplet_controller::warm::resolve::Resolve;
 use swaplet_core::cluster::exit_images::ExitImages;
+use swaplet_core::cluster::exit_images::public::Public;
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::image::exit_paths::standard_paths;
 use swaplet_core::image::path_set::PathSet;
@@ -24,9 +22,7 @@ use swaplet_core::image::reference::ImageReference;
 use swaplet_core::restart::reconcile::ParkImage;
 use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_core::terminate::openkruise::Coexist;
-use swaplet_core::warm::pull_job::pins::Unresolved;
 use swaplet_core::warm::pull_job::sandbox::SandboxKeys;
-use swaplet_core::warm::warming::shape::ShapeChoice;
 
 /// The image that ends sidecars.
 pub(super) const EXIT_IMAGE: &str = "registry.example/swaplet/exit:v1";
@@ -58,7 +54,7 @@ fn settings(instance: &str) -> Option<Settings> {
     Some(Settings {
         namespaces: Namespaces::default(),
         rules: Rules {
-            exit_images: ExitImages::new(Some(exit_image), Vec::new()),
+            exit_images: ExitImages::new(Some(exit_image), Vec::new()).said_public(Public::Yes),
             allowed: AllowedMethods {
                 finish: true,
                 ..AllowedMethods::default()
@@ -70,6 +66,7 @@ fn settings(instance: &str) -> Option<Settings> {
         write_deadline: Duration::from_secs(WRITE_SECONDS.into()),
         instance: instance.to_owned(),
         push: None,
+        ask_public: None,
         restart: Some(restart()?),
         warm: Some(warm()),
         state_namespace: None,
@@ -77,7 +74,6 @@ fn settings(instance: &str) -> Option<Settings> {
         hot_upgrade: None,
         protect: false,
         sidecar_policies: true,
-        sidecar_log_bytes: 0,
         time_of_day: TimeOfDay::default(),
         leadership: Leadership::undisputed(),
         selection: None,
@@ -88,7 +84,7 @@ fn restart() -> Option<RestartSettings> {
     let paths = standard_paths().iter().map(|entry| entry.path);
     let image = ImageReference::parse(PARK_IMAGE).ok()?;
     Some(RestartSettings {
-        time_of_day: Arc::new(time_of_day),
+        time_of_day: TimeOfDay::default(),
         on_config: None,
         readiness_gates: false,
         park: Some(ParkImage::new(image, PathSet::new(paths).ok()?)),
@@ -97,15 +93,9 @@ fn restart() -> Option<RestartSettings> {
 }
 
 fn warm() -> WarmSettings {
-    let no_registry = Unresolved {
-        words: "there are no registries in the demo".into(),
-        is_answer: true,
-        retry_after: None,
-    };
     WarmSettings {
         namespace: WARM_NAMESPACE.into(),
         park_image: PARK_IMAGE.into(),
-        shape: ShapeChoice::Auto,
         exit_image: None,
         startup_taint_timeout: None,
         startup_taint_namespaces: BTreeSet::new(),
@@ -113,7 +103,6 @@ fn warm() -> WarmSettings {
         coexist: Coexist::Own,
         image_caches: None,
         sandbox_keys: SandboxKeys::default(),
-        resolve: Resolve::by(move |_| std::future::ready(Err(no_registry.clone()))),
-        time_of_day: Arc::new(time_of_day),
+        time_of_day: TimeOfDay::default(),
     }
 }

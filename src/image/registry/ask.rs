@@ -1,7 +1,6 @@
 //! Requests to a registry. Their answers are bounded in size and time, and redirects go to no place
 //! that is refused. Registry libraries do neither, and drop the headers of failed requests.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{
@@ -36,7 +35,7 @@ const MAX_REDIRECTS: usize = 5;
 /// A sender of requests to one registry.
 pub(super) struct Asker {
     http: reqwest::Client,
-    /// The hosts that may be connected to.
+    /// The registry, and where it may send us.
     pub hosts: Hosts,
     limit: Duration,
 }
@@ -68,11 +67,8 @@ impl Asker {
             .user_agent(USER_AGENT)
             .redirect(policy)
             .timeout(limit)
-            .connect_timeout(limit);
-        let http = match hosts.judge() {
-            Some(judge) => http.dns_resolver(Arc::new(judge)).build()?,
-            None => http.build()?,
-        };
+            .connect_timeout(limit)
+            .build()?;
         Ok(Self { http, hosts, limit })
     }
 
@@ -159,7 +155,7 @@ fn follow(hosts: &Hosts, attempt: Attempt<'_>) -> reqwest::redirect::Action {
     if attempt.previous().len() > MAX_REDIRECTS {
         return attempt.error("too many redirects");
     }
-    match hosts.check_named_by_registry(attempt.url()) {
+    match hosts.check(attempt.url()) {
         Ok(()) => attempt.follow(),
         Err(why) => attempt.error(why),
     }

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use super::reach::Reach;
-
 /// The deadline of one request: a registry that needs longer for a few kilobytes is not there.
 pub const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -30,16 +28,9 @@ pub enum Access {
 pub struct RegistryOptions {
     /// The access to log in for.
     pub access: Access,
-    /// The addresses that may be connected to: not all, where somebody else than the user of this
-    /// machine has named the registry.
-    pub reach: Reach,
     /// Hosts, with or without port, that are used without TLS. Loopback addresses need not be
-    /// listed, where these are trusted.
+    /// listed.
     pub plain_http: Vec<String>,
-    /// Hosts, with or without port, that are connected to although only this machine or this
-    /// cluster can reach them: link-local addresses, names of Services. Those in `plain_http` need
-    /// not be listed again.
-    pub allowed: Vec<String>,
     /// The deadline of one request.
     pub timeout: Duration,
     /// The waits between tries of a request that failed with 429 or 5xx; their number is the number
@@ -53,9 +44,7 @@ impl Default for RegistryOptions {
     fn default() -> Self {
         Self {
             access: Access::PullAndPush,
-            reach: Reach::Anywhere,
             plain_http: Vec::new(),
-            allowed: Vec::new(),
             timeout: TIMEOUT,
             pauses: PAUSES.to_vec(),
             note: |text| tracing::warn!("{text}"),

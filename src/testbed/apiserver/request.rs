@@ -163,7 +163,7 @@ impl Request {
 }
 
 /// Describes why a text is not JSON, in the words of the real server if they are known.
-pub fn unparsed(error: &serde_json::Error) -> String {
+fn unparsed(error: &serde_json::Error) -> String {
     if error.is_eof() {
         "unexpected end of JSON input".to_owned()
     } else {

@@ -8,7 +8,7 @@ use super::faults::Faults;
 use super::objects::log::LogKey;
 use super::request::record::Recorded;
 use super::storage::shared::Shared;
-use super::storage::state::{StreamedLists, Webhook};
+use super::storage::state::{StreamedLists, UpdateWebhook, Webhook};
 use super::storage::store::Key;
 use crate::clock::Clock;
 
@@ -60,6 +60,12 @@ impl ApiServer {
     /// a mutating admission webhook.
     pub fn set_webhook(&self, webhook: Webhook) {
         self.shared.lock().webhook = Some(webhook);
+    }
+
+    /// Sets a function that changes each update and patch from now on, before it is validated, like
+    /// a mutating admission webhook; `None` ends that.
+    pub fn set_update_webhook(&self, webhook: Option<UpdateWebhook>) {
+        self.shared.lock().update_webhook = webhook;
     }
 
     /// Sets the log of a container.

@@ -1,7 +1,7 @@
 //! The images of a node: those it has and those it can pull, their names and their behaviour.
 //!
 //! There are no bytes: the digest of an image is derived from its name. `repo:tag` and
-//! `repo@digest` with that digest are one image.
+//! `repo@digest` with that digest are one image, and so are twins.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -34,6 +34,12 @@ pub struct ImageOptions {
     /// Images that are on the node without having come from a registry; no registry has them
     /// either.
     pub imported: Vec<ImageReference>,
+    /// Images that a registry gives only to pods with one of `secrets`.
+    pub private: Vec<ImagePattern>,
+    /// The Secrets that exist, with credentials for all private images.
+    pub secrets: Vec<String>,
+    /// Pairs of images: the second has the bytes of the first.
+    pub twins: Vec<(ImageReference, ImageReference)>,
     /// How long a pull takes.
     pub pull: Duration,
     /// Images whose pull takes longer; the first match counts.
@@ -43,6 +49,7 @@ pub struct ImageOptions {
 impl Default for ImageOptions {
     fn default() -> Self {
         let (exit, park, missing, slow) = Default::default();
+        let (private, secrets, twins) = Default::default();
         // The pull of a small image from a registry nearby.
         let pull = Duration::from_millis(300);
         Self {
@@ -51,6 +58,9 @@ impl Default for ImageOptions {
             exit_paths: Vec::new(),
             missing,
             imported: Vec::new(),
+            private,
+            secrets,
+            twins,
             pull,
             slow,
         }
@@ -83,6 +93,8 @@ pub struct Images {
     options: ImageOptions,
     /// The names of each image on the node, by its config digest.
     present: BTreeMap<String, BTreeSet<String>>,
+    /// By image and repository, the Secrets with which it was pulled; an empty name for none.
+    pulled: BTreeMap<(String, String), BTreeSet<String>>,
 }
 
 impl Images {
@@ -96,12 +108,21 @@ impl Images {
             )
         };
         let present = options.imported.iter().map(named).collect();
-        Self { options, present }
+        Self {
+            options,
+            present,
+            pulled: BTreeMap::new(),
+        }
     }
 
     /// Changes the images that registries do not have, from now on.
     pub fn set_missing(&mut self, missing: Vec<ImagePattern>) {
         self.options.missing = missing;
+    }
+
+    /// Changes the Secrets that exist.
+    pub fn set_secrets(&mut self, secrets: Vec<String>) {
+        self.options.secrets = secrets;
     }
 
     /// Returns the kind of an image.
@@ -142,13 +163,38 @@ impl Images {
         if self.present.contains_key(image) {
             return self.named(image);
         }
-        let reference = ImageReference::parse(image).ok()?;
-        let wanted = key(&reference);
-        let (config, _) = self
-            .present
-            .iter()
-            .find(|(_, names)| names.contains(&wanted))?;
-        self.named(config)
+        self.named(self.config(&ImageReference::parse(image).ok()?)?)
+    }
+
+    fn config(&self, reference: &ImageReference) -> Option<&str> {
+        let wanted = key(reference);
+        let mut present = self.present.iter();
+        let (config, _) = present.find(|(_, names)| names.contains(&wanted))?;
+        Some(config)
+    }
+
+    /// Returns true if a pod with these Secrets may use an image that is on the node: it was not
+    /// pulled, or somebody has pulled it from its repository with one of them, or with none.
+    #[must_use]
+    pub fn may_use(&self, image: &str, secrets: &[String]) -> bool {
+        let Ok(reference) = ImageReference::parse(image) else {
+            return true;
+        };
+        let Some(config) = self.config(&reference) else {
+            return false;
+        };
+        let own = (config.to_owned(), repository(&reference));
+        let mut all = self.pulled.keys();
+        !all.any(|(pulled, _)| *pulled == *config)
+            || self.pulled.get(&own).is_some_and(|with| {
+                with.contains("") || self.usable(secrets).any(|name| with.contains(name))
+            })
+    }
+
+    /// Returns those of a pod's Secrets that exist.
+    fn usable<'a>(&'a self, secrets: &'a [String]) -> impl Iterator<Item = &'a String> {
+        let exists = |name: &&String| self.options.secrets.contains(name);
+        secrets.iter().filter(exists)
     }
 
     /// Returns how long a pull takes, whether it succeeds or not.
@@ -167,20 +213,36 @@ impl Images {
 
     /// Pulls an image; returns true if a registry has it, and the node has it from now on.
     pub fn pull(&mut self, image: &str) -> bool {
+        self.pull_with(image, &[])
+    }
+
+    /// The same for a pod with these Secrets.
+    pub fn pull_with(&mut self, image: &str, secrets: &[String]) -> bool {
         let Ok(reference) = ImageReference::parse(image) else {
             return false;
         };
-        if self.is_missing(&reference) {
+        let is_private = self
+            .options
+            .private
+            .iter()
+            .any(|pattern| pattern.matches(&reference));
+        let with: Vec<_> = if is_private {
+            self.usable(secrets).cloned().collect()
+        } else {
+            vec![String::new()]
+        };
+        if self.is_missing(&reference) || with.is_empty() {
             return false;
         }
-        let digest = manifest_digest(&reference);
-        let by_digest = format!(
-            "{}/{}@{digest}",
-            reference.registry(),
-            reference.repository()
-        );
-        let names = self.present.entry(config_digest(&digest)).or_default();
-        names.extend([key(&reference), by_digest]);
+        let twin = self.options.twins.iter().find(|(_, twin)| {
+            reference.digest().is_none() && twin.normalized() == reference.normalized()
+        });
+        let digest = manifest_digest(twin.map_or(&reference, |(first, _)| first));
+        let (config, repository) = (config_digest(&digest), repository(&reference));
+        let names = self.present.entry(config.clone()).or_default();
+        names.extend([key(&reference), format!("{repository}@{digest}")]);
+        let pulled = self.pulled.entry((config, repository)).or_default();
+        pulled.extend(with);
         true
     }
 
@@ -212,10 +274,14 @@ impl Images {
     }
 }
 
+fn repository(image: &ImageReference) -> String {
+    format!("{}/{}", image.registry(), image.repository())
+}
+
 /// Returns the name under which the runtime keeps a reference: a tag beside a digest is ignored.
 fn key(image: &ImageReference) -> String {
     match image.digest() {
-        Some(digest) => format!("{}/{}@{digest}", image.registry(), image.repository()),
+        Some(digest) => format!("{}@{digest}", repository(image)),
         None => image.normalized(),
     }
 }

@@ -24,7 +24,7 @@ mod tests;
 use jiff::Timestamp;
 use serde_json::Value;
 
-pub use options::{KubeletOptions, KubeletVersion};
+pub use options::{KubeletOptions, KubeletVersion, Runtime};
 
 use super::action::{Action, PodEvent};
 use super::images::Images;

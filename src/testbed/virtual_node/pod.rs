@@ -71,6 +71,13 @@ pub(super) struct Spec {
     pub init_containers: Vec<Container>,
     pub containers: Vec<Container>,
     pub volumes: Vec<Volume>,
+    pub image_pull_secrets: Vec<Named>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Named {
+    pub name: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

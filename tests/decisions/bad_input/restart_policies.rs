@@ -201,3 +201,59 @@ fn a_main_whose_end_may_restart_all_containers_is_done_after_another_code() {
     swaps(&with_rule("Never", &rules, 0), &["sidecar"]);
     assert_silent(&with_rule("Never", &rules, 1), Reason::MainsRunning);
 }
+
+/// Kubernetes' own example has the rule on a native sidecar.
+#[test]
+fn a_native_sidecar_may_restart_all_containers_too() {
+    let rules = json!([{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [42]}}]);
+    let init = |rules: &Value| json!([{"name": "watcher", "image": "w", "restartPolicy": "Always", "restartPolicyRules": rules}]);
+    let pod = beside_done_main(sidecar("log").running());
+    let watched = pod.clone().set("/spec/initContainers", init(&rules));
+    let note = warns(&watched, Reason::NotSwappable);
+    assert!(
+        note.contains("it would be missing when watcher ends"),
+        "{note}"
+    );
+    let mut life = Life {
+        allowed: SHIPPED,
+        ..Life::new()
+    };
+    life.assert_silent(&watched, Reason::FinishWaits);
+    let decision = life.later(10).sees(&watched);
+    assert!(
+        matches!(decision.action, Some(Action::Finish(_))),
+        "{decision:?}"
+    );
+    let ended = |code: i64| {
+        let status = json!([{"name": "watcher", "state": {"terminated": {"exitCode": code}}}]);
+        watched.clone().set("/status/initContainerStatuses", status)
+    };
+    assert_silent(&ended(42), Reason::MainsRunning);
+    warns(&ended(1), Reason::NotSwappable);
+    swaps(&pod.set("/spec/initContainers", init(&json!([]))), &["log"]);
+}
+
+/// The main containers will run again, with all sidecars.
+#[test]
+fn a_pod_whose_node_starts_all_containers_again_is_left_alone() {
+    let is = |status: &str| {
+        let condition = json!([{"type": "AllContainersRestarting", "status": status}]);
+        beside_done_main(sidecar("log").running()).set("/status/conditions", condition)
+    };
+    assert_silent(&is("True"), Reason::MainsRunning);
+    swaps(&is("False"), &["log"]);
+}
+
+/// A kubelet shows it as ended with 137, and starts it again whatever its policy.
+#[test]
+fn a_main_whose_state_the_runtime_has_lost_is_not_done() {
+    let main = |reason: &str| {
+        pod("Never")
+            .with(main_container("main").ended_as(137, reason))
+            .with(sidecar("sidecar").running())
+    };
+    for reason in ["ContainerStatusUnknown", "RestartingAllContainers"] {
+        assert_silent(&main(reason), Reason::MainsRunning);
+    }
+    swaps(&main("OOMKilled"), &["sidecar"]);
+}

@@ -35,7 +35,7 @@ fn nothing_is_granted_until_all_pods_and_the_job_are_known() {
     });
     assert_eq!(ledger.take_wakes(), ["a".into()]);
     assert_eq!(ledger.answer(&pod, 1), Headroom::TooEarly);
-    ledger.need(&pod, Need::Swaps(1));
+    ledger.need(&pod, Need::Waits(1));
     assert_eq!(ledger.take_wakes(), []);
     ledger.pod_list_ends(1);
     assert_eq!(ledger.take_wakes(), ["a".into()]);
@@ -116,7 +116,7 @@ fn pods_that_a_list_does_not_name_count_no_more() {
     let gone = restarted(of_job("gone").with(main_container("main").running()), 5).read();
     let pod = done("a").read();
     let mut ledger = ledger(6, &[pod.clone(), gone]);
-    ledger.need(&pod, Need::Swaps(1));
+    ledger.need(&pod, Need::Waits(1));
     assert_eq!(never_fits(&ledger.answer(&pod, 1)), 7);
     ledger.take_wakes();
     ledger.pod_list_starts();
@@ -143,7 +143,7 @@ fn a_pod_of_another_namespace_takes_no_room_of_a_job() {
         ledger.observe(pod, Swapped::default(), 0);
     }
     ledger.pod_list_ends(0);
-    ledger.need(&pod, Need::Swaps(1));
+    ledger.need(&pod, Need::Waits(1));
     assert_eq!(ledger.answer(&pod, 1), Headroom::Fits);
     assert_eq!(ledger.answer(&stranger, 1), Headroom::TooEarly);
     assert!(!ledger.first_time(&stranger, Reason::NoHeadroom));

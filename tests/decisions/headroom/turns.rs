@@ -2,7 +2,7 @@
 
 use swaplet_core::cluster::headroom::{Headroom, Need, Swapped};
 
-use super::{done, done_at, granted, ledger, never_fits, of_job, reads, restarted};
+use super::{begun, done, done_at, ledger, never_fits, of_job, reads, restarted};
 use crate::builder::main_container;
 
 /// `docs/measured.md`, "Restarts of all pods of a Job": five of twenty pods fit into the default
@@ -15,7 +15,7 @@ fn four_pods_at_once_fit_into_the_default_limit_while_others_wait() {
             .collect::<Vec<_>>(),
     );
     let mut ledger = ledger(6, &pods);
-    assert_eq!(granted(&mut ledger, &pods, 1), ["p10", "p11", "p12", "p13"]);
+    assert_eq!(begun(&mut ledger, &pods, 1), ["p10", "p11", "p12", "p13"]);
     assert_eq!(ledger.waiting(), 16);
     let Headroom::Wait(shortage) = ledger.answer(&pods[19], 1) else {
         panic!("{:?}", ledger.answer(&pods[19], 1))
@@ -30,6 +30,7 @@ fn four_pods_at_once_fit_into_the_default_limit_while_others_wait() {
     );
     assert_eq!(ledger.take_wakes(), ["p14".into()]);
     assert_eq!(ledger.answer(&pods[4], 1), Headroom::Fits);
+    ledger.need(&pods[4], Need::Begun(1));
     // A sidecar of one that waits is restarted: the next that ends makes no room.
     ledger.observe(
         &done("p29")
@@ -57,7 +58,7 @@ fn four_pods_at_once_fit_into_the_default_limit_while_others_wait() {
 fn the_last_pods_take_all_the_room() {
     let pods = reads(&["a", "b", "c", "d", "e"].map(done));
     assert_eq!(
-        granted(&mut ledger(6, &pods), &pods, 1),
+        begun(&mut ledger(6, &pods), &pods, 1),
         ["a", "b", "c", "d", "e"]
     );
 }
@@ -72,21 +73,22 @@ fn who_waits_is_served_in_the_order_in_which_the_mains_ended() {
         done_at("a", 5),
     ]);
     let mut ledger = ledger(2, &pods);
-    let mut order = granted(&mut ledger, &pods, 1);
+    let mut order = begun(&mut ledger, &pods, 1);
     ledger.take_wakes();
-    while let Some(last) = pods.iter().find(|pod| *pod.name == **order.last().unwrap()) {
-        ledger.pod_gone(last);
+    let find = |name: &str| pods.iter().find(|pod| *pod.name == *name).unwrap();
+    loop {
+        ledger.pod_gone(find(order.last().unwrap()));
         let woken = ledger.take_wakes();
-        if woken.is_empty() {
-            break;
-        }
-        order.extend(woken.iter().map(|uid| uid.to_string()));
+        let Some(next) = woken.first() else { break };
+        assert_eq!(woken.len(), 1);
+        ledger.need(find(next), Need::Begun(1));
+        order.push(next.to_string());
     }
     assert_eq!(order, ["first", "c", "a", "b", "d"]);
 }
 
-/// A pod that needs much room is not passed by while others are under way; but where its own turn
-/// cannot come, it blocks nobody.
+/// A pod that needs much room is woken before later ones that need less while others are under way;
+/// but where its own turn cannot come, it blocks nobody.
 #[test]
 fn a_pod_that_needs_much_room_gets_it() {
     let pods = reads(&[
@@ -96,13 +98,9 @@ fn a_pod_that_needs_much_room_gets_it() {
         done_at("small", 4),
     ]);
     let mut ledger = ledger(4, &pods);
-    assert_eq!(granted(&mut ledger, &pods[..2], 1), ["one", "two"]);
-    ledger.need(&pods[2], Need::Swaps(3));
-    ledger.need(&pods[3], Need::Swaps(1));
-    assert!(
-        matches!(ledger.answer(&pods[3], 1), Headroom::Wait(_)),
-        "the small one passes the big one"
-    );
+    assert_eq!(begun(&mut ledger, &pods[..2], 1), ["one", "two"]);
+    ledger.need(&pods[2], Need::Waits(3));
+    ledger.need(&pods[3], Need::Waits(1));
     ledger.take_wakes();
     ledger.pod_gone(&pods[0]);
     assert_eq!(ledger.take_wakes(), []);
@@ -116,17 +114,19 @@ fn a_pod_that_other_pods_leave_no_room_passes_on_its_turn() {
     let other = restarted(of_job("other").with(main_container("main").running()), 2).read();
     let pods = [done_at("big", 1).read(), done_at("small", 2).read(), other];
     let mut ledger = ledger(4, &pods);
-    ledger.need(&pods[0], Need::Swaps(2));
+    ledger.need(&pods[0], Need::Waits(2));
     assert_eq!(never_fits(&ledger.answer(&pods[0], 2)), 5);
-    ledger.need(&pods[1], Need::Swaps(1));
     assert_eq!(ledger.answer(&pods[1], 1), Headroom::Fits);
+    ledger.need(&pods[1], Need::Begun(1));
     assert!(
         matches!(ledger.answer(&pods[0], 2), Headroom::Wait(_)),
         "the small one will end, and then it is said again"
     );
     ledger.take_wakes();
+    ledger.need(&pods[0], Need::Waits(2));
     ledger.pod_gone(&pods[1]);
     assert_eq!(ledger.take_wakes(), ["big".into()]);
+    ledger.need(&pods[0], Need::Waits(2));
     ledger.pod_gone(&pods[2]);
     assert_eq!(ledger.take_wakes(), ["big".into()]);
     assert_eq!(ledger.answer(&pods[0], 2), Headroom::Fits);
@@ -142,7 +142,7 @@ fn while_mains_run_half_of_the_room_is_left_to_them() {
     );
     pods.push(of_job("runs").with(main_container("main").running()).read());
     let mut ledger = ledger(6, &pods);
-    assert_eq!(granted(&mut ledger, &pods[..10], 1), ["p10", "p11", "p12"]);
+    assert_eq!(begun(&mut ledger, &pods[..10], 1), ["p10", "p11", "p12"]);
     ledger.take_wakes();
     ledger.observe(
         &restarted(of_job("runs").with(main_container("main").running()), 2).read(),
@@ -182,17 +182,17 @@ fn the_last_restart_is_left_to_a_main_that_runs_where_the_phase_ends_the_pod() {
     }
 }
 
-/// A main that has failed since the grant has used what was left to it; what may be written is not
+/// A main that has failed since the answer has used what was left to it; what may be written is not
 /// asked for in vain.
 #[test]
-fn what_was_granted_is_not_taken_from_a_main_that_has_failed_since() {
+fn what_fitted_is_not_taken_from_a_main_that_has_failed_since() {
     let runs = of_job("runs").with(main_container("main").running());
     let pods = [done("a").read(), runs.read()];
     for held in [false, true] {
         let mut ledger = ledger(3, &pods);
-        ledger.need(&pods[0], Need::Swaps(1));
         assert_eq!(ledger.answer_sparing(&pods[0], 1), Headroom::Fits);
         if held {
+            ledger.need(&pods[0], Need::Begun(1));
             ledger.need(&pods[0], Need::Held);
         }
         ledger.observe(&restarted(runs.clone(), 1).read(), Swapped::default(), 0);
@@ -205,22 +205,79 @@ fn what_was_granted_is_not_taken_from_a_main_that_has_failed_since() {
     }
 }
 
-/// What was granted and not begun is taken back when containers restart meanwhile; what may be
-/// written is not.
+/// What fits and has not begun takes no room from others, and is answered anew when containers
+/// restart meanwhile; what may be written keeps its room.
 #[test]
-fn restarts_after_the_grant_take_it_back() {
+fn only_what_has_begun_takes_room() {
     let pods = reads(&[done("a"), done("b"), done("c")]);
-    let mut ledger = ledger(4, &pods);
-    assert_eq!(granted(&mut ledger, &pods, 1), ["a", "b", "c"]);
-    ledger.need(&pods[2], Need::Held);
-    ledger.observe(&restarted(done("a"), 1).read(), Swapped::default(), 0);
+    let mut ledger = ledger(3, &pods);
     assert!(
-        pods[..2]
-            .iter()
-            .all(|pod| matches!(ledger.answer(pod, 1), Headroom::Wait(_)))
+        pods.iter()
+            .all(|pod| ledger.answer(pod, 2) == Headroom::Fits)
     );
+    ledger.need(&pods[2], Need::Begun(1));
+    ledger.observe(&restarted(done("a"), 1).read(), Swapped::default(), 0);
+    for pod in &pods[..2] {
+        assert!(matches!(ledger.answer(pod, 1), Headroom::Wait(_)));
+        ledger.need(pod, Need::Waits(1));
+    }
     assert_eq!(ledger.answer(&pods[2], 1), Headroom::Fits);
     ledger.take_wakes();
     ledger.pod_gone(&pods[2]);
-    assert_eq!(ledger.take_wakes(), ["a".into(), "b".into()]);
+    assert_eq!(ledger.take_wakes(), ["a".into()], "there is room for one");
+}
+
+/// Two pods are half-way, and more restarts count than were foreseen: neither waits for the other.
+/// Whoever still fits goes first, and where nobody does each is told.
+#[test]
+fn pods_that_are_half_way_do_not_wait_for_each_other() {
+    let pods = reads(&[done("a"), done("b"), done("c"), done("d")]);
+    let half_way = Swapped {
+        containers: 1,
+        coming: 0,
+        left: 2,
+    };
+    for (limit, needs, fits) in [(4, 2, false), (5, 2, true)] {
+        let mut ledger = ledger(limit, &pods[2..]);
+        for pod in &pods[..2] {
+            let shown = restarted(done(&pod.name), 1).read();
+            ledger.observe(&shown, half_way, 0);
+        }
+        for pod in &pods[..2] {
+            let answer = ledger.answer(pod, needs);
+            if fits {
+                assert_eq!(answer, Headroom::Fits, "limit {limit}");
+            } else {
+                assert_eq!(never_fits(&answer), 5, "limit {limit}");
+            }
+        }
+        let answer = ledger.answer(&pods[2], 3);
+        if fits {
+            assert!(matches!(answer, Headroom::Wait(_)), "{answer:?}");
+            ledger.need(&pods[0], Need::Begun(2));
+            assert!(matches!(ledger.answer(&pods[1], 2), Headroom::Wait(_)));
+        } else {
+            assert_eq!(never_fits(&answer), 6, "nobody ends by a swap");
+        }
+    }
+}
+
+/// An answer is a function of the sums and of the pod: whoever waits, and for how much, changes none.
+#[test]
+fn waiting_changes_no_answer() {
+    let pods = reads(&["a", "b", "c", "d"].map(done));
+    let mut ledger = ledger(4, &pods);
+    ledger.need(&pods[0], Need::Begun(2));
+    let answers = |ledger: &swaplet_core::cluster::headroom::Ledger| {
+        Vec::from_iter(
+            pods[1..]
+                .iter()
+                .flat_map(|pod| (1..4).map(|swaps| ledger.answer(pod, swaps))),
+        )
+    };
+    let before = answers(&ledger);
+    for (pod, swaps) in pods[1..].iter().zip([3, 1, 2]) {
+        ledger.need(pod, Need::Waits(swaps));
+        assert_eq!(answers(&ledger), before);
+    }
 }

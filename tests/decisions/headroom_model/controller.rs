@@ -65,7 +65,8 @@ impl World {
         if self.known[at].ready {
             self.known[at].ready = false;
             self.known[at].in_flight = true;
-            self.ledger.need(&self.known[at].view.pod(at), Need::Held);
+            let need = Need::Begun(self.sidecars.into());
+            self.ledger.need(&self.known[at].view.pod(at), need);
             for (pod, known) in self.known.iter().enumerate() {
                 self.excused[pod] =
                     self.pods[pod].others - known.view.others.min(self.pods[pod].others);
@@ -115,6 +116,7 @@ impl World {
             Swapped {
                 containers: containers.into(),
                 coming: coming.into(),
+                left: 0,
             },
             self.list,
         );
@@ -140,8 +142,8 @@ impl World {
         known.ready = acts && !known.in_flight && !known.backs_off;
         let need = if known.in_flight || known.unseen {
             Need::Held
-        } else if wants && !(acts && known.backs_off) && !self.ends_by_phase(at) {
-            Need::Swaps(self.sidecars.into())
+        } else if wants && !acts && !self.ends_by_phase(at) {
+            Need::Waits(self.sidecars.into())
         } else {
             Need::Nothing
         };

@@ -130,6 +130,7 @@ impl State {
         };
         let status = ContainerStatus {
             image: "m".into(),
+            image_digest: None,
             container_id: "m".into(),
             restart_count: 0,
             state,
@@ -167,12 +168,19 @@ impl State {
             clock_behind: 0,
             annotation_problem: None,
             refused_policy: None,
+            all_restart: false,
+            restarter: None,
             outranked_policies: Box::default(),
             malformed: None,
             node: "node".into(),
             reason: Box::default(),
             phase_was_written: false,
-            platform_ends_eci_sidecars: false,
+            on_acs: false,
+            platform_ends_sidecars: false,
+            node_runs_on: swaplet_core::objects::runs_on::RunsOn::named(
+                Some("linux"),
+                Some("amd64"),
+            ),
             version: Box::default(),
         }
     }

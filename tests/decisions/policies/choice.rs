@@ -44,6 +44,13 @@ fn names_images_and_presets_are_matched() {
         let pod = done("Never", &[running("log")]).read_under(&mut policies);
         assert_eq!(sidecars(&pod) == ["log"], fits, "{rule}");
     }
+    // Also once the container was restarted.
+    for pattern in [image, "*/log:v1", "*/log:*"] {
+        let mut policies = policies(&[("p", json!({"sidecars": [{"image": pattern}]}))]);
+        let log = running("log").image(&format!("{image}-restart-2@sha256:{}", "a".repeat(64)));
+        let pod = done("Never", &[log]).read_under(&mut policies);
+        assert_eq!(sidecars(&pod), ["log"], "{pattern}");
+    }
     let mut policies = policies(&[("p", json!({"sidecars": [{"preset": "istio"}]}))]);
     let pod = done("Never", &[running("istio-proxy")]).read_under(&mut policies);
     assert_eq!(

@@ -14,6 +14,7 @@ use swaplet_core::objects::pod::roles::{self, Mains};
 use swaplet_core::objects::pod::rule::SidecarRule;
 use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::objects::pod::{Container, Pod, RestartPolicy};
+use swaplet_core::objects::runs_on::RunsOn;
 use swaplet_core::objects::sidecar_policy::{PolicyKind, SidecarPolicy};
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::objects::values::env::WHEN_JOB_EXIT;
@@ -197,10 +198,12 @@ fn pod(mut json: Value, annotations: Value, mut policies: Policies, says_ends: b
         spec.insert("initContainers".to_owned(), json!([native]));
     }
     report_ends(&mut json, says_ends);
-    serde_json::from_value::<PodWire>(json)
+    let mut pod = serde_json::from_value::<PodWire>(json)
         .unwrap()
         .read_with(|pod, labels| policies.mark(pod, labels, |image| image == EXIT))
-        .unwrap()
+        .unwrap();
+    pod.node_runs_on = RunsOn::named(Some("linux"), Some("amd64"));
+    pod
 }
 
 /// The node says when containers have ended.

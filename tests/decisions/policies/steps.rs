@@ -220,6 +220,55 @@ fn what_cannot_be_swapped_does_not_hold_up_the_others() {
     assert_eq!(swapped(&life.sees(&pod)), ["proxy"]);
 }
 
+/// T8: `a` and `c` (which may end by itself) come before `b`, and the exit image of `a` cannot be
+/// pulled.
+#[test]
+fn a_sidecar_that_cannot_be_ended_does_not_let_the_next_step_overtake_its_neighbours() {
+    let pod = done("OnFailure", &[running("a"), running("b"), running("c")])
+        .annotation(SIDECARS, "a,b,c")
+        .annotation(ORDER, "b=1")
+        .annotation(WAIT_FOR_EXIT, "c=60s")
+        .grace(30);
+    let cannot = |pod: &PodBuilder| {
+        pod.clone().but("a", |a| {
+            a.waiting(
+                "ImagePullBackOff",
+                &format!("Back-off pulling image \"{EXIT}\""),
+            )
+        })
+    };
+    for allowed in [MAY_FINISH, AllowedMethods::default()] {
+        let life = || Life {
+            allowed,
+            ..new_life()
+        };
+        let mut first = life();
+        let decision = first.sees(&pod);
+        assert_eq!(swapped(&decision), ["a"]);
+        let tried = cannot(&first.swaps(&pod));
+        first.later(3).sees(&tried);
+        let decision = first.later(58).sees(&tried);
+        assert_eq!(swapped(&decision), ["c"], "{allowed:?}");
+        let stops = cannot(&first.swaps(&tried));
+        // `c` has its grace period, in this life and for a leader that comes now.
+        let mut next = life();
+        next.now = first.now;
+        for life in [&mut first, &mut next] {
+            for _ in 0..29 {
+                let decision = life.later(1).sees(&stops);
+                assert_eq!(decision.action, None, "{allowed:?}: {decision:?}");
+            }
+        }
+        let ended = ends(&stops, "c");
+        assert_eq!(swapped(&first.later(1).sees(&ended)), ["b"]);
+        next.later(1).sees(&ended);
+        assert_eq!(swapped(&next.later(30).sees(&ended)), ["b"]);
+        let stops = first.swaps(&ended);
+        let decision = first.later(20).sees(&stops);
+        assert_eq!(decision.action, None, "{allowed:?}: {decision:?}");
+    }
+}
+
 /// Each step is decided for itself, so their number has a bound: the last has what is beyond it.
 #[test]
 fn sidecars_of_more_orders_than_steps_are_ended_with_the_last_one() {
@@ -311,16 +360,12 @@ fn all_steps_have_to_fit_into_what_the_job_allows() {
         (swapped(&decision), decision.swaps_wanted),
         (vec!["uploader"], 2)
     );
-    life.headroom.need(&pod.read(), Need::Swaps(2));
+    life.headroom.need(&pod.read(), Need::Begun(2));
     let first = life.swaps(&pod);
-    let decision = life.sees(&first);
-    assert_eq!(
-        (decision.reason, decision.swaps_later),
-        (Reason::SwapPending, 1)
-    );
+    assert_eq!(life.sees(&first).reason, Reason::SwapPending);
     let read = first.read();
     let counted = life.counts(&read);
     life.headroom.observe(&read, counted, 0);
-    life.headroom.need(&read, Need::Swaps(1));
+    life.headroom.need(&read, Need::Nothing);
     assert_eq!(swapped(&life.sees(&ends(&first, "uploader"))), ["proxy"]);
 }

@@ -29,6 +29,11 @@ fn waits_for(beside: &[ContainerBuilder]) -> Option<Vec<String>> {
 fn a_pod_is_stuck_where_some_have_ended_for_good_and_all_others_run() {
     let one = [running("istio-proxy")];
     assert_eq!(waits_for(&one), Some(vec!["istio-proxy".to_owned()]));
+    let not_pulled = main_container("fluent-bit").waiting("ImagePullBackOff", "");
+    assert_eq!(
+        waits_for(&[not_pulled]),
+        Some(vec!["fluent-bit".to_owned()])
+    );
     let two = [running("istio-proxy"), running("log")];
     assert_eq!(waits_for(&two).unwrap().len(), 2);
     let stuck = seen(&done("OnFailure", &one).read()).unwrap();

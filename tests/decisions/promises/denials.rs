@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use swaplet_core::report::decision::Method;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::memory::denials::QUICK_DENIED_RETRIES;
 
 use super::{FINISH, NEVER_FINISH, QUIET_SECONDS, finishes, ready, swapped_names, under};
-use crate::expect::{EXIT, Life, moment};
+use crate::expect::{Life, moment};
 
 // ---- bug 11: a denied swap
 
@@ -55,35 +56,42 @@ fn bug11_where_nothing_else_is_allowed_it_is_told_and_tried_again_later() {
     );
 }
 
-/// Two pods of a namespace speak for the others, for ten minutes, and one that is allowed ends it.
+/// A pod that only a policy opts in is denied for what it is.
 #[test]
-fn bug11_what_a_namespace_may_not_have_is_not_asked_for_by_each_of_its_pods() {
+fn t5_a_denial_says_nothing_of_other_pods_of_the_namespace() {
     let mut life = under(NEVER_FINISH);
-    let other = |uid: &str| ready("Never").set("/metadata/uid", uid).read();
-    life.image_troubles.denied(&other("a"), EXIT, life.now);
-    life.image_troubles.denied(&other("a"), EXIT, life.now);
-    assert_eq!(
-        swapped_names(&life.sees(&ready("Never"))),
-        ["log"],
-        "one pod alone may be forbidden something of its own"
-    );
-    life.image_troubles.denied(&other("b"), EXIT, life.now);
-    let decision = life.sees(&ready("Never"));
-    assert_eq!(
-        (decision.reason, &decision.action),
-        (Reason::WriteDenied, &None),
-        "{decision:?}"
-    );
-    assert_eq!(
-        swapped_names(&life.sees(&ready("Never").set("/metadata/namespace", "other"))),
-        ["log"]
-    );
-    life.image_troubles.allowed(&other("c"), EXIT);
+    for uid in ["a", "b", "c"] {
+        let pod = ready("Never").set("/metadata/uid", uid);
+        denied(&mut life, QUICK_DENIED_RETRIES + 1);
+        assert_eq!(life.sees(&pod).reason, Reason::WriteDenied);
+        life.memory = swaplet_core::terminate::memory::Memory::default();
+    }
     assert_eq!(swapped_names(&life.sees(&ready("Never"))), ["log"]);
-    life.image_troubles.denied(&other("a"), EXIT, life.now);
-    life.image_troubles.denied(&other("b"), EXIT, life.now);
-    assert_eq!(
-        swapped_names(&life.later(601).sees(&ready("Never"))),
-        ["log"]
-    );
+}
+
+/// Where finish is denied too, the swap is not tried in doubt: the reason is told.
+#[test]
+fn a_doubtful_swap_is_not_tried_where_finish_is_denied() {
+    let script = ready("Never")
+        .but("log", |log| {
+            log.spec("command", json!(["/scripts/run.sh"])).spec(
+                "volumeMounts",
+                json!([{"name": "s", "mountPath": "/scripts"}]),
+            )
+        })
+        .set(
+            "/spec/volumes",
+            json!([{"name": "s", "configMap": {"name": "s"}}]),
+        );
+    let mut life = under(FINISH);
+    for _ in 0..=QUICK_DENIED_RETRIES {
+        let words = "the API server forbids to write the phase of the pod: no".into();
+        life.memory
+            .denied
+            .remember(Method::Finish, words, life.now, Duration::from_secs(900));
+    }
+    life.memory.first_time(Reason::WriteDenied);
+    let note = life.tells(&script, Reason::ExitImageDoubtful);
+    assert!(note.contains("/scripts/run.sh"), "{note}");
+    life.assert_silent(&script, Reason::ExitImageDoubtful);
 }

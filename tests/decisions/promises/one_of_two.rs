@@ -55,13 +55,14 @@ fn e1_19_an_image_of_one_that_cannot_be_pulled_keeps_no_other_waiting() {
     let after = life.swaps(&two);
     let ended = after.but("proxy", |proxy| proxy.ended(0).restarted_as(LISTED, 1));
     assert!(
-        life.tells(&ended, Reason::ExitImageNotPulled)
+        life.tells(&ended, Reason::ExitImageDoubtful)
             .contains("container log")
     );
     let digest = format!("{EXIT}@{DIGEST}");
+    let pod = named("Never", "x", "node-1").read();
     assert!(
         life.image_troubles
-            .not_pulled_until(&named("Never", "x", "node-1").read(), &digest, life.now)
+            .holds(&pod, &pod.containers[1], &digest, life.now)
             .is_some(),
         "the same image"
     );

@@ -1,16 +1,17 @@
-//! Exit images of which nobody can tell whether they start: a Job outlives one that does not.
+//! Exit images of which it is not certain that they start and end well: a kubelet's pod is ended by
+//! its phase, not by a trial, and none is run a third time.
 
 use serde_json::json;
-use swaplet_core::cluster::exit_images::derived::DerivedImages;
-use swaplet_core::objects::pod::annotations::{DELAY, ORDER};
-use swaplet_core::report::decision::Decision;
+use swaplet_core::cluster::node_class::NodeClass;
+use swaplet_core::objects::pod::annotations::DELAY;
+use swaplet_core::report::decision::{Action, Decision};
 use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::memory::Memory;
 use swaplet_core::terminate::methods::AllowedMethods;
 
 use super::{FINISH, NEVER_FINISH, QUIET_SECONDS, finishes, swapped_names, under};
-use crate::builder::{PodBuilder, sidecar, sidecar_with_image};
-use crate::expect::{EXIT, LISTED, Life, moment, rules};
+use crate::builder::{ContainerBuilder, PodBuilder, sidecar, sidecar_with_image};
+use crate::expect::{EXIT, LISTED, Life};
 use crate::headroom::{done, ledger};
 
 /// A life with a Job of this limit.
@@ -21,9 +22,13 @@ fn on_job(limit: u32, allowed: AllowedMethods) -> Life {
     }
 }
 
-/// A pod of the Job whose sidecar asks for an image of the list.
+/// A pod of the Job whose sidecar asks for an image of the list, and has a command.
 fn asks(name: &str) -> PodBuilder {
-    done(name).but("side", |_| sidecar_with_image("side", LISTED).running())
+    done(name).but("side", |_| {
+        sidecar_with_image("side", LISTED)
+            .spec("command", json!(["/bin/sh"]))
+            .running()
+    })
 }
 
 /// One whose sidecar executes a file of a ConfigMap.
@@ -40,28 +45,14 @@ fn calls_a_script(name: &str) -> PodBuilder {
         )
 }
 
-/// What containerd shows of an image that lacks the program, after so many starts.
-fn fails(pod: &PodBuilder, starts: u32) -> PodBuilder {
+/// What a kubelet shows of an image that does not start, after so many starts and with this back-off.
+fn fails(pod: &PodBuilder, starts: u32, back_off: &str) -> PodBuilder {
+    let message = format!("back-off {back_off} restarting failed container=side");
     pod.clone().but("side", |side| {
-        side.waiting("RunContainerError", "exec: no such file")
-            .restarted_as(LISTED, starts)
+        side.waiting("CrashLoopBackOff", &message)
+            .restarted_as(EXIT, starts)
             .last_ended(128)
     })
-}
-
-fn ends(pod: &PodBuilder) -> PodBuilder {
-    is_ended(pod, "side")
-}
-
-fn is_ended(pod: &PodBuilder, name: &str) -> PodBuilder {
-    pod.clone()
-        .but(name, |side| side.ended(0).restarted_as(LISTED, 1))
-}
-
-/// The same with a second sidecar that asks for an image of the list.
-fn beside_another(pod: &PodBuilder) -> PodBuilder {
-    pod.clone()
-        .with(sidecar_with_image("other", LISTED).running())
 }
 
 fn told(decision: &Decision) -> Vec<Reason> {
@@ -72,254 +63,238 @@ fn told(decision: &Decision) -> Vec<Reason> {
         .collect()
 }
 
-/// A kubelet starts it three times within 12 s. Without finish nothing would end that, whatever is
-/// reserved.
 #[test]
-fn a_swap_to_an_image_that_may_not_start_counts_as_several_restarts() {
-    let table = [
-        ("listed", asks("a"), FINISH, 4),
-        ("a script", calls_a_script("a"), FINISH, 4),
+fn t2_a_doubtful_exit_image_is_not_tried_on_a_kubelet_and_the_phase_is_written() {
+    for policy in ["OnFailure", "Never"] {
+        for (what, pod) in [("listed", asks("a")), ("a script", calls_a_script("a"))] {
+            let pod = pod.set("/spec/restartPolicy", policy);
+            for node in [NodeClass::Kubelet, NodeClass::Daemon] {
+                let mut life = on_job(6, FINISH);
+                life.node = node;
+                let waits = life.assert_silent(&pod, Reason::FinishWaits);
+                assert_eq!(waits.swaps_wanted, 0, "{what}: no room is needed");
+                let decision = life.later(QUIET_SECONDS).sees(&pod);
+                assert!(
+                    finishes(&decision).contains("; ExitImageDoubtful: container side"),
+                    "{what} {policy}: {decision:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn t2_without_finish_a_doubtful_exit_image_is_told_once_and_not_tried() {
+    for policy in ["OnFailure", "Never"] {
+        for pod in [asks("a"), calls_a_script("a")] {
+            let pod = pod.set("/spec/restartPolicy", policy);
+            let note = on_job(6, NEVER_FINISH).tells(&pod, Reason::ExitImageDoubtful);
+            assert!(
+                note.starts_with("container side: ")
+                    && note.contains("is not known")
+                    && note.contains("--finish=never"),
+                "{note}"
+            );
+        }
+    }
+}
+
+/// Its own program runs, and it was listed for that.
+#[test]
+fn t2_a_listed_image_is_certain_for_a_container_without_a_command() {
+    for policy in ["OnFailure", "Never"] {
+        let pod = done("a")
+            .but("side", |_| sidecar_with_image("side", LISTED).running())
+            .set("/spec/restartPolicy", policy);
+        let decision = on_job(6, FINISH).sees(&pod);
+        assert_eq!(swapped_names(&decision), ["side"], "{decision:?}");
+    }
+}
+
+/// There the phase would leave the instance running, and billed.
+#[test]
+fn t2_on_virtual_nodes_a_doubtful_exit_image_is_swapped_and_counts_twice() {
+    for (what, pod, allowed, restarts) in [
+        ("listed", asks("a"), FINISH, 2),
+        ("a script", calls_a_script("a"), FINISH, 2),
         ("nothing ends it", asks("a"), NEVER_FINISH, 1),
         ("the default", done("a"), FINISH, 1),
-    ];
-    for (what, pod, allowed, restarts) in table {
-        let decision = on_job(6, allowed).sees(&pod);
+    ] {
+        let mut life = on_job(6, allowed);
+        life.node = NodeClass::VirtualUpdates;
+        let decision = life.sees(&pod);
         assert_eq!(
-            (decision.reason, decision.swaps_wanted),
-            (Reason::SidecarSwapped, restarts),
+            (swapped_names(&decision), decision.swaps_wanted),
+            (vec!["side"], restarts),
             "{what}: {decision:?}"
         );
     }
-    let mut life = on_job(4, FINISH);
-    life.assert_silent(&asks("a"), Reason::FinishWaits);
-    finishes(&life.later(QUIET_SECONDS).sees(&asks("a")));
+}
+
+/// The state of `sh` in one ConfigMap says nothing of a script in another.
+#[test]
+fn t2_an_exit_image_that_has_worked_in_one_pod_is_as_doubtful_in_the_next() {
+    let mut life = on_job(6, FINISH);
+    life.node = NodeClass::VirtualUpdates;
+    let after = life.swaps(&calls_a_script("a"));
+    let ended = after.but("side", |side| side.ended(0).restarted_as(EXIT, 1));
+    life.assert_silent(&ended, Reason::SidecarsEnded);
+    life.headroom.pod_gone(&ended.read());
+    (life.memory, life.node) = (Memory::default(), NodeClass::Kubelet);
+    life.assert_silent(&calls_a_script("b"), Reason::FinishWaits);
+}
+
+#[test]
+fn the_sidecars_beside_a_doubtful_one_are_swapped_and_all_at_once() {
+    let pod = asks("a")
+        .with(sidecar("other").running())
+        .with(sidecar("third").running());
+    let decision = on_job(6, FINISH).sees(&pod);
+    assert_eq!(swapped_names(&decision), ["other", "third"], "{decision:?}");
+}
+
+// ---- T3: not a third time
+
+#[track_caller]
+fn writes_at_once(life: &mut Life, pod: &PodBuilder) {
+    let decision = life.sees(pod);
+    assert!(
+        finishes(&decision).contains("; ExitImageNotStarted: the exit image of side"),
+        "{decision:?}"
+    );
+    assert!(
+        matches!(&decision.action, Some(Action::Finish(finish)) if finish.version.is_none()),
+        "the pod changes all the time: {decision:?}"
+    );
+}
+
+/// `crashLoopBackOff.maxContainerRestartPeriod` may be 1 s.
+#[test]
+fn t3_an_exit_image_that_fails_twice_is_not_run_a_third_time_quiet_or_not() {
+    for (back_off, pause) in [("1s", 0), ("5s", 0), ("10s", 3), ("20s", 3), ("1m20s", 3)] {
+        let mut life = on_job(6, FINISH);
+        let after = life.swaps(&done("a"));
+        let first = life.later(1).sees(&fails(&after, 1, back_off));
+        assert_eq!(
+            (first.reason, told(&first)),
+            (Reason::FinishWaits, vec![Reason::ExitImageNotStarted])
+        );
+        let second = fails(&after, 2, back_off);
+        if pause > 0 {
+            assert_eq!(life.later(1).sees(&second).reason, Reason::FinishWaits);
+            life.later(pause);
+        } else {
+            life.later(1);
+        }
+        writes_at_once(&mut life, &second);
+    }
+}
+
+/// The node may show only some of the starts, or the end of one and not what follows it.
+#[test]
+fn t3_failures_count_by_the_restarts_of_the_node() {
+    let mut life = on_job(6, FINISH);
+    let after = life.swaps(&done("a"));
+    writes_at_once(&mut life, &fails(&after, 3, "1s"));
+
+    let ended = |code: i64, starts: u32| {
+        move |side: ContainerBuilder| side.ended(code).restarted_as(EXIT, starts)
+    };
+    let mut life = on_job(6, FINISH);
+    let after = life.swaps(&done("a"));
+    life.assert_silent(
+        &after.clone().but("side", ended(1, 1)),
+        Reason::SidecarsEnded,
+    );
+    let twice = after.clone().but("side", ended(1, 2));
+    assert_eq!(life.later(1).sees(&twice).reason, Reason::FinishWaits);
+    writes_at_once(life.later(1), &twice);
+
+    // A run of the process that has not made the swap counts what it sees.
+    let mut next = on_job(6, FINISH);
+    next.sees(&fails(&after, 4, "1s"));
+    next.later(1).sees(&fails(&after, 4, "1s"));
+    assert!(next.memory.finish.is_some());
+    writes_at_once(next.later(1), &fails(&after, 5, "1s"));
+}
+
+/// An end of the sidecar itself, or with 0, is none of the exit image's failures.
+#[test]
+fn t3_an_exit_image_that_ends_well_is_not_taken_for_one_that_fails() {
+    let mut life = on_job(6, FINISH);
+    let after = life.swaps(&done("a"));
+    for (code, starts, image) in [(143, 0, "registry.example/app/side:v1"), (0, 1, EXIT)] {
+        let pod = after
+            .clone()
+            .but("side", |side| side.ended(code).restarted_as(image, starts));
+        let decision = life.later(1).sees(&pod);
+        assert!(
+            decision.action.is_none() && decision.reports.is_empty(),
+            "{decision:?}"
+        );
+    }
+}
+
+/// The Job would fail before, and end that sidecar too.
+#[test]
+fn t3_a_sidecar_with_time_left_does_not_keep_a_failing_exit_image_running() {
+    let pod = done("a")
+        .with(sidecar("last").running())
+        .annotation(DELAY, "last=1h");
+    let mut life = on_job(6, FINISH);
+    let after = life.swaps(&pod);
+    writes_at_once(life.later(2), &fails(&after, 2, "1s"));
+}
+
+#[test]
+fn t3_without_finish_a_failing_exit_image_is_told() {
+    let mut life = on_job(6, NEVER_FINISH);
+    let after = life.swaps(&done("a"));
+    life.tells(&fails(&after, 2, "1s"), Reason::ExitImageNotStarted);
 }
 
 /// What is reserved is given back with each restart that is seen, and when the sidecar has ended.
 #[test]
 fn restarts_are_expected_until_the_exit_image_has_worked() {
     let mut life = on_job(6, FINISH);
-    let after = life.swaps(&asks("a"));
-    let table = [
-        (after.clone(), 4),
-        (fails(&after, 1), 3),
-        (fails(&after, 3), 1),
-        (fails(&after, 5), 0),
-        (ends(&after), 0),
-    ];
-    for (pod, coming) in table {
+    life.node = NodeClass::VirtualUpdates;
+    let after = life.swaps(&calls_a_script("a"));
+    let ended = after
+        .clone()
+        .but("side", |side| side.ended(0).restarted_as(EXIT, 1));
+    for (pod, coming) in [
+        (after.clone(), 2),
+        (fails(&after, 1, "10s"), 1),
+        (fails(&after, 3, "10s"), 0),
+        (ended, 0),
+    ] {
         assert_eq!(life.counts(&pod.read()).coming, coming, "{pod:?}");
     }
-    // Another life does not know how many there were.
-    let mut next = on_job(6, FINISH);
-    for (pod, coming) in [(after.clone(), 4), (fails(&after, 3), 3), (ends(&after), 0)] {
-        let pod = pod.read();
-        next.memory.observe(&pod, &next.rules, next.now);
-        assert_eq!(next.counts(&pod).coming, coming, "{pod:?}");
-    }
 }
 
+/// A provider may copy the image from the spec before it acts.
 #[test]
-fn an_image_that_has_worked_counts_as_one_restart_in_sidecars_like_that() {
+fn t9_an_image_in_the_status_alone_gives_no_room_back() {
     let mut life = on_job(6, FINISH);
-    let after = life.swaps(&asks("a"));
-    life.sees(&fails(&after, 1));
-    life.headroom.pod_gone(&after.read());
-    let wanted = |life: &mut Life, pod: &PodBuilder| {
-        life.memory = Memory::default();
-        let wanted = life.sees(pod).swaps_wanted;
-        life.headroom.pod_gone(&pod.read());
-        wanted
-    };
-    assert_eq!(wanted(&mut life, &asks("b")), 4, "it has not worked");
-
-    life.memory = Memory::default();
-    let after = life.swaps(&asks("c"));
-    life.sees(&ends(&after));
-    life.headroom.pod_gone(&after.read());
-    assert_eq!(wanted(&mut life, &asks("d")), 1);
-    let other = asks("e").but("side", |side| side.spec("command", json!(["/opt/other"])));
-    assert_eq!(wanted(&mut life, &other), 4);
-    let elsewhere = asks("f").set("/metadata/namespace", "other");
-    assert_eq!(wanted(&mut life, &elsewhere), 4);
-}
-
-/// The restarts of one that does not start are reserved once, and not for each of them.
-#[test]
-fn exit_images_that_may_not_start_are_tried_one_at_a_time() {
-    let pod = beside_another(&asks("a"));
-    let mut life = on_job(6, FINISH);
-    let decision = life.sees(&pod);
-    assert_eq!(
-        (swapped_names(&decision), decision.swaps_wanted),
-        (vec!["other"], 5),
-        "{decision:?}"
-    );
-    let first = life.swaps(&pod);
-    let waits = life.assert_silent(&first, Reason::SwapPending);
-    assert_eq!(waits.swaps_later, 1);
-    on_job(6, FINISH).assert_silent(&first, Reason::SwapPending);
-    // The sidecar has stopped, and its node has started nothing yet.
-    for code in [0, 143] {
-        let stopped = first.clone().but("other", |other| other.ended(code));
-        let waits = life.assert_silent(&stopped, Reason::SwapPending);
-        assert!(waits.again.is_some(), "{waits:?}");
-    }
-    let first = is_ended(&first, "other");
-    let decision = life.sees(&first);
-    assert_eq!(
-        (swapped_names(&decision), decision.swaps_wanted),
-        (vec!["side"], 4),
-        "{decision:?}"
-    );
-    let both = ends(&life.swaps(&first));
-    life.assert_silent(&both, Reason::SidecarsEnded);
-    life.headroom.pod_gone(&both.read());
-
-    life.memory = Memory::default();
-    let next = beside_another(&asks("b"));
-    let decision = life.sees(&next);
-    assert_eq!(
-        (swapped_names(&decision), decision.swaps_wanted),
-        (vec!["side", "other"], 2),
-        "both have worked: {decision:?}"
-    );
-    on_job(5, FINISH).assert_silent(&pod, Reason::FinishWaits);
-}
-
-/// Nothing is begun beside it that would have to be waited for, or that would count as well.
-#[test]
-fn while_an_exit_image_is_tried_no_other_swap_is_made() {
-    let pod = beside_another(&done("a"));
-    let mut life = on_job(6, FINISH);
-    let decision = life.sees(&pod);
-    assert_eq!(
-        (swapped_names(&decision), decision.swaps_wanted),
-        (vec!["other"], 4),
-        "{decision:?}"
-    );
-    let first = life.swaps(&pod);
-    life.assert_silent(&first, Reason::SwapPending);
-    let broken = first.clone().but("other", |other| {
-        other
-            .waiting("RunContainerError", "exec: no such file")
-            .restarted_as(LISTED, 1)
-            .last_ended(128)
-    });
-    let mut other_life = on_job(6, FINISH);
-    other_life.sees(&first);
-    for life in [&mut life, &mut other_life] {
-        assert_eq!(life.later(1).sees(&broken).reason, Reason::FinishWaits);
-        finishes(&life.later(QUIET_SECONDS).sees(&broken));
-    }
-
-    let mut life = on_job(6, FINISH);
-    let first = is_ended(&life.swaps(&pod), "other");
-    let decision = life.sees(&first);
-    assert_eq!(
-        (swapped_names(&decision), decision.swaps_wanted),
-        (vec!["side"], 1),
-        "{decision:?}"
-    );
-    // Where nobody counts the restarts, or nothing ends them, there is nothing to wait for.
-    let never = pod.clone().set("/spec/restartPolicy", "Never");
-    for (mut life, pod) in [(on_job(6, NEVER_FINISH), pod), (under(FINISH), never)] {
-        assert_eq!(swapped_names(&life.sees(&pod)), ["side", "other"]);
-    }
-}
-
-/// Until all sidecars are due the phase would not end the restarts of one that does not start.
-#[test]
-fn an_exit_image_that_may_not_start_is_not_tried_while_the_phase_could_not_end_the_pod() {
-    let delayed = |pod: PodBuilder| pod.annotation(DELAY, "last=1h");
-    let last = sidecar("last").running();
-    let pod = delayed(asks("a").with(last.clone()));
-    let mut life = on_job(6, FINISH);
-    let waits = life.assert_silent(&pod, Reason::SidecarDelayed);
-    assert_eq!((waits.again, waits.swaps_later), (Some(moment(3600)), 0));
-    let decision = life.later(3600).sees(&pod);
-    assert_eq!(swapped_names(&decision), ["side"], "{decision:?}");
-
-    // What is certain is not held up.
-    let three = delayed(beside_another(&done("b")).with(last.clone()));
-    let mut life = on_job(6, FINISH);
-    assert_eq!(swapped_names(&life.sees(&three)), ["side"]);
-    let first = life.swaps(&three);
-    let waits = life.assert_silent(&first, Reason::SwapPending);
-    assert_eq!(waits.swaps_later, 1, "for the last, and no more");
-    let first = first.but("side", |side| side.ended(0).restarted_as(EXIT, 1));
-    life.assert_silent(&first, Reason::SidecarDelayed);
-    assert_eq!(swapped_names(&life.later(3600).sees(&first)), ["other"]);
-
-    let certain = delayed(done("c").with(last));
-    assert_eq!(swapped_names(&on_job(6, FINISH).sees(&certain)), ["side"]);
-}
-
-/// Its node starts it again, and then the phase has to wait for the rest of its time.
-#[test]
-fn an_exit_image_that_may_not_start_is_not_tried_while_a_sidecar_with_time_left_has_crashed() {
-    let pod = asks("a")
-        .with(sidecar("last").running())
-        .annotation(DELAY, "last=1h");
-    let crashed = pod.clone().but("last", |last| last.ended(1));
-    let mut life = on_job(6, FINISH);
-    life.assert_silent(&pod, Reason::SidecarDelayed);
-    for _ in 0..2 {
-        let waits = life
-            .later(60)
-            .assert_silent(&crashed, Reason::SidecarDelayed);
-        assert_eq!(waits.again, Some(moment(3600)));
-    }
-    let ended = pod.but("last", |last| last.ended(0));
-    assert_eq!(swapped_names(&life.sees(&ended)), ["side"]);
-}
-
-/// The image that a later sidecar needs may take minutes, and the Job has four restarts.
-#[test]
-fn an_exit_image_that_does_not_start_does_not_wait_for_one_that_is_pushed() {
-    let derived = DerivedImages::new("registry.example/derived".parse().unwrap());
-    let mut life = Life {
-        rules: rules().with_derived(derived),
-        ..on_job(6, FINISH)
-    };
-    let last = sidecar("last")
-        .spec("command", json!(["/opt/odd"]))
-        .running();
-    let pod = asks("a").with(last).annotation(ORDER, "side=0,last=1");
-    let after = life.swaps(&pod);
-    let works = ends(&after);
-    let fails = fails(&after, 1);
-    assert_eq!(
-        life.later(1).sees(&fails).reason,
-        Reason::ExitImageNotStarted
-    );
-    finishes(&life.later(30).sees(&fails));
-    assert_eq!(life.sees(&works).reason, Reason::ExitImageAwaited);
-}
-
-/// A node may never start what was written, and not say so.
-#[test]
-fn the_outcome_of_a_trial_is_not_waited_for_without_end() {
-    let pod = beside_another(&asks("a"));
-    for code in [0, 143] {
-        let mut life = on_job(6, FINISH);
-        let stopped = life.swaps(&pod).but("other", |other| other.ended(code));
-        life.now = life.sees(&stopped).again.unwrap();
-        finishes(&life.sees(&stopped));
-    }
+    let after = life.swaps(&done("a"));
+    let copied = after.clone().but("side", |side| side.status("image", EXIT));
+    assert_eq!(life.counts(&copied.read()).coming, 1);
+    let other = after.but("side", |side| side.running().restarted_as(EXIT, 1));
+    assert_eq!(life.counts(&other.read()).coming, 0);
 }
 
 /// Each try of the node is a restart, so there is no second chance where the phase ends the pod.
 #[test]
 fn an_exit_image_that_does_not_start_is_told_and_not_waited_for() {
     let mut life = on_job(6, FINISH);
-    let after = life.swaps(&asks("a"));
-    let decision = life.later(1).sees(&fails(&after, 1));
+    let after = life.swaps(&done("a"));
+    let once = fails(&after, 1, "10s");
+    let decision = life.later(1).sees(&once);
     assert_eq!(
         (decision.reason, told(&decision)),
         (Reason::FinishWaits, vec![Reason::ExitImageNotStarted])
     );
-    let decision = life.later(QUIET_SECONDS).sees(&fails(&after, 1));
+    let decision = life.later(QUIET_SECONDS).sees(&once);
     assert!(
         finishes(&decision).contains("; ExitImageNotStarted: container side"),
         "{decision:?}"
@@ -327,8 +302,8 @@ fn an_exit_image_that_does_not_start_is_told_and_not_waited_for() {
 
     // Under Never a container is not started again, and no Job counts it.
     let mut life = under(FINISH);
-    let after = life.swaps(&asks("a").set("/spec/restartPolicy", "Never"));
-    let decision = life.later(1).sees(&fails(&after, 1));
+    let after = life.swaps(&done("a").set("/spec/restartPolicy", "Never"));
+    let decision = life.later(1).sees(&fails(&after, 1, "10s"));
     assert_eq!(
         (decision.reason, told(&decision)),
         (

@@ -71,15 +71,38 @@ fn b1_d4_a_request_that_was_refused_has_its_ttl_as_well() {
     // Without a ttl it stays, and nobody looks at it again.
     let mut kept = World::new(&request(&["aap"], &json!({})), &pod("Always"));
     assert_eq!(kept.assert_over("aap").0, StatePhase::Failed);
-    // OpenKruise's own are deleted by whoever has made them.
+    // Also one of OpenKruise's own: where it is not there, nobody else deletes it.
     let mut terminator = ttl(app());
     terminator["metadata"]["name"] = json!("sidecar-termination-pu");
     terminator["status"] = json!({"phase": "Completed", "completionTime": "2026-01-01T00:00:00Z"});
-    let over = World::new(&terminator, &pod("Always")).later(100).decide();
+    assert_deleted_after(&mut World::new(&terminator, &pod("Always")), 5);
+}
+
+#[test]
+fn r20c_a_request_by_the_name_of_openkruises_own_ends_where_openkruise_is_not() {
+    let asked = changed(app(), |request| {
+        request["metadata"]["name"] = json!("sidecar-termination-pu");
+        request["spec"]["activeDeadlineSeconds"] = json!(20);
+        request["spec"]["ttlSecondsAfterFinished"] = json!(30);
+    });
+    let mut world = World::new(&asked, &pod("Always"));
+    let mut left = world.clone();
+    left.later(100_000);
     assert_eq!(
-        (over.reason, over.action, over.again),
-        (Reason::RequestOver, None, None)
+        (left.settle().reason, left.settle().again),
+        (Reason::RequestLeft, None),
+        "a daemon is there, or nobody has looked"
     );
+    world.memory.without_daemon = Some(Moment::START);
+    assert_eq!(world.settle().again, Some(moment(20)));
+    world.later(20).settle();
+    let (phase, message) = world.state("app");
+    assert!(
+        phase == StatePhase::Failed && message.contains("no kruise-daemon is on the node"),
+        "{message}"
+    );
+    assert_deleted_after(&mut world, 30);
+    assert_eq!(world.swaps, 0);
 }
 
 #[test]

@@ -231,7 +231,7 @@ fn put_back_of(
 
 #[test]
 fn a2_an_alias_is_taken_back_for_what_has_the_same_digest_only() {
-    let pinned = format!("r.example/app:1@{DIGEST}");
+    let pinned = format!("r.example/app:1-restart-2@{DIGEST}");
     let bare = format!("r.example/app@{DIGEST}");
     let reported = format!("r.example/app@{DIGEST}");
     for (present, image_id, from) in [

@@ -3,7 +3,7 @@
 //! it.
 
 use swaplet::image::ImageReference;
-use swaplet::image::alias::is_bare_digest;
+use swaplet::image::alias::{is_bare_digest, original};
 use swaplet_core::objects::pod::ContainerState;
 use swaplet_core::report::decision::Swap;
 use swaplet_core::restart::pod::RestartPod;
@@ -49,13 +49,13 @@ pub fn admits_in(pod: &RestartPod, swap: &Swap, ours: bool) -> bool {
             let is_reported =
                 id.ends_with(&format!("@{digest}")) && repository(id) == repository(from);
             let is_known = known == Some(digest) || is_reported && is_current;
-            is_known && [None, Some("latest"), tag(from), tag(image)].contains(&tag(to))
+            is_known && original(to) == format!("{}@{digest}", tagged(&original(from)))
         }
         (None, None) => tag(from) == tag(to),
         (Some(_), None) => {
-            let is_shorter = from.starts_with(&format!("{to}@")) && tag(to).is_some()
-                || from.starts_with(&format!("{to}:latest@"));
-            is_shorter && ours && !matches!(status.state, ContainerState::Running { .. })
+            let is_undone =
+                original(from) != from && original(from).split('@').next() == Some(&*tagged(to));
+            is_undone && ours && !matches!(status.state, ContainerState::Running { .. })
         }
     }
 }
@@ -67,6 +67,16 @@ fn repository(image: &str) -> Option<String> {
         reference.registry(),
         reference.repository()
     ))
+}
+
+/// The name, with the tag that none means where there is no digest either.
+fn tagged(image: &str) -> String {
+    let name = image.split('@').next().unwrap_or_default();
+    if image.contains('@') || tag(image).is_some() {
+        name.to_owned()
+    } else {
+        format!("{name}:latest")
+    }
 }
 
 /// As it is written.

@@ -265,7 +265,14 @@ fn hunt_an_image_that_somebody_has_just_changed_is_not_started_with_the_bytes_of
         ),
         (0, "r.example/app:2", false)
     );
+    // A kubelet tells that it has seen the spec before it has stopped the old container (G2).
     world.pod.as_mut().unwrap().observed_generation = Some(2);
+    world.settle();
+    assert_eq!(world.swaps, 0);
+    world.node_says("app", |pod, index| {
+        let status = pod.pod.containers[index].status.as_mut().unwrap();
+        status.image = "r.example/app:2".into();
+    });
     world.settle();
     assert_eq!(world.swaps, 1);
 }

@@ -2,13 +2,15 @@
 
 mod orphans;
 mod troubles;
+mod webhooks;
 
 use serde_json::{Value, json};
 use swaplet::image::build::derived_paths;
 use swaplet_core::cluster::exit_images::ExitImages;
+use swaplet_core::objects::runs_on::RunsOn;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::restart::parked::Parked;
-use swaplet_core::restart::reconcile::{Action, ParkImage};
+use swaplet_core::restart::reconcile::{Action, Orphan, ParkImage, orphan};
 use swaplet_core::restart::request::{Parking, StatePhase};
 
 use super::world::{PARK, World, images, park_image, request, without_digests};
@@ -37,6 +39,14 @@ pub fn parked(policy: &str) -> World {
     assert_eq!((world.image("app"), world.swaps), (PARK, 1));
     starts(&mut world);
     world
+}
+
+/// What is found to be parked for no request.
+fn orphaned(world: &World) -> Option<Orphan> {
+    let requests = std::iter::once(&world.request);
+    orphan(world.pod.as_ref().unwrap(), requests, |image| {
+        park_image().is(image)
+    })
 }
 
 fn note(world: &World) -> Option<&Parked> {
@@ -71,7 +81,10 @@ fn a_container_is_parked_and_brought_back_under_every_policy() {
             (&*images("app").0, 2),
             "{policy}"
         );
-        assert_eq!(self::note(&world), None);
+        assert!(
+            self::note(&world).is_some() && orphaned(&world).is_none(),
+            "it is kept until the container is seen running"
+        );
         assert_eq!(
             world.settle().reason,
             Reason::RestartPending,
@@ -84,6 +97,8 @@ fn a_container_is_parked_and_brought_back_under_every_policy() {
             "{policy}"
         );
         assert_eq!(world.swaps, 2);
+        let over = orphaned(&world).unwrap().change.unwrap();
+        assert!(over.swaps.is_empty() && over.note.unwrap().parked.is_none());
         assert!(world.request.state("app").killed);
         let reasons = [
             Reason::ContainerRestarting,
@@ -251,4 +266,36 @@ fn containers_that_the_park_image_would_not_hold_are_refused_also_by_force() {
 fn park_and_exit_image_are_told_apart() {
     let exit_images = ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new());
     assert!(!exit_images.contains(PARK) && park_image().is(PARK) && !park_image().is(EXIT));
+}
+
+#[test]
+fn a_node_that_does_not_run_the_park_program_parks_nothing_also_by_force() {
+    for (system, processor, word) in [
+        ("windows", "amd64", "Windows"),
+        ("linux", "s390x", "architecture"),
+    ] {
+        let mut world = of(&without_digests("Always"));
+        world.runs_on = RunsOn::named(Some(system), Some(processor));
+        let (phase, message) = world.assert_over("app");
+        assert_eq!((phase, world.swaps), (StatePhase::Failed, 0), "{message}");
+        assert!(message.contains(word), "{message}");
+    }
+}
+
+#[test]
+fn where_nothing_says_what_a_node_runs_a_container_is_parked_by_force_only() {
+    let mut forced = of(&without_digests("Always"));
+    forced.runs_on = RunsOn::default();
+    forced.settle();
+    assert_eq!((forced.image("app"), forced.swaps), (PARK, 1));
+
+    let asked = request(&["app"], &json!({}));
+    let mut world = World::new(&asked, &without_digests("Always"));
+    (world.park, world.runs_on) = (Some(park_image()), RunsOn::default());
+    let (phase, message) = world.assert_over("app");
+    assert_eq!((phase, world.swaps), (StatePhase::Failed, 0), "{message}");
+    assert!(
+        message.contains("operating system") && message.contains("forceRecreate"),
+        "{message}"
+    );
 }

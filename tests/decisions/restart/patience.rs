@@ -4,11 +4,11 @@
 use serde_json::{Value, json};
 use swaplet_core::cluster::headroom::{Headroom, Shortage};
 use swaplet_core::report::reason::Reason;
-use swaplet_core::restart::reconcile::Action;
+use swaplet_core::restart::reconcile::{Action, orphan};
 use swaplet_core::restart::request::StatePhase;
 
 use super::parking::parked;
-use super::world::{PARK, World, images, pod, request};
+use super::world::{PARK, World, images, park_image, pod, request};
 
 fn no_room() -> Headroom {
     Headroom::Wait(Shortage {
@@ -92,7 +92,7 @@ fn denies(world: &mut World, minutes: u64) {
     for _ in 0..=minutes {
         let action = world.settle_until(|action| matches!(action, Action::Swap(..)));
         assert!(matches!(action, Action::Swap(..)));
-        world.memory.note_denied("policy says no", world.now);
+        world.memory.note_in_vain("policy says no", world.now);
         world.later(60);
     }
 }
@@ -100,18 +100,18 @@ fn denies(world: &mut World, minutes: u64) {
 #[test]
 fn bugs_b_a_denial_that_lasts_ends_what_was_not_begun() {
     let mut world = World::of("Always");
-    denies(&mut world, 10);
+    denies(&mut world, 9);
     let (phase, words) = world.assert_over("app");
     assert_eq!(phase, StatePhase::Failed);
     assert_eq!(
         words,
-        "not restarted: the API server has denied the change of the pod for 600 s: policy says no"
+        "not restarted: the API server has not applied the change of the pod for 540 s: policy says no"
     );
     assert_eq!((world.image("app"), world.swaps), (&*images("app").0, 0));
 
     // A change that was applied is the end of them.
     let mut applied = World::of("Always");
-    denies(&mut applied, 9);
+    denies(&mut applied, 7);
     denies(&mut applied, 0);
     applied.memory.note_applied();
     denies(&mut applied, 0);
@@ -129,14 +129,57 @@ fn bugs_b_a_denial_that_lasts_ends_what_was_not_begun() {
     assert!(patient.decide().action.is_some());
 }
 
-/// It has no other way back to its image.
+/// The request ends, with a deadline or without one. The record stays, and with it the search for
+/// orphans brings the container back, however long that is denied.
 #[test]
 fn bugs_b_a_container_that_is_parked_is_brought_back_however_long_that_is_denied() {
-    let mut world = parked("Always");
-    denies(&mut world, 30);
-    assert_eq!(world.image("app"), PARK);
-    assert!(matches!(
-        world.decide().action,
-        Some(Action::Swap(change)) if *change.swaps[0].to == *images("app").0
-    ));
+    for deadline in [None, Some(60)] {
+        let mut world = parked("Always");
+        world.request.active_deadline_seconds = deadline;
+        denies(&mut world, 9);
+        assert_eq!(world.image("app"), PARK);
+        let last = world.settle();
+        assert_eq!((last.reason, last.action), (Reason::RequestOver, None));
+        let (phase, words) = world.state("app");
+        assert!(
+            phase == StatePhase::Failed
+                && words.contains("stays in the park image")
+                && words.contains("policy says no"),
+            "{words}"
+        );
+        let pod = world.pod.as_ref().unwrap();
+        assert!(pod.parked.is_some());
+        let found = orphan(pod, std::iter::once(&world.request), |image| {
+            park_image().is(image)
+        });
+        let change = found.unwrap().change.unwrap();
+        assert_eq!(*change.swaps[0].to, *images("app").0);
+    }
+}
+
+/// With a deadline the reason is told beside it.
+#[test]
+fn what_is_not_applied_until_the_deadline_is_told_with_it() {
+    let mut world = World::new(&with_deadline(90), &pod("Always"));
+    denies(&mut world, 1);
+    let words = world.assert_over("app").1;
+    assert!(
+        words.contains("activeDeadlineSeconds") && words.contains("policy says no"),
+        "{words}"
+    );
+}
+
+/// A new leader has no memory of the ten minutes before.
+#[test]
+fn r10_a_denial_that_lasts_ends_what_was_not_begun_under_new_leaders_too() {
+    let mut world = World::of("Always");
+    for _ in 0..3 {
+        denies(&mut world, 2);
+        world.dies();
+    }
+    denies(&mut world, 1);
+    let (phase, words) = world.assert_over("app");
+    assert_eq!(phase, StatePhase::Failed);
+    assert!(words.ends_with("for 60 s: policy says no"), "{words}");
+    assert_eq!((world.image("app"), world.swaps), (&*images("app").0, 0));
 }

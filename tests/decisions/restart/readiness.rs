@@ -5,7 +5,7 @@ use swaplet_core::report::reason::Reason;
 use swaplet_core::restart::reconcile::Action;
 use swaplet_core::restart::request::{StatePhase, UNREADY_ACQUIRED};
 
-use super::world::{World, gated_pod, images, pod, request};
+use super::world::{World, gated_pod, images, pod, request, restarted};
 use crate::expect::moment;
 
 const OURS: &str = r#"{"userAgent":"ContainerRecreateRequest","key":"ns/r"}"#;
@@ -288,5 +288,5 @@ fn an_entry_that_was_not_written_is_written_again() {
     both.settle();
     both.later(5).settle();
     both.restarts("app", true).settle();
-    assert_eq!((both.swaps, both.image("log")), (2, &*images("log").1));
+    assert_eq!((both.swaps, both.image("log")), (2, &*restarted("log", 3)));
 }

@@ -36,6 +36,9 @@ fn forced(policy: &str, change: impl Fn(&mut Value)) -> World {
     World::new(&request(&["app"], &json!({"forceRecreate": true})), &pod)
 }
 
+/// The digest of the image after an update.
+const OTHER: &str = "sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
+
 type Change = fn(&mut Value);
 
 /// Changes of a pod that make a restart of `app` a risk under `Never`, and a word of the reason.
@@ -98,6 +101,95 @@ fn under_never_what_might_not_come_back_is_refused_unless_it_is_forced() {
     }
 }
 
+/// The answer for a pod with a pull secret, on a kubelet of this version.
+fn with_pull_secrets(policy: &str, force: bool, kubelet: &str) -> World {
+    let mut pod = pod(policy);
+    pod["spec"]["imagePullSecrets"] = json!([{"name": "key"}]);
+    let mut world = World::new(&request(&["app"], &json!({"forceRecreate": force})), &pod);
+    world.kubelet = KubeletVersion::read(kubelet);
+    world
+}
+
+#[test]
+fn l2_where_pull_secrets_are_checked_again_what_may_be_lost_is_refused() {
+    for policy in ["Never", "OnFailure"] {
+        for kubelet in ["v1.35.0", "v1.37.2", ""] {
+            let message = refused(with_pull_secrets(policy, false, kubelet));
+            assert!(
+                message.contains("imagePullSecrets") && message.contains("forceRecreate"),
+                "{message}"
+            );
+            let mut forced = with_pull_secrets(policy, true, kubelet);
+            forced.settle();
+            assert_eq!(forced.swaps, 1);
+        }
+        let mut before = with_pull_secrets(policy, false, "v1.34.4");
+        before.settle();
+        assert_eq!(before.swaps, 1, "{policy}");
+        let mut public = World::of(policy);
+        public.kubelet = KubeletVersion::read("v1.37.2");
+        public.settle();
+        assert_eq!(public.swaps, 1, "{policy}");
+    }
+    let mut always = with_pull_secrets("Always", false, "v1.37.2");
+    always.settle();
+    assert_eq!(always.swaps, 1);
+}
+
+#[test]
+fn l2_the_short_and_the_long_name_of_docker_hub_are_two_to_these_kubelets() {
+    let on = |kubelet: &str| {
+        let mut world = under("Never", |pod| {
+            pod["spec"]["containers"][0]["image"] = json!("app:1");
+            let status = &mut pod["status"]["containerStatuses"][0];
+            status["image"] = json!("docker.io/library/app:1");
+            status["imageID"] = json!(format!("mirror.example/app@{DIGEST}"));
+        });
+        world.kubelet = KubeletVersion::read(kubelet);
+        world
+    };
+    assert!(refused(on("v1.37.2")).contains("two images"));
+    let mut before = on("v1.34.4");
+    before.settle();
+    assert_eq!(before.swaps, 1);
+}
+
+/// `kubectl set image` while the old container stops, and a restart: the old bytes would run by the
+/// new name, for good.
+#[test]
+fn g2_what_the_node_reports_of_the_image_before_is_not_written() {
+    let updated = |policy: &str, force: bool| {
+        let mut pod = pod(policy);
+        pod["metadata"]["generation"] = json!(2);
+        pod["status"]["observedGeneration"] = json!(2);
+        pod["spec"]["containers"][0]["image"] = json!("r.example/app:3");
+        World::new(&request(&["app"], &json!({"forceRecreate": force})), &pod)
+    };
+    let policies = ["Always", "OnFailure", "Never"].into_iter();
+    let worlds = policies.flat_map(|policy| [updated(policy, false), updated(policy, true)]);
+    for mut world in worlds {
+        let decision = world.settle();
+        assert_eq!(
+            (decision.reason, world.swaps, decision.again.is_some()),
+            (Reason::RequestWaits, 0, true)
+        );
+        let mut never_told = world.clone();
+        let (phase, message) = never_told.later(600).assert_over("app");
+        assert!(
+            phase == StatePhase::Failed && message.contains("started the image"),
+            "{message}"
+        );
+        world.node_says("app", |pod, index| {
+            pod.details[index].image_id = format!("r.example/app@{OTHER}").into();
+            let status = pod.pod.containers[index].status.as_mut().unwrap();
+            status.image = "r.example/app:3".into();
+        });
+        world.settle();
+        let written = format!("r.example/app:3-restart-3@{OTHER}");
+        assert_eq!((world.image("app"), world.swaps), (&*written, 1));
+    }
+}
+
 #[test]
 fn a_containers_own_policy_outranks_the_pods() {
     let change = |pod: &mut Value| {
@@ -157,7 +249,7 @@ fn a_native_sidecar_is_restarted_by_kubelets_that_do_not_ignore_it() {
         let (swaps, image, _) = asks(NodeClass::Kubelet, kubelet);
         assert_eq!(
             (swaps, image),
-            (1, format!("r.example/mesh:1@{DIGEST}")),
+            (1, format!("r.example/mesh:1-restart-2@{DIGEST}")),
             "{kubelet}"
         );
     }

@@ -6,7 +6,7 @@ use swaplet_core::report::reason::Reason;
 use swaplet_core::restart::reconcile::Action;
 use swaplet_core::restart::request::StatePhase;
 
-use super::world::{World, images, pod, request};
+use super::world::{World, images, pod, request, restarted};
 use crate::expect::moment;
 
 fn both(strategy: Value) -> World {
@@ -37,7 +37,7 @@ fn crr_e2b_ordered_waits_until_the_one_before_is_ready() {
     world.later(5).restarts("app", true).settle();
     assert_eq!(
         (world.image("log"), world.state("app").0),
-        (&*images("log").1, StatePhase::Succeeded)
+        (&*restarted("log", 3), StatePhase::Succeeded)
     );
     world.restarts("log", true);
     assert_eq!(
@@ -76,7 +76,7 @@ fn a_restart_that_is_still_coming_takes_room_from_the_other_container() {
     assert_eq!((change.swaps.len(), change.restarts()), (1, 2));
 
     world.restarts("app", true).settle();
-    assert_eq!(world.image("log"), images("log").1);
+    assert_eq!(world.image("log"), restarted("log", 3));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use swaplet::image::alias::original;
 use swaplet::image::build::derived_paths;
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::headroom::Headroom;
@@ -13,6 +14,7 @@ use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::node::KubeletVersion;
 use swaplet_core::objects::pod::readiness::KRUISE_POD_READY;
 use swaplet_core::objects::recreate_request::RequestPhase;
+use swaplet_core::objects::runs_on::RunsOn;
 use swaplet_core::report::decision::Report;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::restart::pod::{RestartPod, RestartPodWire};
@@ -30,10 +32,12 @@ const CREATED: &str = "2026-01-01T00:00:00Z";
 
 /// The image of a container of these tests before it is restarted, and after.
 pub fn images(name: &str) -> (String, String) {
-    (
-        format!("r.example/{name}:1"),
-        format!("r.example/{name}:1@{DIGEST}"),
-    )
+    (format!("r.example/{name}:1"), restarted(name, 2))
+}
+
+/// The image after it was restarted by this change of the pod.
+pub fn restarted(name: &str, number: u32) -> String {
+    format!("r.example/{name}:1-restart-{number}@{DIGEST}")
 }
 
 /// A running pod of the containers `app` and `log`, as the API server sends it.
@@ -67,14 +71,8 @@ pub const PARK: &str = "r.example/park:1";
 /// Whether an image is the one that the container `app` of these tests had, an alias of it, or the
 /// park image: no other may be written.
 pub fn is_honest(image: &str) -> bool {
-    let (original, alias) = images("app");
-    [
-        original.as_str(),
-        &alias,
-        &format!("r.example/app@{DIGEST}"),
-        PARK,
-    ]
-    .contains(&image)
+    [&*images("app").0, PARK].contains(&image)
+        || original(image) == format!("r.example/app:1@{DIGEST}")
 }
 
 /// With the standard paths.
@@ -117,6 +115,7 @@ pub struct World {
     /// There is room for so many restarts.
     pub most: u32,
     pub is_first: bool,
+    pub runs_on: RunsOn,
     pub left_to_vendor: Option<bool>,
     pub now: Moment,
     /// What was told, in its order.
@@ -151,6 +150,7 @@ impl World {
             room: Headroom::Free,
             most: u32::MAX,
             is_first: true,
+            runs_on: RunsOn::named(Some("linux"), Some("amd64")),
             left_to_vendor: Some(true),
             now: Moment::START,
             told: Vec::new(),
@@ -178,6 +178,7 @@ impl World {
             park: self.park.as_ref(),
             node: self.node,
             kubelet: self.kubelet,
+            runs_on: self.runs_on,
             room: &room,
             is_first: self.is_first,
             left_to_vendor: self.left_to_vendor,
@@ -226,7 +227,7 @@ impl World {
     }
 
     /// The time of day.
-    fn today(&self) -> Timestamp {
+    pub fn today(&self) -> Timestamp {
         let created: Timestamp = CREATED.parse().unwrap();
         created.checked_add(self.now.since_start()).unwrap()
     }

@@ -25,12 +25,12 @@ impl Restart {
             return completed;
         }
         let runs = state.real.run == Run::Running;
+        let has_ended = !runs && !self.starts_again(state.real.run);
         let as_specified = runs && state.real.image == facts.image;
+        // The record of a container that does not start again stays: it goes where one is seen
+        // running, and is nobody's need where none will.
         facts.image != PARKED
-            && !facts.is_noted
-            && (as_specified
-                || (!runs && !self.starts_again(state.real.run))
-                || state.real.image == EXITED)
+            && (has_ended || !facts.is_noted && (as_specified || state.real.image == EXITED))
     }
 
     /// The container stays parked, and a Warning says what a human can do: that is an end where

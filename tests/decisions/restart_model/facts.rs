@@ -26,6 +26,8 @@ pub struct RequestFacts {
     /// The change that was written down last.
     pub intent: Option<Intent>,
     pub is_completed: bool,
+    /// Whether what is parked for it is left to it.
+    pub is_under_way: bool,
     /// Whether it gives back what is parked for it.
     pub brings_back: bool,
     /// Whether it has said that the container stays parked, and what a human can do.
@@ -43,6 +45,7 @@ impl RequestFacts {
             state: request.state("app"),
             intent: request.mark("app").and_then(|mark| mark.intent.clone()),
             is_completed: request.is_completed(),
+            is_under_way: !request.is_completed() && !request.deleting,
             brings_back: !request.is_completed() && is_parking(request),
             gave_up_parked: request.state("app").message.contains("kubectl set image"),
         }

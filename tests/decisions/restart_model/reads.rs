@@ -52,7 +52,11 @@ impl Restart {
             return true;
         }
         let brings_back = |request| request != ABSENT && stores.request_facts(request).brings_back;
-        let mends = self.mends() && !brings_back(request) && brings_back(state.request);
+        // Who has not seen the request under way puts back images, and takes records away.
+        let is_under_way =
+            |request| request != ABSENT && stores.request_facts(request).is_under_way;
+        let differs = |holds: &dyn Fn(Id) -> bool| !holds(request) && holds(state.request);
+        let mends = self.mends() && (differs(&brings_back) || differs(&is_under_way));
         mends || self.may_swap(stores, state, request)
     }
 

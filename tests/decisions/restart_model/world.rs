@@ -8,11 +8,12 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use swaplet::image::ImageReference;
+use swaplet::image::alias::is_same_image;
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::headroom::Headroom;
 use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::objects::moment::Moment;
+use swaplet_core::objects::runs_on::RunsOn;
 use swaplet_core::restart::pod::RestartPod;
 use swaplet_core::restart::reconcile::{Action, Around, Memory, ParkImage, Sight, decide, orphan};
 use swaplet_core::restart::request::{Mark, Parking, RestartRequest, StatePhase};
@@ -147,8 +148,7 @@ impl Stores {
             .same_bytes
             .entry(key([one.into(), other.into(), 0, 0]))
             .or_insert_with(|| {
-                let parse = |id: ImageId| ImageReference::parse(&images[usize::from(id)]).unwrap();
-                parse(one).is_alias_of(&parse(other))
+                is_same_image(&images[usize::from(one)], &images[usize::from(other)])
             })
     }
 
@@ -226,6 +226,7 @@ impl Stores {
             park: self.park.as_ref(),
             node: Some(NodeClass::Kubelet),
             kubelet: None,
+            runs_on: RunsOn::named(Some("linux"), Some("amd64")),
             room: &room,
             is_first: true,
             left_to_vendor: Some(true),

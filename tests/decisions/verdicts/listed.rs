@@ -2,16 +2,18 @@
 
 use serde_json::json;
 use swaplet::image::build::derived_paths;
+use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::report::reason::Reason;
 
 use super::{OWN, calls, on_volume, ready, with_work_volume};
 use crate::builder::{sidecar, sidecar_with_image};
-use crate::expect::{EXIT, LISTED, Life, rules, swaps_to, warns};
+use crate::expect::{EXIT, LISTED, Life, rules, swaps_in, swaps_to, warns};
 
 // Images that the administrator lists.
 
+/// Nobody can tell whether it has the program: that is tried where the node has no better method.
 #[test]
-fn an_image_of_the_list_is_taken_at_its_word() {
+fn what_an_image_of_the_list_can_run_is_in_doubt_but_for_its_own_program() {
     let side = || sidecar_with_image("side", LISTED);
     let mounted = side().spec(
         "volumeMounts",
@@ -19,14 +21,20 @@ fn an_image_of_the_list_is_taken_at_its_word() {
     );
     for container in [
         calls(side(), OWN),
+        calls(side(), "/bin/sh"),
         calls(side(), "$(TOOL)").env_entry(json!({"name": "TOOL", "valueFrom": {"fieldRef": {}}})),
         mounted,
     ] {
-        swaps_to(
-            &with_work_volume(ready("Never", container)),
-            &[("side", LISTED)],
-        );
+        let pod = with_work_volume(ready("OnFailure", container));
+        let note = warns(&pod, Reason::ExitImageDoubtful);
+        assert!(note.contains(LISTED), "{note}");
+        let on_eci = || Life {
+            node: NodeClass::VirtualUpdates,
+            ..Life::new()
+        };
+        swaps_in(on_eci, &pod, &[("side", LISTED)]);
     }
+    swaps_to(&ready("Never", side()), &[("side", LISTED)]);
 }
 
 #[test]

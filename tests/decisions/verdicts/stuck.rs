@@ -171,6 +171,7 @@ fn an_exit_image_that_only_takes_its_time_is_left_alone() {
 #[test]
 fn what_this_life_has_written_is_not_repaired() {
     let mut life = ready_to_derive();
+    life.node = swaplet_core::cluster::node_class::NodeClass::VirtualUpdates;
     let listed = ready("OnFailure", calls(sidecar_with_image("side", LISTED), OWN));
     let after = life.swaps(&listed);
     life.rules = rules_with(Some(EXIT), &[]).with_derived(DerivedImages::new(

@@ -6,24 +6,6 @@ use swaplet_core::warm::warming::{Action, Elsewhere, Limits};
 use crate::warm::{A, B, LIMITS, Node, nothing, pod, running, seconds};
 
 #[test]
-fn what_others_have_proved_is_not_pulled() {
-    let mut node = Node::new(&[A, B]);
-    node.warming.found("n", A, None);
-    node.warming.found("other", B, None);
-    node.creates(B, "u")
-        .sees(pod("u", B, None, &running("c0", B)))
-        .deletes("u")
-        .assert_silent();
-    let told: Vec<_> = node
-        .warming
-        .news()
-        .into_iter()
-        .map(|ended| ended.image.to_string())
-        .collect();
-    assert_eq!(told, [B], "only what was proved here is told");
-}
-
-#[test]
 fn a_node_that_others_have_is_not_begun_with_and_one_that_they_want_is_given_up_between_tries() {
     let mut node = Node::new(&[A]);
     let taken = |_: &str| Elsewhere {

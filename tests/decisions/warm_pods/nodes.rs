@@ -3,8 +3,8 @@
 use swaplet_core::cluster::node_class::Recognised;
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::objects::moment::Moment;
-use swaplet_core::warm::warming::nodes::shapes;
-use swaplet_core::warm::warming::shape::{ShapeChoice, Shapes};
+use swaplet_core::warm::pod::Shape;
+use swaplet_core::warm::warming::nodes::shape;
 use swaplet_core::warm::warming::{Action, Elsewhere, Limits, Warming};
 
 use super::create;
@@ -36,7 +36,7 @@ fn a_node_that_was_given_up_takes_a_slot_again_when_an_edit_adds_an_image() {
     node.warming.observe_node("n", true, node.now);
     node.warming.set_images(vec![A.into(), B.into()]);
     node.creates(B, "u");
-    assert!(node.warming.is_active("n"));
+    assert!(node.holds_a_slot());
 }
 
 /// As after an outage: the old pod is gone only when the kubelet is there again.
@@ -55,7 +55,7 @@ fn a_node_that_was_given_up_with_a_pod_starts_again_once_it_is_ready_and_the_pod
     node.assert_silent();
     node.warming.pod_is_gone("u", node.now);
     node.after(1).creates(A, "v");
-    assert!(node.warming.is_active("n"));
+    assert!(node.holds_a_slot());
 }
 
 #[test]
@@ -65,8 +65,8 @@ fn w11_a_node_that_goes_fails_with_that_reason_and_its_slot_is_free() {
         ..LIMITS
     };
     let mut warming = Warming::new(vec![A.into()], limits);
-    warming.add("a", Shapes::in_place(), true, Moment::START);
-    warming.add("b", Shapes::in_place(), true, Moment::START);
+    warming.add("a", Shape::InPlace, true, Moment::START);
+    warming.add("b", Shape::InPlace, true, Moment::START);
     let creates = |warming: &mut Warming| {
         let created = warming
             .step(Moment::START, |_| Elsewhere::default())
@@ -122,9 +122,15 @@ const KEEP_NOTHING: &[(&[&str], &[&str], &str)] = &[
         "keeps no images",
     ),
     (&["type=virtual-kubelet"], &[], "it is not known whether"),
-    (&["kubernetes.io/os=windows"], &[], "this node runs windows"),
+    (&["kubernetes.io/os=plan9"], &[], "this node runs plan9"),
     (
-        &["kubernetes.io/arch=s390x"],
+        &["kubernetes.io/os=linux"],
+        &[],
+        "does not say its processor",
+    ),
+    (&["pool=a"], &[], "says its operating system neither"),
+    (
+        &["kubernetes.io/os=linux", "kubernetes.io/arch=s390x"],
         &[],
         "no park program for s390x",
     ),
@@ -134,12 +140,7 @@ const KEEP_NOTHING: &[(&[&str], &[&str], &str)] = &[
 fn nodes_that_keep_no_images_are_left_out_with_the_reason() {
     let why = |labels: &[&str], taints: &[&str]| {
         let node = node_object("x", labels, taints, &[]);
-        shapes(
-            &node,
-            &Recognised::of(&node, &NodeTable::built_in()),
-            ShapeChoice::InPlace,
-        )
-        .err()
+        shape(&node, &Recognised::of(&node, &NodeTable::built_in())).err()
     };
     assert_eq!(
         why(&["kubernetes.io/os=linux", "kubernetes.io/arch=arm64"], &[]),
@@ -147,7 +148,12 @@ fn nodes_that_keep_no_images_are_left_out_with_the_reason() {
     );
     assert_eq!(
         why(
-            &["type=virtual-kubelet", "swaplet.io/node-class=Kubelet"],
+            &[
+                "type=virtual-kubelet",
+                "swaplet.io/node-class=Kubelet",
+                "kubernetes.io/os=linux",
+                "kubernetes.io/arch=amd64"
+            ],
             &[]
         ),
         None

@@ -1,7 +1,7 @@
 //! How long a node takes one of the slots that `parallelism` allows.
 
 use swaplet_core::report::write_error::WriteError;
-use swaplet_core::warm::warming::shape::Shapes;
+use swaplet_core::warm::pod::Shape;
 use swaplet_core::warm::warming::{Action, Elsewhere, Limits};
 
 use super::unanswered;
@@ -9,7 +9,7 @@ use crate::warm::{A, LIMITS, Node, nothing, pod, refused};
 
 /// Another node of the job, `z`, where images can be warmed.
 fn add_another(node: &mut Node) {
-    node.warming.add("z", Shapes::in_place(), true, node.now);
+    node.warming.add("z", Shape::InPlace, true, node.now);
 }
 
 /// Two nodes, of which one at a time may pull.

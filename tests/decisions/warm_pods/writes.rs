@@ -2,7 +2,7 @@
 
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::pod::Shape;
-use swaplet_core::warm::warming::{Action, Limits};
+use swaplet_core::warm::warming::{Action, Answer, Limits};
 
 use super::{create, unanswered};
 use crate::warm::{A, B, LIMITS, Node, nothing, object, pod, read, refused, running, seconds};
@@ -42,12 +42,12 @@ fn a9_a_name_that_a_pod_of_others_has_holds_the_node_for_two_minutes_and_not_for
         for _ in 0..120 {
             assert_eq!(node.step(), Some(create(number)));
             node.answers(&create(number), Err(WriteError::Conflict));
-            assert!(node.warming.is_active("n"), "it may be the job's own");
+            assert!(node.holds_a_slot(), "it may be the job's own");
             node.after(1);
         }
         assert_eq!(node.step(), Some(create(number)));
         node.answers(&create(number), Err(WriteError::Conflict));
-        assert!(!node.warming.is_active("n"), "others have their turn");
+        assert!(!node.holds_a_slot(), "others have their turn");
         node.after(59).assert_silent();
         node.after(1);
     }
@@ -74,34 +74,132 @@ fn a9_not_more_than_four_names_are_tried_on_a_node_whatever_the_job_allows() {
     node.assert_silent();
 }
 
-#[test]
-fn a9_creations_that_are_never_answered_leave_the_node_to_others_for_a_minute_every_two() {
-    let mut node = Node::new(&[A]);
-    for _ in 0..3 {
-        for _ in 0..60 {
-            assert_eq!(node.step(), Some(create(0)));
-            node.answers(&create(0), unanswered());
-            assert!(node.warming.is_active("n"));
-            node.after(2);
+const DOWN: &str =
+    "Internal error occurred: failed calling webhook \"w.example\": connection refused";
+
+fn webhook_is_down() -> Answer {
+    Err(WriteError::Denied(DOWN.to_owned()))
+}
+
+/// The seconds at which a node is written to within some minutes, where this is the answer.
+fn tried(node: &mut Node, answer: impl Fn() -> Answer) -> Vec<u64> {
+    let mut tried = Vec::new();
+    for second in 0..400 {
+        if let Some(action) = node.step() {
+            tried.push(second);
+            node.answers(&action, answer());
         }
-        assert_eq!(node.step(), Some(create(0)));
-        node.answers(&create(0), unanswered());
-        assert!(!node.warming.is_active("n"));
-        node.after(59).assert_silent();
         node.after(1);
     }
-    node.creates(A, "u");
+    tried
+}
+
+/// The time of all tries of an image is 200 s here.
+#[test]
+fn r11_a_creation_that_is_not_taken_becomes_rarer_and_the_node_fails_with_the_answer() {
+    for answer in [unanswered as fn() -> Answer, webhook_is_down] {
+        let mut node = Node::new(&[A, B]);
+        assert_eq!(
+            tried(&mut node, answer),
+            [0, 2, 6, 14, 30, 62, 122, 182, 242]
+        );
+        let Err(WriteError::Denied(told) | WriteError::Failed { error: told, .. }) = answer()
+        else {
+            unreachable!()
+        };
+        for end in node.ends() {
+            assert!(told.contains(&end.unwrap()), "{told}");
+        }
+        assert!(node.warming.is_over());
+        assert_eq!(node.warming.waits().untaken, 0);
+        node.assert_silent();
+    }
 }
 
 #[test]
-fn a_creation_that_was_never_answered_holds_no_node_once_another_job_has_proved_the_image() {
+fn r11_the_reason_is_told_from_the_first_answer_and_until_a_write_is_taken() {
+    let mut node = Node::new(&[A]);
+    let create = node.step().unwrap();
+    node.answers(&create, webhook_is_down()).assert_silent();
+    assert!(!node.holds_a_slot(), "no pod can be there");
+    assert!(!node.warming.has_pod("n"));
+    let waits = node.warming.waits();
+    assert_eq!(
+        (waits.untaken, waits.first_untaken.clone()),
+        (1, Some(("n".into(), DOWN.into())))
+    );
+    node.after(2).creates(A, "u").assert_silent();
+    assert_eq!(node.warming.waits().first_untaken, None);
+}
+
+#[test]
+fn r11_ten_minutes_are_the_most_and_a_job_that_never_ends_goes_on() {
+    let long = Limits {
+        timeout: seconds(3600),
+        ..LIMITS
+    };
+    let never = Limits {
+        ask_again: Some(seconds(86_400)),
+        ..LIMITS
+    };
+    for (limits, is_over) in [(long, true), (never, false)] {
+        let mut node = Node::with(&[A], limits);
+        tried(&mut node, webhook_is_down);
+        assert!(!node.warming.is_over());
+        tried(&mut node, webhook_is_down);
+        assert_eq!(node.warming.is_over(), is_over);
+    }
+}
+
+#[test]
+fn r11_a_swap_that_is_not_taken_gives_way_to_another_pod() {
+    let mut node = Node::new(&[A, B]);
+    node.creates(A, "u")
+        .sees(pod("u", A, None, &running("c0", A)));
+    for _ in 0..5 {
+        let swap = node.step().unwrap();
+        assert!(matches!(&swap, Action::Swap { .. }), "{swap:?}");
+        node.answers(&swap, unanswered()).after(60);
+    }
+    node.deletes("u").creates(B, "v");
+    assert_eq!(node.ends(), [Some(String::new()), None]);
+}
+
+#[test]
+fn r11_a_deletion_that_is_not_taken_holds_up_no_job() {
+    let mut node = Node::new(&[A]);
+    node.creates(A, "u")
+        .sees(pod("u", A, None, &running("c0", A)));
+    assert_eq!(tried(&mut node, unanswered).last(), Some(&242));
+    assert_eq!(node.ends(), [Some(String::new())]);
+    assert!(node.warming.is_over());
+}
+
+#[test]
+fn a9_creations_that_are_never_answered_leave_the_node_to_others_after_two_minutes() {
+    let mut node = Node::new(&[A]);
+    for wait in [2, 4, 8, 16, 32, 60] {
+        assert_eq!(node.step(), Some(create(0)));
+        node.answers(&create(0), unanswered());
+        assert!(node.holds_a_slot());
+        node.after(wait);
+    }
+    assert_eq!(node.step(), Some(create(0)));
+    node.answers(&create(0), unanswered());
+    assert!(!node.holds_a_slot());
+    node.after(59).assert_silent();
+    node.after(1).creates(A, "u");
+}
+
+#[test]
+fn a_creation_that_was_never_answered_holds_no_node_once_the_job_is_given_up() {
     let mut node = Node::new(&[A]);
     let create = node.step().unwrap();
     node.answers(&create, unanswered());
-    assert!(node.warming.is_active("n"));
-    node.warming.found("n", A, None);
+    assert!(node.holds_a_slot());
+    node.warming.give_up("late");
     node.assert_silent();
-    assert!(!node.warming.is_active("n"));
+    assert!(!node.holds_a_slot());
     node.sees(pod("u", A, None, &nothing()))
         .after(2)
         .deletes("u");
@@ -285,4 +383,29 @@ fn an_older_state_of_the_pod_changes_nothing() {
         .assert_silent();
     node.sees(generation(2, B, Some("c0"), &refused("c0", A, B)))
         .assert_silent();
+}
+
+/// What a webhook has made of an image is lost with the memory.
+#[test]
+fn r19_another_life_takes_a_pod_over_whose_image_a_webhook_has_renamed() {
+    const RENAMED: &str = "mirror.example/a:1";
+    let renamed = |generation: i64, before: Option<&str>| {
+        let mut pod = object("u", A, before, &running("c1", RENAMED));
+        pod["metadata"]["generation"] = generation.into();
+        pod["spec"]["containers"][0]["image"] = RENAMED.into();
+        read(pod)
+    };
+    let limits = Limits {
+        backoff_limit: 0,
+        ..LIMITS
+    };
+    let mut node = Node::with(&[A], limits.clone());
+    node.sees(renamed(1, None)).deletes("u");
+    assert_eq!(node.ends(), [Some(String::new())]);
+    // After a swap it may be the image of somebody else: another pod shows it.
+    let mut node = Node::with(&[A], limits);
+    node.sees(renamed(2, Some("c0")))
+        .deletes("u")
+        .creates(A, "v");
+    assert_eq!(node.ends(), [None]);
 }

@@ -10,6 +10,7 @@ use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::pod::wire::PodWire;
+use swaplet_core::objects::runs_on::RunsOn;
 use swaplet_core::objects::sidecar_policy::{PolicyKind, SidecarPolicy};
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::policies::set::{Labels, Policies};
@@ -22,7 +23,6 @@ use swaplet_core::restart::request::RestartRequestWire;
 use swaplet_core::terminate::circumstances::{Circumstances, NodeFacts};
 use swaplet_core::terminate::memory::Memory;
 use swaplet_core::terminate::memory::image_troubles::ImageTroubles;
-use swaplet_core::terminate::memory::past_exits::PastExits;
 use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_core::terminate::openkruise::{Coexist, Daemon, OpenKruise, Terminator};
 use swaplet_core::terminate::{self, explain};
@@ -56,8 +56,7 @@ fn exit_images() -> ExitImages {
 }
 
 pub(super) fn decide(pod: &Pod) {
-    let (rules, past_exits, mut headroom) =
-        (exit_images(), PastExits::default(), Ledger::default());
+    let (rules, mut headroom) = (exit_images(), Ledger::default());
     let allowed = AllowedMethods {
         finish: true,
         ..AllowedMethods::default()
@@ -75,13 +74,11 @@ pub(super) fn decide(pod: &Pod) {
             terminator: Terminator::default(),
             daemon: Daemon::default(),
             request: None,
-            past_exits: &past_exits,
         };
         let around = Circumstances {
             exit_images: &rules,
             allowed: &allowed,
             headroom: &headroom,
-            line_moved: None,
             image_troubles: &image_troubles,
             node: NodeClass::Kubelet,
             facts: NodeFacts::default(),
@@ -117,6 +114,7 @@ pub(super) fn restarts(request: Option<&str>, pod: Option<&str>) {
             park: None,
             node: Some(NodeClass::Kubelet),
             kubelet: None,
+            runs_on: RunsOn::default(),
             room: &|_| Headroom::Free,
             is_first: true,
             left_to_vendor: Some(true),

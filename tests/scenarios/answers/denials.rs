@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::{assert_swapped_once, with_pods};
 use crate::harness::World;
 use crate::node::Kubelet;
+use crate::objects::pod;
 
 #[tokio::test(start_paused = true)]
 async fn t29_a_denied_swap_is_told_once_and_tried_rarely() {
@@ -46,6 +47,81 @@ async fn t29_a_denied_swap_is_told_once_and_tried_rarely() {
         assert_eq!(world.events("p"), ["WriteDenied", "SidecarEnded"]);
         world.assert_quiet().await;
     }
+}
+
+/// A webhook that is down concerns the images of pods, and not their phases.
+#[tokio::test(start_paused = true)]
+async fn a_swap_that_is_not_applied_for_a_minute_gives_way_to_the_phase_and_is_told_once() {
+    let words = "the webhook took too long";
+    for broken in [
+        Effect::from(Effect::reply(503).message(words)),
+        Effect::from(Effect::reply(429).message(words)),
+        Effect::Drop,
+    ] {
+        let quotes = !matches!(broken, Effect::Drop);
+        let world = World::new();
+        world.run_pod(&pod("p", "Never")).await;
+        world.fault(broken, |rule| {
+            rule.verb(Verb::Patch).resource("pods").subresource("")
+        });
+        let _life = world.start_controller_that_may_finish();
+        world.wait(1).await;
+        world.ends("p", "main", 0).await;
+        world.wait(55).await;
+        assert_eq!(
+            (world.phase("p").as_str(), world.notes("p").len()),
+            ("Running", 0)
+        );
+        world.wait(60).await;
+        assert_eq!(
+            (world.phase("p").as_str(), world.image("p").as_str()),
+            ("Succeeded", "side:1")
+        );
+        let notes = world.notes("p");
+        assert_eq!(
+            notes
+                .iter()
+                .map(|(reason, _)| &**reason)
+                .collect::<Vec<_>>(),
+            ["WriteDenied", "PhaseWritten"],
+            "{notes:?}"
+        );
+        assert!(
+            notes[0].1.starts_with("the API server has not done for")
+                && notes[0].1.contains("to change the image of side: ")
+                && (!quotes || notes[0].1.contains(words)),
+            "{notes:?}"
+        );
+    }
+}
+
+/// Whatever is refused, and for however long: no more than one write a minute.
+#[tokio::test(start_paused = true)]
+async fn writes_that_are_not_applied_without_end_are_told_once_and_rare() {
+    let world = World::new();
+    world.run_pod(&pod("p", "OnFailure")).await;
+    let broken = world.patch_fault(Effect::reply(503).message("overloaded"));
+    let life = world.start_controller_that_may_finish();
+    world.wait(1).await;
+    world.ends("p", "main", 0).await;
+    world.wait(1800).await;
+    let times = life.line.patched_at();
+    let later: Vec<_> = times
+        .iter()
+        .filter(|at| **at - times[0] > Duration::from_secs(120))
+        .collect();
+    assert!((20..=30).contains(&later.len()), "{times:?}");
+    assert!(
+        later
+            .windows(2)
+            .all(|pair| *pair[1] - *pair[0] >= Duration::from_secs(59)),
+        "{later:?}"
+    );
+    assert_eq!(world.events("p"), ["WriteDenied"]);
+    world.end_fault(broken);
+    world.start_kubelet(Kubelet::default());
+    world.wait(90).await;
+    assert_eq!(world.phase("p"), "Succeeded");
 }
 
 /// A webhook that was not reached, or roles that an API server does not know yet.

@@ -62,10 +62,13 @@ impl World {
         .await;
     }
 
-    /// Creates a node, or gives it other labels.
+    /// Creates a node with the labels that kubelets write and these, or gives it other ones.
     pub async fn label_node(&self, name: &str, labels: &Value) {
-        let metadata = json!({"name": name, "labels": labels});
+        let mut metadata = json!({"name": name, "labels": labels});
         if self.server.peek("nodes", "", name).is_none() {
+            for (label, value) in [("os", "linux"), ("arch", "amd64")] {
+                metadata["labels"][format!("kubernetes.io/{label}")] = value.into();
+            }
             self.request(
                 http::Method::POST,
                 "/api/v1/nodes",

@@ -20,6 +20,7 @@ use swaplet_controller::terminate::selection::{Progress, Selection};
 use swaplet_controller::warm::jobs::WarmSettings;
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::exit_images::derived::DerivedImages;
+use swaplet_core::cluster::exit_images::public::Public;
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::report::decision::Method;
 use swaplet_core::restart::reconcile::ParkImage;
@@ -118,9 +119,10 @@ impl World {
             .map(|name| self.get(name)["metadata"]["uid"].as_str().unwrap().into())
             .collect();
         let selection = Selection {
-            pods,
             kept: AllKept::new(),
+            pods,
             progress,
+            ..Selection::nothing()
         };
         (self.start_controller_that_selects(selection), news)
     }
@@ -171,7 +173,9 @@ impl World {
         let clock = self.server.clock();
         self.start(SWAPLET, CONCURRENCY, |settings| {
             settings.restart = Some(RestartSettings {
-                time_of_day: Arc::new(move || clock.now() + jiff::SignedDuration::from_secs(ahead)),
+                time_of_day: TimeOfDay(Arc::new(move || {
+                    clock.now() + jiff::SignedDuration::from_secs(ahead)
+                })),
                 on_config: None,
                 readiness_gates: false,
                 park: Some(park_image()),
@@ -191,7 +195,7 @@ impl World {
                 mount_delay: Duration::from_secs(120),
             };
             settings.restart = Some(RestartSettings {
-                time_of_day: Arc::new(move || clock.now()),
+                time_of_day: TimeOfDay(Arc::new(move || clock.now())),
                 on_config: Some(on_config),
                 readiness_gates: false,
                 park: None,
@@ -214,7 +218,7 @@ impl World {
     ) -> Life {
         let clock = self.server.clock();
         self.start(SWAPLET, CONCURRENCY, |settings| {
-            let time_of_day = Arc::new(move || clock.now());
+            let time_of_day = TimeOfDay(Arc::new(move || clock.now()));
             settings.warm = Some(WarmSettings {
                 sandbox_keys: swaplet_core::warm::pull_job::sandbox::SandboxKeys::new(
                     ["team", "note"].map(str::to_owned),
@@ -286,11 +290,11 @@ pub fn settings(user_agent: &str, concurrency: usize) -> Settings {
         state_namespace: None,
         selection: None,
         push: None,
+        ask_public: None,
         predownload: false,
         hot_upgrade: None,
         protect: false,
         sidecar_policies: false,
-        sidecar_log_bytes: 0,
         time_of_day: TimeOfDay::default(),
         leadership: Leadership::undisputed(),
     }
@@ -299,7 +303,8 @@ pub fn settings(user_agent: &str, concurrency: usize) -> Settings {
 /// A default exit image, and nothing that is allowed or preferred besides.
 pub fn rules() -> Rules {
     Rules {
-        exit_images: ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new()),
+        exit_images: ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new())
+            .said_public(Public::Yes),
         allowed: AllowedMethods::default(),
         node_table: NodeTable::built_in(),
         coexist: Coexist::Own,

@@ -5,7 +5,7 @@ use serde_json::json;
 use swaplet_core::terminate::openkruise::Coexist;
 use swaplet_testbed::apiserver::{Effect, Recorded, Verb};
 
-use super::{SETS, Upgrades, image, pod, set};
+use super::{MERGE, SETS, Upgrades, image, pod, set};
 use crate::harness::SWAPLET;
 
 #[tokio::test(start_paused = true)]
@@ -107,6 +107,29 @@ async fn a_set_beyond_the_limit_says_so_and_is_taken_up_when_another_one_is_gone
         (image(2), [1, 1, 1, 1])
     );
     assert_eq!(world.status()["message"], "");
+}
+
+/// As of another installation, which works in other namespaces and counts their pods.
+#[tokio::test(start_paused = true)]
+async fn a_status_that_somebody_else_writes_each_time_is_written_once_a_minute() {
+    let world = Upgrades::with_pods(1).await;
+    let _life = world.start();
+    world.wait(60).await;
+    let none = json!({"status": {"matchedPods": 0, "updatedPods": 0, "readyPods": 0, "updatedReadyPods": 0}});
+    let mut written = 0;
+    for _ in 0..600 {
+        if world.counts() == [1, 1, 1, 1] {
+            written += 1;
+            let path = format!("{SETS}/mesh/status");
+            world.request(Method::PATCH, &path, MERGE, &none).await;
+        }
+        world.wait(1).await;
+    }
+    assert!((5..=11).contains(&written), "{written} in ten minutes");
+    // What is new is told at once.
+    world.upgrade_to(2).await;
+    world.wait(30).await;
+    assert_eq!(world.counts(), [1, 1, 1, 1]);
 }
 
 /// The watches of its pods go on, and list them no second time.

@@ -1,4 +1,4 @@
-//! Virtual nodes of Alibaba ECI: how often they are asked, and what they end by themselves.
+//! Virtual nodes of Alibaba ECI and ACS: how often they are asked, and what they end by themselves.
 
 use std::time::Duration;
 
@@ -63,6 +63,10 @@ async fn a_provider_is_not_asked_more_often_than_its_budget_allows() {
 
 /// A container that ECI takes for a sidecar, one of ours or not.
 fn sidecar_of_eci(name: &str, ours: bool) -> Value {
+    with_variable(name, ours, "ECI_CONTAINER_TYPE", "sidecar")
+}
+
+fn with_variable(name: &str, ours: bool, variable: &str, value: &str) -> Value {
     let mut container = if ours {
         sidecar(name)
     } else {
@@ -71,7 +75,7 @@ fn sidecar_of_eci(name: &str, ours: bool) -> Value {
     container["env"]
         .as_array_mut()
         .unwrap()
-        .push(json!({"name": "ECI_CONTAINER_TYPE", "value": "sidecar"}));
+        .push(json!({"name": variable, "value": value}));
     container
 }
 
@@ -142,4 +146,68 @@ async fn what_eci_ends_by_itself_is_left_to_it() {
         (world.patches("elsewhere"), world.events("elsewhere")),
         (1, Vec::new())
     );
+}
+
+/// On one node of both: each ends containers by its own variable, and what a pod on ACS shows says
+/// nothing of ECI.
+#[tokio::test(start_paused = true)]
+async fn pods_on_acs_are_apart_from_those_on_eci() {
+    let world = World::new();
+    world.create_namespace("state").await;
+    world
+        .label_node("node-1", &json!({"k8s.aliyun.com/vnode": "true"}))
+        .await;
+    let _life = world.start_controller_keeping("state");
+    for (name, is_on_acs, variable, value, expected) in [
+        (
+            "left-by-acs",
+            true,
+            "__IS_SIDECAR__",
+            "true",
+            (0, "LeftToPlatform"),
+        ),
+        ("on-acs", true, "ECI_CONTAINER_TYPE", "sidecar", (1, "")),
+        (
+            "also-on-acs",
+            true,
+            "__IS_SIDECAR__",
+            "false",
+            (0, "NoRung"),
+        ),
+        (
+            "left-by-eci",
+            false,
+            "ECI_CONTAINER_TYPE",
+            "sidecar",
+            (0, "LeftToPlatform"),
+        ),
+        ("on-eci", false, "__IS_SIDECAR__", "true", (1, "")),
+    ] {
+        let marked = with_variable("side", true, variable, value);
+        let mut pod = pod_of(name, "OnFailure", vec![main_container(), marked]);
+        if is_on_acs {
+            pod["metadata"]["labels"] = json!({"alibabacloud.com/acs": "true"});
+        }
+        world.run_pod(&pod).await;
+        world.ends(name, "main", 0).await;
+        world.wait(5).await;
+        let (patches, reason) = expected;
+        let notes = world.notes(name);
+        assert_eq!(world.patches(name), patches, "{name}: {notes:?}");
+        let told = notes.iter().find(|note| note.0 == reason);
+        assert!(reason.is_empty() || told.is_some(), "{name}: {notes:?}");
+        assert!(
+            reason != "LeftToPlatform" || told.unwrap().1.contains(variable),
+            "{notes:?}"
+        );
+        if name == "on-acs" {
+            world.provider_fails(name, "Pending").await;
+        }
+    }
+    let map = world
+        .server
+        .peek("configmaps", "state", "swaplet-node-verdicts")
+        .unwrap();
+    let kept: Vec<_> = map["data"].as_object().unwrap().keys().collect();
+    assert_eq!(kept, ["alibaba-acs"]);
 }

@@ -38,10 +38,9 @@ async fn a_request_that_cannot_be_sent_is_tried_again_for_a_while() {
     let world = World::with_openkruise("Never").await;
     let _life = world.start_beside(first());
     world.start_kubelet(Kubelet::default());
-    let down = world.fault(
-        Effect::reply(500).message("failed calling webhook"),
-        |rule| rule.verb(Verb::Create).resource(REQUESTS),
-    );
+    let down = world.fault(Effect::reply(503), |rule| {
+        rule.verb(Verb::Create).resource(REQUESTS)
+    });
     world.wait(1).await;
     world.ends("p", "main", 0).await;
     world.wait(20).await;

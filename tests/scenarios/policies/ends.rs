@@ -1,8 +1,9 @@
 //! What is told and counted of the end of sidecars, whoever has made them sidecars.
 
 use serde_json::json;
+use swaplet_testbed::apiserver::Effect;
 
-use super::{annotated, apply, install, plain, pod};
+use super::{annotated, apply, install, plain, pod, status};
 use crate::harness::World;
 use crate::node::Kubelet;
 use crate::objects::{main_container, pod_of, sidecar};
@@ -75,4 +76,81 @@ async fn one_that_ended_by_itself_is_counted_without_a_method() {
         life.sample(&format!("{name}{{method=\"{method}\",exit_code=\"0\"}}"))
     };
     assert_eq!(["none", "swap"].map(ends), [Some(1.0), Some(1.0)]);
+}
+
+/// To the admission policies a container that a policy leaves to run is a main container, unless it
+/// is opened there.
+#[tokio::test(start_paused = true)]
+async fn t4_a_denial_beside_a_container_that_is_left_to_run_names_it_and_the_value() {
+    let words = "main containers are done, and here these are not: agent";
+    let world = World::new();
+    install(&world).await;
+    let leave = json!([{"name": "agent", "method": "Leave"}]);
+    apply(&world, "rules", leave).await;
+    let _life = world.start_controller_with_policies(0);
+    let containers = vec![main_container(), plain("agent"), sidecar("log")];
+    world.run_pod(&pod_of("p", "Never", containers)).await;
+    world.patch_fault(Effect::reply(422).message(words));
+    world.wait(30).await;
+    world.ends("p", "main", 0).await;
+    world.wait(60).await;
+    let notes = world.notes("p");
+    let told = |note: &str| {
+        note.contains(words) && note.contains("name agent in the value sidecarPolicies.containers")
+    };
+    assert!(
+        !notes.is_empty() && notes.iter().all(|(_, note)| told(note)),
+        "{notes:?}"
+    );
+}
+
+/// The message of the API server names one of two containers; the other one only waits with it.
+#[tokio::test(start_paused = true)]
+async fn b5_a_denial_names_the_container_that_is_not_open_and_the_policy_says_so() {
+    let words = "pods \"p\" is forbidden: ValidatingAdmissionPolicy 'swaplet-leash-pods' with binding 'swaplet-leash-pods' denied request: \
+        an exit image is for sidecars that their owner has marked, not for my-agent";
+    let world = World::new();
+    install(&world).await;
+    let rules = json!([{"name": "fluent-bit"}, {"name": "my-agent"}]);
+    apply(&world, "rules", rules).await;
+    let _life = world.start_controller_with_policies(0);
+    world.run_pod(&pod("p", &["fluent-bit", "my-agent"])).await;
+    world.patch_fault(Effect::reply(422).message(words));
+    world.wait(5).await;
+    world.ends("p", "main", 0).await;
+    world.wait(90).await;
+    let notes = world.notes("p");
+    assert!(
+        notes[0].0 == "WriteDenied"
+            && notes[0]
+                .1
+                .contains("name my-agent in the value sidecarPolicies.containers")
+            && notes[0]
+                .1
+                .contains("the other sidecars of the pod are not ended either"),
+        "{notes:?}"
+    );
+    assert!(!notes[0].1.contains("grant patch"), "{notes:?}");
+    let refused = json!([{"reason": "WriteDenied", "count": 1}]);
+    assert_eq!(status(&world)["refused"], refused, "{:?}", status(&world));
+}
+
+/// What is missing is the right.
+#[tokio::test(start_paused = true)]
+async fn b5_a_missing_right_is_not_taken_for_an_admission_policy() {
+    let words = "pods \"p\" is forbidden: User \"swaplet\" cannot patch resource \"pods\" in API group \"\" in the namespace \"default\"";
+    let world = World::new();
+    install(&world).await;
+    apply(&world, "rules", json!([{"name": "log"}])).await;
+    let _life = world.start_controller_with_policies(0);
+    world.run_pod(&pod("p", &["log"])).await;
+    world.patch_fault(Effect::reply(403).message(words));
+    world.wait(5).await;
+    world.ends("p", "main", 0).await;
+    world.wait(90).await;
+    let notes = world.notes("p");
+    assert!(
+        notes[0].0 == "WriteDenied" && !notes[0].1.contains("sidecarPolicies.containers"),
+        "{notes:?}"
+    );
 }

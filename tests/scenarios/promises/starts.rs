@@ -1,16 +1,20 @@
-//! Pods that wait until one of their Job shows that an exit image starts.
+//! Exit images that do not start, or may not, and swaps that are denied: what other pods do.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use swaplet_controller::cluster::rules::Rules;
-use swaplet_controller::terminate::index::Index;
+use swaplet_controller::terminate::index::{Index, Write};
 use swaplet_core::cluster::exit_images::ExitImages;
+use swaplet_core::cluster::exit_images::public::Public;
 use swaplet_core::objects::job::Job;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::objects::values::env::WITH_IMAGE;
+use swaplet_core::report::decision::Method;
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::terminate::methods::AllowedMethods;
 
 use super::index_under;
@@ -45,7 +49,8 @@ pub(super) fn seen(name: &str, image: &str, state: Value, restarts: u32) -> Pod 
 /// Has a Job that allows six, with these pods, whose sidecars ask for a listed image.
 pub(super) fn index_of_job(pods: &[&str]) -> Index {
     let mut index = index_under(Rules {
-        exit_images: ExitImages::new(None, vec!["registry.example/other/*".parse().unwrap()]),
+        exit_images: ExitImages::new(None, vec!["registry.example/other/*".parse().unwrap()])
+            .said_public(Public::Yes),
         allowed: AllowedMethods {
             finish: true,
             ..AllowedMethods::default()
@@ -71,16 +76,89 @@ pub(super) fn index_of_job(pods: &[&str]) -> Index {
     index
 }
 
-/// The first pod counts as four restarts. When it has ended, the others need one each, and two fit
-/// beside it at once.
+/// The method of the next write.
+fn next(index: &mut Index, now: Moment) -> Option<(Write, Method)> {
+    let write = index.next_write(now).0?;
+    let method = write.action.method();
+    Some((write, method))
+}
+
+const fn at(second: u64) -> Moment {
+    Moment::after_start(Duration::from_secs(second))
+}
+
+/// A kubelet whose `crashLoopBackOff.maxContainerRestartPeriod` is as short as it may be (1 s) would
+/// go on for ever, and its status never be quiet: 397 restarts in 400 s were seen.
 #[test]
-fn pods_that_wait_for_an_exit_image_to_start_are_looked_at_when_it_has_worked() {
+fn t8_on_a_node_with_any_back_off_a_broken_exit_image_is_run_twice_and_the_phase_is_written() {
+    for period in [300, 20, 10, 5, 1] {
+        let mut index = index_of_job(&["a"]);
+        let (write, method) = next(&mut index, NOW).unwrap();
+        assert_eq!(method, Method::Swap);
+        index.written(write, &Ok(vec![LISTED.into()]), NOW);
+        let (mut starts, mut due, mut wait) = (0, 3, 1);
+        let mut written = None;
+        for second in 2..60 {
+            if second == due {
+                starts += 1;
+                let waiting = json!({"waiting": {"reason": "CrashLoopBackOff",
+                    "message": format!("back-off {wait}s restarting failed container=side")}});
+                index.apply(seen("a", LISTED, waiting, starts), at(second));
+                // At once, after a second, and then with the back-off.
+                wait = if starts == 1 {
+                    1
+                } else {
+                    (10 << (starts - 2)).min(period)
+                };
+                due = second + wait;
+            }
+            index.wake(at(second));
+            written = next(&mut index, at(second)).map(|(_, method)| (method, starts));
+            if written.is_some() {
+                break;
+            }
+        }
+        assert_eq!(written, Some((Method::Finish, 2)), "{period} s");
+    }
+}
+
+/// Its image in one pod is what they all would get: 5 at once have failed the Job within 11 s.
+#[test]
+fn t7_pods_after_one_whose_exit_image_did_not_start_are_ended_by_their_phase() {
+    let mut index = index_of_job(&["a"]);
+    let (write, _) = next(&mut index, NOW).unwrap();
+    index.written(write, &Ok(vec![LISTED.into()]), NOW);
+    let waiting =
+        json!({"waiting": {"reason": "RunContainerError", "message": "exec: no such file"}});
+    index.apply(seen("a", LISTED, waiting, 1), at(2));
+    for name in ["b", "c", "d", "e"] {
+        index.apply(seen(name, "side:1", running(), 0), at(3));
+    }
+    index.wake(at(3));
+    assert_eq!(next(&mut index, at(3)).map(|(write, _)| write.action), None);
+    index.wake(at(20));
+    let mut ended = BTreeSet::new();
+    while let Some((write, method)) = next(&mut index, at(20)) {
+        assert_eq!(method, Method::Finish);
+        ended.insert(write.target.name);
+    }
+    assert_eq!(ended.len(), 5, "{ended:?}");
+}
+
+/// For their containers, which nobody opted in: the administrator's policy knows only names.
+#[test]
+fn t10_pods_that_are_denied_for_what_they_are_keep_no_other_from_its_swap() {
     let mut index = index_of_job(&["a", "b", "c"]);
-    let first = index.next_write(NOW).0.unwrap();
-    assert_eq!(index.next_write(NOW).0, None);
-    index.written(first, &Ok(vec![LISTED.into()]), NOW);
-    index.apply(seen("a", LISTED, terminated(0, 0), 1), NOW);
-    index.wake(NOW);
-    let more: Vec<_> = std::iter::from_fn(|| index.next_write(NOW).0).collect();
-    assert_eq!(more.len(), 2, "{more:?}");
+    let denied = Err(WriteError::Denied(
+        "an exit image is for sidecars that their owner has marked, not for log".to_owned(),
+    ));
+    for second in 1..10 {
+        index.wake(at(second));
+        while let Some((write, _)) = next(&mut index, at(second)) {
+            index.written(write, &denied, at(second));
+        }
+    }
+    index.apply(seen("healthy", "side:1", running(), 0), at(10));
+    let (write, method) = next(&mut index, at(10)).unwrap();
+    assert_eq!((&*write.target.name, method), ("healthy", Method::Swap));
 }

@@ -42,7 +42,11 @@ struct Mock {
 impl Mock {
     /// A list job for all of so many nodes.
     fn new(nodes: usize, images_each: usize, parallelism: usize, completion: &str) -> Self {
-        let settings = warm_settings(NAMESPACE, PARK, Arc::new(|| jiff::Timestamp::UNIX_EPOCH));
+        let settings = warm_settings(
+            NAMESPACE,
+            PARK,
+            TimeOfDay(Arc::new(|| jiff::Timestamp::UNIX_EPOCH)),
+        );
         let metadata = json!({"name": "l", "namespace": "default", "uid": "job", "resourceVersion": "1", "generation": 1});
         let spec = json!({"images": images(images_each), "parallelism": parallelism, "completionPolicy": {"type": completion}});
         Self {
@@ -72,7 +76,8 @@ impl Mock {
 
     fn is_listed(&mut self) {
         for number in 0..self.nodes {
-            let node = json!({"metadata": {"name": format!("n{number}"), "uid": format!("node-{number}")},
+            let node = json!({"metadata": {"name": format!("n{number}"), "uid": format!("node-{number}"),
+                    "labels": {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}},
                 "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
             self.takes(Happened::Node(Event::Listed(
                 serde_json::from_value(node).unwrap(),
@@ -246,7 +251,7 @@ fn bug9_a_heartbeat_of_a_node_is_nothing_to_do() {
     mock.is_listed();
     mock.second();
     let seen = |mock: &mut Mock, status: &str| {
-        let node = json!({"metadata": {"name": "n3", "uid": "node-3"}, "status": {"conditions": [{"type": "Ready", "status": status}]}});
+        let node = json!({"metadata": {"name": "n3", "uid": "node-3", "labels": {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}}, "status": {"conditions": [{"type": "Ready", "status": status}]}});
         let time = mock.time();
         mock.jobs.take(
             Happened::Node(Event::Applied(serde_json::from_value(node).unwrap())),

@@ -51,10 +51,6 @@ impl Jobs {
     }
 
     pub fn caching_controller(&self) -> Life {
-        self.caching_controller_with(no_registry())
-    }
-
-    pub fn caching_controller_with(&self, resolve: Resolve) -> Life {
         let image_caches = Some(CacheOptions {
             exit_image: Some(EXIT.into()),
             size: 30,
@@ -64,7 +60,7 @@ impl Jobs {
             .world
             .start_warming(PARK, NAMESPACE, |settings| {
                 let warm = settings.warm.as_mut().unwrap();
-                (warm.image_caches, warm.resolve) = (image_caches, resolve);
+                warm.image_caches = image_caches;
             })
     }
 

@@ -84,6 +84,29 @@ async fn a_job_over_virtual_nodes_only_is_no_success_and_among_others_they_are_s
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_name_that_is_no_node_is_told() {
+    let jobs = Jobs::on(1, &ImageOptions::default()).await;
+    let _life = jobs.controller();
+    let names = ["n0", "node-that-was-removed"];
+    jobs.create(
+        ONE,
+        "j",
+        json!({"image": image(0), "selector": {"names": names}}),
+    )
+    .await;
+    let status = jobs.completed(ONE, "j").await;
+    assert_eq!(
+        (&status["desired"], &status["succeeded"], &status["message"]),
+        (
+            &json!(1),
+            &json!(1),
+            &json!("job has completed; no such node: node-that-was-removed")
+        )
+    );
+    jobs.assert_quiet().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_job_that_selects_no_node_ends_and_says_so() {
     let jobs = Jobs::on(1, &ImageOptions::default()).await;
     let _life = jobs.controller();

@@ -1,26 +1,21 @@
 //! Jobs whose pods have an impossible command.
 
 use serde_json::json;
-use swaplet_core::warm::warming::shape::ShapeChoice;
 
 use super::*;
 
 impl Jobs {
-    fn controller_without_swaps(&self) -> Life {
-        self.cluster
-            .world
-            .start_warming(PARK, NAMESPACE, |settings| {
-                if let Some(warm) = &mut settings.warm {
-                    warm.shape = ShapeChoice::ImpossibleCommand;
-                }
-            })
+    async fn on_windows(count: usize, images: &ImageOptions) -> Self {
+        Self {
+            cluster: Cluster::of_windows(count, images).await,
+        }
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_list_job_says_the_same_as_by_swaps() {
-    let jobs = Jobs::on(2, &missing("registry.example/app1:*")).await;
-    let _life = jobs.controller_without_swaps();
+    let jobs = Jobs::on_windows(2, &missing("registry.example/app1:*")).await;
+    let _life = jobs.controller();
     let spec = json!({"images": images(10), "parallelism": 1, "pullPolicy": {"backoffLimit": 1}});
     jobs.create(LIST, "l", spec).await;
     let status = jobs.completed(LIST, "l").await;
@@ -53,8 +48,8 @@ async fn a_new_life_takes_over_the_pods_that_are_there() {
         pull: Duration::from_secs(20),
         ..ImageOptions::default()
     };
-    let jobs = Jobs::on(1, &slow).await;
-    let life = jobs.controller_without_swaps();
+    let jobs = Jobs::on_windows(1, &slow).await;
+    let life = jobs.controller();
     jobs.create(LIST, "l", json!({"images": images(3)})).await;
     jobs.wait(30).await;
     life.kill();
@@ -67,8 +62,7 @@ async fn a_new_life_takes_over_the_pods_that_are_there() {
             .iter()
             .filter(|write| write.verb == Verb::Create)
             .count(),
-        1,
-        "whatever the shape of its own pods is"
+        1
     );
     jobs.assert_quiet().await;
 }

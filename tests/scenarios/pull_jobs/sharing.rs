@@ -1,17 +1,40 @@
 //! Several jobs on the same nodes.
 
+use std::sync::Mutex;
+
 use serde_json::json;
+use tokio::time::sleep;
 
 use super::*;
 
+/// The most pods that a node has at a time. One that is terminating pulls nothing more.
+fn watch_live(cluster: &Cluster) -> Arc<Mutex<usize>> {
+    let most = Arc::new(Mutex::new(0));
+    let (server, noted) = (cluster.world.server.clone(), most.clone());
+    tokio::spawn(async move {
+        loop {
+            sleep(Duration::from_millis(100)).await;
+            let mut nodes = BTreeMap::<_, usize>::new();
+            for pod in server.peek_all("pods") {
+                let node = pod["metadata"]["annotations"]["swaplet.io/warm-node"].to_string();
+                let is_live = pod["metadata"]["deletionTimestamp"].is_null();
+                *nodes.entry(node).or_default() += usize::from(is_live);
+            }
+            let mut most = noted.lock().unwrap();
+            *most = nodes.into_values().fold(*most, usize::max);
+        }
+    });
+    most
+}
+
 #[tokio::test(start_paused = true)]
-async fn ipj_e7_two_jobs_that_want_the_same_image_share_the_work() {
+async fn ipj_e7_jobs_that_want_the_same_image_pull_it_once() {
     let slow = ImageOptions {
         pull: Duration::from_secs(10),
         ..ImageOptions::default()
     };
     let jobs = Jobs::on(3, &slow).await;
-    let most = watch_nodes(&jobs.cluster);
+    let most = watch_live(&jobs.cluster);
     let _life = jobs.controller();
     jobs.create(ONE, "a", json!({"image": image(0), "parallelism": 3}))
         .await;
@@ -23,12 +46,7 @@ async fn ipj_e7_two_jobs_that_want_the_same_image_share_the_work() {
         assert_eq!(counts(&jobs.completed(ONE, name).await), [3, 0, 3, 0, 0]);
     }
     assert_eq!(jobs.completed(LIST, "c").await["succeeded"], 1);
-    assert_eq!(*most.lock().unwrap(), (3, 3), "one pod per node");
-    assert_eq!(
-        jobs.writes().len(),
-        3 * 2,
-        "each node has had one pod for all jobs"
-    );
+    assert_eq!(*most.lock().unwrap(), 1, "one pod per node");
     assert!(
         jobs.pulls().values().all(|pulls| *pulls == 1),
         "{:?}",

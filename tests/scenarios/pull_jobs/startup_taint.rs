@@ -351,7 +351,7 @@ async fn a_write_whose_answer_is_lost_is_made_again_and_one_that_came_too_late_c
     let tries = jobs.writes_to_nodes().len();
     assert!((1..=5).contains(&tries), "{tries}");
     jobs.cluster.world.server.faults().remove(busy);
-    jobs.wait(10).await;
+    jobs.wait(60).await;
     assert_eq!(taints(&jobs, "n0"), [other("mine")]);
     // What was sent once more would take another taint, if it were not tested.
     let late = jobs.writes_to_nodes().pop().unwrap();

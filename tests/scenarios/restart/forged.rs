@@ -113,7 +113,7 @@ async fn a2_a_request_with_a_forged_journal_is_a_request_like_any_other() {
             .await;
         world.wait(20).await;
         assert_eq!(
-            (world.image("app"), world.restarts("app")),
+            (world.original("app"), world.restarts("app")),
             (pinned(APP), 1),
             "{intent}"
         );

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use http::Method;
 use serde_json::{Value, json};
+use swaplet_controller::frame::clock::TimeOfDay;
 use swaplet_controller::restart::driver::RestartSettings;
 use swaplet_testbed::apiserver::{Effect, Verb};
 
@@ -16,7 +17,7 @@ const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissio
 fn start(world: &Restarts) -> Life {
     let clock = world.server.clock();
     world.start(SWAPLET, CONCURRENCY, |settings| {
-        let time_of_day = Arc::new(move || clock.now());
+        let time_of_day = TimeOfDay(Arc::new(move || clock.now()));
         settings.restart = Some(RestartSettings {
             time_of_day,
             on_config: None,

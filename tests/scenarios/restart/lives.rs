@@ -36,7 +36,7 @@ async fn ends_well(world: &Restarts, when: &str) {
         (1, 0, 1),
         "{when}"
     );
-    assert_eq!(world.image("app"), pinned(APP), "{when}");
+    assert_eq!(world.original("app"), pinned(APP), "{when}");
     let told = world.told();
     assert!(
         told.iter()
@@ -120,7 +120,7 @@ async fn r9_a_change_that_another_controller_made_and_a_user_took_back_is_not_ma
     other.line.patches(Patches::PassBeforeAllStay(1));
     world.wait(2).await;
     assert_eq!(
-        (world.image("app"), one.line.patched_at().len()),
+        (world.original("app"), one.line.patched_at().len()),
         (pinned(APP), 4)
     );
     other.kill();

@@ -12,13 +12,14 @@ use crate::line::Patches;
 use crate::objects::PARK;
 
 /// The writes of a restart of one container: accept, Recreating, write down, park, Recreating of
-/// the container, write down, bring back, Completed, release.
-const WRITES: usize = 9;
+/// the container, write down, bring back, Completed, release; and beside the last one, that the pod
+/// says nothing of it any more.
+const WRITES: usize = 10;
 
 const REQUEST: &str =
     "/apis/apps.kruise.io/v1alpha1/namespaces/default/containerrecreaterequests/r";
 
-fn forced() -> Value {
+pub fn forced() -> Value {
     json!({"podName": "p", "containers": [{"name": "app"}], "strategy": {"forceRecreate": true}})
 }
 
@@ -95,7 +96,7 @@ async fn killed_after_each_write_before_its_answer_came() {
             let (sent, _next) = world
                 .two_lives(Patches::PassBeforeOneArrives(passing), &forced(), [8, 30])
                 .await;
-            assert_eq!(sent, passing + 1);
+            assert!((1..=2).contains(&(sent - passing)), "{passing}: {sent}");
             ends_well(
                 &world,
                 &format!("{policy}: {passing} writes were answered, one more was made"),

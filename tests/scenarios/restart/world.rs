@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http::Method;
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use swaplet_core::image::alias::original;
 use swaplet_testbed::apiserver::{Recorded, Verb};
 use swaplet_testbed::virtual_node::{NodeOptions, Profile, VirtualNode};
 
@@ -127,6 +128,11 @@ impl Restarts {
 
     pub fn image(&self, container: &str) -> String {
         self.image_of("p", container)
+    }
+
+    /// The image that the present one was made of.
+    pub fn original(&self, container: &str) -> String {
+        original(&self.image(container)).into_owned()
     }
 
     /// The user gives a container of the pod another image.

@@ -73,6 +73,58 @@ async fn the_leash_is_that_of_the_installation() {
     has_the_name_of_its_installation().await;
 }
 
+/// Whatever the installation is called, its policies are for the account that its pods run as, and
+/// no value becomes another one.
+#[tokio::test]
+async fn the_leash_is_for_the_account_that_runs_and_each_value_stays_what_it_is() {
+    for (release, namespace, more) in [
+        ("swaplet", "swaplet", ""),
+        ("other", "teams", ""),
+        ("swaplet-warm", "swaplet-warm", ""),
+        ("swaplet", "swaplet-warm", ""),
+        ("swaplet", "swaplet", ",serviceAccount.name=swaplet-warm"),
+        ("swaplet", "elsewhere", ",warm.namespace=swaplet"),
+    ] {
+        let values = format!("{VALUES},warm.enabled=true,parkImage=r.example/park:1{more}");
+        let all = run_helm(&[
+            "template",
+            release,
+            CHART,
+            "--namespace",
+            namespace,
+            "--set",
+            &values,
+        ])
+        .await
+        .unwrap();
+        let run_as = |line: &&str| line.trim().starts_with("serviceAccountName: ");
+        let account = all.lines().find(run_as).unwrap();
+        let account = account.trim().split_once(' ').unwrap().1.trim_matches('"');
+        let expected = format!("== \"system:serviceaccount:{namespace}:{account}\"");
+        let of = |policy: &str| {
+            let name = format!("-leash-{policy}\n");
+            let mut objects = all.split("\n---\n");
+            objects
+                .find(|object| {
+                    object.contains("\nkind: ValidatingAdmissionPolicy\n") && object.contains(&name)
+                })
+                .unwrap_or_else(|| panic!("{policy} of {release} in {namespace}"))
+        };
+        for policy in ["pods", "pods-status", "events", "state"] {
+            assert!(of(policy).contains(&expected), "{expected}: {}", of(policy));
+        }
+    }
+    let caches = rendered(&format!(
+        "{VALUES},warm.enabled=true,warm.jobs.enabled=true,parkImage=r.example/park:1,warm.jobs.imageCaches=true,warm.jobs.imageCacheDays=100,warm.jobs.imageCacheGiB=20"
+    ))
+    .await
+    .unwrap();
+    for (name, value) in [("mostDays", 100), ("mostGiB", 20)] {
+        let words = format!("- expression: \"{value}\"\n    name: {name}\n");
+        assert!(caches.replace('\'', "\"").contains(&words), "{words}");
+    }
+}
+
 async fn has_the_name_of_its_installation() {
     let elsewhere = run_helm(&[
         "template",

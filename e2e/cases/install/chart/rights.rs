@@ -81,7 +81,6 @@ async fn rights_follow_what_is_on() {
 async fn rights_follow_jobs() {
     let jobs = rendered(&format!(
         "{VALUES},parkImage=r.example/park:1,warm.enabled=true,warm.namespace=w,warm.jobs.enabled=true,warm.jobs.secretNamespaces={{a}},warm.jobs.exitImages=true,\
-         warm.jobs.shape=impossible-command,\
          warm.jobs.startupTaint=true,warm.jobs.startupTaintSeconds=60,\
          warm.jobs.imageCaches=true,warm.jobs.imageCacheDays=3,warm.jobs.imageCacheGiB=40,\
          predownload.enabled=true,namespaces={{a}}"
@@ -115,7 +114,6 @@ async fn rights_follow_jobs() {
     for word in [
         "- --warm\n",
         "- --warm-namespace=w\n",
-        "- --warm-shape=impossible-command\n",
         "- --warm-exit-images\n",
         "- --warm-startup-taint\n",
         "- --warm-startup-taint-timeout=60\n",
@@ -217,27 +215,6 @@ async fn a11_no_values_give_the_right_to_list_all_secrets() {
             "{on}"
         );
     }
-}
-
-/// Logs are read by nobody who has not asked for it.
-#[tokio::test]
-async fn the_right_to_read_logs_is_given_where_it_is_switched_on() {
-    let reads_logs = async |values: &str| {
-        let all = rendered(values).await.unwrap();
-        let (right, flag) = ("- pods/log", "- --sidecar-log-bytes=200\n");
-        assert_eq!(all.contains(right), all.contains(flag), "{values}");
-        all.contains(right)
-    };
-    assert!(!reads_logs(VALUES).await);
-    let off = "image=a,terminate.enabled=false,restart.enabled=true,terminate.sidecarLogBytes=200";
-    assert!(!reads_logs(off).await);
-    let on = format!("{VALUES},terminate.sidecarLogBytes=200,namespaces={{a}}");
-    assert!(reads_logs(&on).await);
-    let all = rendered(&on).await.unwrap();
-    assert!(names(&all, "RoleBinding").contains(&"swaplet-sidecar-logs"));
-    assert!(!names(&all, "ClusterRoleBinding").contains(&"swaplet-sidecar-logs"));
-    let too_many = format!("{VALUES},terminate.sidecarLogBytes=1025");
-    assert!(rendered(&too_many).await.is_err());
 }
 
 /// Where no pod is changed, the right to change pods is not given.

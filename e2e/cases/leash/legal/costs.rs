@@ -113,7 +113,11 @@ async fn a_pod_with_a_hundred_containers() {
         a_hundred_are_there(&leashed, name, sidecars_from, code).await;
         are_ended_where_they_may_be(&leashed, name, sidecars_from, code.is_some()).await;
         leashed
-            .patch(name, "", &patch_to(0, &|_| format!("{work}@{DIGEST}")))
+            .patch(
+                name,
+                "",
+                &patch_to(0, &|_| format!("{work}-restart-2@{DIGEST}")),
+            )
             .await
             .unwrap();
         leashed

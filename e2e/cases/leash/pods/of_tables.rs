@@ -135,21 +135,36 @@ impl Leashed {
         let tagless = image.strip_suffix(":v1").unwrap();
         let swaplet: Api<Pod> = Api::namespaced(self.swaplet.clone(), &self.world.namespace);
         for (name, before, alias, waits) in [
-            ("pinned", image.as_str(), format!("{image}@{DIGEST}"), true),
-            ("pinned-runs", image, format!("{image}@{DIGEST}"), false),
+            (
+                "pinned",
+                image.as_str(),
+                format!("{image}-restart-2@{DIGEST}"),
+                true,
+            ),
+            (
+                "pinned-runs",
+                image,
+                format!("{image}-restart-2@{DIGEST}"),
+                false,
+            ),
             (
                 "pinned-latest",
                 tagless,
-                format!("{tagless}:latest@{DIGEST}"),
+                format!("{tagless}:latest-restart-2@{DIGEST}"),
                 true,
             ),
             (
                 "pinned-bare",
                 &format!("{tagless}@{DIGEST}"),
-                format!("{tagless}:v1@{DIGEST}"),
+                format!("{tagless}:restart-2@{DIGEST}"),
                 false,
             ),
-            ("pinned-by-user", image, format!("{image}@{DIGEST}"), true),
+            (
+                "pinned-by-user",
+                image,
+                format!("{image}-restart-2@{DIGEST}"),
+                true,
+            ),
         ] {
             self.is_there(
                 pod(
@@ -191,7 +206,7 @@ impl Leashed {
         self.is_reported("renamed", renamed).await;
     }
 
-    async fn is_reported(&self, pod: &str, container: Value) {
+    pub(super) async fn is_reported(&self, pod: &str, container: Value) {
         let patch = Patch::Merge(json!({"status": {"containerStatuses": [container]}}));
         self.world
             .api::<Pod>()

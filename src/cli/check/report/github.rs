@@ -1,48 +1,104 @@
-//! The report as workflow commands of GitHub, which shows them beside the files of a pull request.
+//! The report for the tools of GitHub: workflow commands, which it shows beside the lines of a pull
+//! request, and SARIF for code scanning.
+
+use serde_json::json;
 
 use super::{Report, is_ok};
-use crate::cli::check::rows::Row;
 use crate::cli::check::settings::Settings;
-use crate::cli::program::table::printable;
+use crate::cli::program::table::{json as as_json, printable};
 
 /// The title of a line that is about no object.
 const PROGRAM: &str = "swaplet check";
 
+/// A line of the report.
+struct Finding<'a> {
+    level: &'static str,
+    file: Option<&'a str>,
+    line: Option<usize>,
+    /// The verdict or `note`, for programs.
+    rule: &'static str,
+    title: String,
+    text: String,
+}
+
 /// Renders a line for each sidecar that does not end, and for each hint.
 pub(in crate::cli::check) fn render(report: &Report, settings: &Settings) -> String {
-    let mut lines = String::new();
-    for problem in &report.problems {
-        lines.push_str(&command("error", None, PROGRAM, &format!("{problem:#}")));
-    }
+    findings(report, settings).iter().map(command).collect()
+}
+
+/// Renders the same as SARIF 2.1.0 (OASIS).
+pub(in crate::cli::check) fn sarif(report: &Report, settings: &Settings) -> String {
+    let result = |finding: &Finding<'_>| {
+        let region = json!({"startLine": finding.line.unwrap_or(1)});
+        // GitHub takes no result without a place.
+        let file = finding.file.unwrap_or("swaplet-check");
+        let place =
+            json!({"physicalLocation": {"artifactLocation": {"uri": file}, "region": region}});
+        json!({
+            "ruleId": finding.rule,
+            "level": finding.level,
+            "message": {"text": printable(&finding.text)},
+            "locations": [place],
+        })
+    };
+    let results: Vec<_> = findings(report, settings).iter().map(result).collect();
+    let driver = json!({"name": PROGRAM, "version": env!("CARGO_PKG_VERSION")});
+    as_json(&json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": driver}, "results": results}],
+    }))
+}
+
+fn findings<'a>(report: &'a Report, settings: &Settings) -> Vec<Finding<'a>> {
+    let problem = |problem: &anyhow::Error| Finding {
+        level: "error",
+        file: None,
+        line: None,
+        rule: "Unreadable",
+        title: PROGRAM.to_owned(),
+        text: format!("{problem:#}"),
+    };
+    let mut findings: Vec<_> = report.problems.iter().map(problem).collect();
     for row in &report.rows {
-        let title = format!("{} {}", row.verdict(), row.container);
         let about = format!("{}/{}, container {}", row.kind, row.name, row.container);
+        let finding = |level, words: &str| Finding {
+            level,
+            file: row.file.as_deref().filter(|file| *file != "-"),
+            line: row.line,
+            rule: row.verdict(),
+            title: format!("{} {}", row.verdict(), row.container),
+            text: format!("{about}: {words}"),
+        };
         if !is_ok(row, settings) {
-            let text = format!("{about}: {}", row.to_do().whole());
-            lines.push_str(&command("error", file(row), &title, &text));
+            findings.push(finding("error", &row.to_do().whole()));
         }
-        for warning in &row.warnings {
-            let text = format!("{about}: {warning}");
-            lines.push_str(&command("warning", file(row), &title, &text));
-        }
+        let warnings = row.warnings.iter();
+        findings.extend(warnings.map(|warning| finding("warning", warning)));
     }
-    for hint in &report.hints {
-        let place = hint.place();
-        let title = place.as_deref().unwrap_or(PROGRAM);
-        lines.push_str(&command("warning", hint.file(), title, &hint.words()));
-    }
-    lines
+    findings.extend(report.hints.iter().map(|hint| Finding {
+        level: "warning",
+        file: hint.file(),
+        line: hint.line,
+        rule: "Note",
+        title: hint.place().unwrap_or_else(|| PROGRAM.to_owned()),
+        text: hint.words(),
+    }));
+    findings
 }
 
-fn file(row: &Row) -> Option<&str> {
-    row.file.as_deref().filter(|file| *file != "-")
-}
-
-fn command(level: &str, file: Option<&str>, title: &str, text: &str) -> String {
-    let file = file.map(|file| format!("file={},", property(file)));
-    let file = file.unwrap_or_default();
-    let title = property(title);
-    format!("::{level} {file}title={title}::{}\n", data(text))
+fn command(finding: &Finding<'_>) -> String {
+    let line = finding.line.map(|line| format!("line={line},"));
+    let file = finding
+        .file
+        .map(|file| format!("file={},{}", property(file), line.unwrap_or_default()));
+    format!(
+        "::{} {}title={}::{}\n",
+        finding.level,
+        file.unwrap_or_default(),
+        property(&finding.title),
+        data(&finding.text)
+    )
 }
 
 /// Escapes text from manifests, so that it is never a command of its own: no line ends in it.
@@ -60,15 +116,17 @@ mod tests {
 
     #[test]
     fn no_text_is_a_command_of_its_own() {
-        let line = command(
-            "error",
-            Some("a,b:c%.yaml"),
-            "x",
-            "one\n::stop-commands::x\r%0A",
-        );
+        let line = command(&Finding {
+            level: "error",
+            file: Some("a,b:c%.yaml"),
+            line: Some(7),
+            rule: "Note",
+            title: "x".to_owned(),
+            text: "one\n::stop-commands::x\r%0A".to_owned(),
+        });
         assert_eq!(
             line,
-            "::error file=a%2Cb%3Ac%25.yaml,title=x::one?::stop-commands::x?%250A\n"
+            "::error file=a%2Cb%3Ac%25.yaml,line=7,title=x::one?::stop-commands::x?%250A\n"
         );
     }
 }

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::Context;
+use swaplet_controller::frame::list::words;
+use swaplet_controller::frame::remarks::is_forbidden;
 use swaplet_core::objects::recreate_request::{KIND, RequestPhase};
 use swaplet_core::restart::request::RestartRequest;
 
@@ -41,7 +43,8 @@ impl Asked {
 
     /// Lets the API server check the request of a pod, without creating it.
     pub(in crate::cli::restart) async fn try_out(&self, member: &Member) -> anyhow::Result<()> {
-        self.requests.create(member, true).await.map_err(plain)
+        let tried = self.requests.create(member, true).await;
+        tried.map_err(|error| anyhow::Error::msg(words(&error) + hint(&error)))
     }
 
     /// Continues the restart of a pod that began `age` ago.
@@ -87,8 +90,10 @@ impl Asked {
                 self.made.insert(member.uid.clone());
                 Ok(Heard::News(format!("{KIND} {name} created")))
             }
-            Err(kube::Error::Api(status)) if status.code < 500 && status.code != 429 => {
-                Ok(Heard::Over(Outcome::Failed(status.message)))
+            Err(error) if matches!(&error, kube::Error::Api(status) if status.code < 500 && status.code != 429) =>
+            {
+                let words = words(&error) + hint(&error);
+                Ok(Heard::Over(Outcome::Failed(words)))
             }
             Err(error) => Err(plain(error)).with_context(|| format!("cannot create {KIND} {name}")),
         }
@@ -127,6 +132,15 @@ impl Asked {
             self.requests.namespace,
             self.requests.name_for(member)
         )
+    }
+}
+
+/// Returns what helps whoever may not create requests.
+fn hint(error: &kube::Error) -> &'static str {
+    if is_forbidden(error) {
+        "; --direct needs only the right to patch the pod, and the ClusterRole swaplet-restart-user grants requests"
+    } else {
+        ""
     }
 }
 

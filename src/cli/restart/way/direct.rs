@@ -7,18 +7,19 @@ mod room;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use kube::{Api, Client};
 use swaplet_controller::frame::clock::{Clock, time_of_day};
 use swaplet_controller::frame::list::{list, words};
 use swaplet_controller::frame::writer::{Target, Writer};
-use swaplet_controller::restart::write::RestartWrite;
+use swaplet_controller::restart::write::{RestartWrite, Stored};
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::node_class::{NodeClass, Recognised};
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::objects::node::{KubeletVersion, NodeWire};
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::recreate_request::RequestPhase;
+use swaplet_core::objects::runs_on::RunsOn;
 use swaplet_core::report::shell_word::shell_word;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::pod::{RestartPod, RestartPodWire};
@@ -31,6 +32,7 @@ use self::room::Room;
 use super::heard::Heard;
 use super::requests::body;
 use super::strategy::StrategyArgs;
+use crate::cli::program::rights::may_patch;
 use crate::cli::program::table::report;
 use crate::cli::restart::answer::{answer, plain};
 use crate::cli::restart::member::{Member, Outcome};
@@ -109,10 +111,15 @@ impl Direct {
             .states
             .iter()
             .find(|_| restart.request.is_completed());
-        match refused {
-            Some(state) => bail!("{}: {}", state.name, state.message),
-            None => Ok(()),
+        if let Some(state) = refused {
+            bail!("{}: {}", state.name, state.message);
         }
+        let namespace = &self.namespace;
+        ensure!(
+            may_patch(&self.client, namespace, "pods").await != Some(false),
+            "your rights do not allow to patch pods in namespace {namespace}"
+        );
+        Ok(())
     }
 
     /// Continues the restart of a pod as far as possible now.
@@ -247,6 +254,7 @@ impl Direct {
             park: None,
             node,
             kubelet,
+            runs_on: RunsOn::default(),
             room: &answer,
             is_first: true,
             left_to_vendor: Some(true),
@@ -302,6 +310,9 @@ impl Direct {
         let outcome = self.writer.restart(&write).await;
         if matches!(outcome, Ok(_) | Err(WriteError::Failed { .. })) {
             restart.note_changes(&write.action);
+        }
+        if let (Action::Swap(change), Ok(Stored::Pod(pod))) = (&write.action, &outcome) {
+            restart.memory.note_stored(change, pod);
         }
         match outcome {
             Ok(_) | Err(WriteError::Conflict | WriteError::Gone) => Ok(None),

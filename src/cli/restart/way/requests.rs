@@ -2,9 +2,10 @@
 //! OpenKruise handles.
 
 use anyhow::{Context, bail};
-use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams, Preconditions};
+use kube::api::{ApiResource, DynamicObject, PostParams};
 use kube::{Api, Client};
 use serde_json::Value;
+use swaplet_controller::frame::writer::deleted;
 use swaplet_core::objects::recreate_request::{KIND, RequestPhase};
 use swaplet_core::restart::request::{
     RequestedPod, RestartRequest, RestartRequestWire, new_request, request_name,
@@ -125,15 +126,8 @@ impl Requests {
             ) {
                 return Ok(Withdrawn::No(Box::new(request)));
             }
-            let as_seen = Preconditions {
-                uid: Some(request.uid.into()),
-                resource_version: Some(request.version.into()),
-            };
-            let parameters = DeleteParams {
-                preconditions: Some(as_seen),
-                ..DeleteParams::default()
-            };
-            match answer(self.api().delete(&name, &parameters)).await {
+            let as_seen = deleted(&request.uid, Some(&request.version));
+            match answer(self.api().delete(&name, &as_seen)).await {
                 Ok(_) => return Ok(Withdrawn::Yes),
                 Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
                 Err(error) => {

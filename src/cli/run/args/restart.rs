@@ -1,10 +1,9 @@
 //! The flags of `swaplet run` for restarts of containers.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use swaplet_controller::frame::clock::time_of_day;
+use swaplet_controller::frame::clock::TimeOfDay;
 use swaplet_controller::restart::driver::RestartSettings;
 use swaplet_controller::restart::on_config::{MOUNT_DELAY_SECONDS, RestartOnSettings};
 use swaplet_core::restart::reconcile::ParkImage;
@@ -68,7 +67,7 @@ impl RestartArgs {
         let on_config = state_namespace.filter(|_| self.restart_on_config);
         let mount_delay = Duration::from_secs(self.restart_on_config_delay.into());
         self.restart.then(|| RestartSettings {
-            time_of_day: Arc::new(time_of_day),
+            time_of_day: TimeOfDay::default(),
             on_config: on_config.map(|state_namespace| RestartOnSettings {
                 state_namespace: state_namespace.to_owned(),
                 mount_delay,

@@ -1,19 +1,15 @@
 //! The flags of `swaplet run` for pulling images, and for the pods that do it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use swaplet_controller::frame::clock::time_of_day;
+use swaplet_controller::frame::clock::TimeOfDay;
 use swaplet_controller::warm::jobs::WarmSettings;
 use swaplet_core::warm::pull_job::sandbox::SandboxKeys;
 
 use super::bounds::WarmBoundsArgs;
 use super::image_caches::ImageCacheArgs;
 use crate::cli::duration::seconds;
-use crate::cli::image::pins::PinArgs;
-use crate::cli::image::registry_args::RegistryArgs;
-use crate::cli::warm::shape::ShapeArg;
 use crate::image::reference::ImageReference;
 
 /// The namespace of `deploy/warm.yaml`.
@@ -38,9 +34,6 @@ pub(super) struct WarmArgs {
         env = "SWAPLET_WARM_NAMESPACE"
     )]
     warm_namespace: Option<String>,
-    /// What the pods of --warm are
-    #[arg(hide_short_help = true, long, value_enum, default_value_t = ShapeArg::Auto, env = "SWAPLET_WARM_SHAPE")]
-    warm_shape: ShapeArg,
     /// Keep the exit image on every node that keeps images: also those that are derived later, so
     /// that no swap waits for a registry; new nodes get them at once. `swaplet warm status` shows
     /// where they are
@@ -77,8 +70,6 @@ pub(super) struct WarmArgs {
     #[command(flatten)]
     warm_bounds: WarmBoundsArgs,
     #[command(flatten)]
-    pins: PinArgs,
-    #[command(flatten)]
     image_caches: ImageCacheArgs,
 }
 
@@ -91,7 +82,6 @@ pub(super) struct Beside<'a> {
     pub exit_image: Option<&'a ImageReference>,
     pub terminate: bool,
     pub park_image: Option<&'a ImageReference>,
-    pub registry: &'a RegistryArgs,
 }
 
 impl WarmArgs {
@@ -107,7 +97,6 @@ impl WarmArgs {
         Some(WarmSettings {
             namespace: self.namespace(beside.namespaces).into(),
             park_image: park_image.as_str().into(),
-            shape: self.warm_shape.into(),
             exit_image: exit_image.map(|image| image.as_str().into()),
             startup_taint_timeout: self
                 .warm_startup_taint
@@ -121,8 +110,7 @@ impl WarmArgs {
                 .image_caches
                 .options(beside.exit_image.filter(|_| beside.terminate)),
             sandbox_keys: SandboxKeys::new(self.warm_sandbox_keys),
-            resolve: beside.registry.resolve_for_others(self.pins),
-            time_of_day: Arc::new(time_of_day),
+            time_of_day: TimeOfDay::default(),
         })
     }
 

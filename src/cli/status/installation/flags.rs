@@ -101,12 +101,6 @@ impl Flags {
         self.is_on("sidecar-policies") && self.is_on("terminate")
     }
 
-    /// Returns true if it reads the last lines of ended sidecars.
-    pub(in crate::cli) fn reads_logs(&self) -> bool {
-        let bytes = self.one("sidecar-log-bytes");
-        self.is_on("terminate") && bytes.is_some_and(|bytes| bytes != "0")
-    }
-
     /// Returns its exit images.
     pub(in crate::cli) fn exit_images(&self) -> ExitImages {
         let default = self.said("exit-image").first();

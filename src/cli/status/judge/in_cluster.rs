@@ -1,13 +1,11 @@
 //! Judges the state of the cluster.
 
 use jiff::Timestamp;
+use swaplet_core::report::reason::Reason;
 
-use super::super::cluster::{Facts, Pods};
+use super::super::cluster::{Facts, Pods, STUCK_SECONDS, Stuck};
 use super::{Check, Said, State, some};
-use crate::cli::program::table::age;
-
-/// The shortest wait of a stuck pod: a grace period and a pull take their time.
-const STUCK_SECONDS: i64 = 120;
+use crate::cli::program::table::{age, counted};
 
 /// Judges what was read of the cluster.
 pub(in crate::cli::status) fn cluster(facts: &Facts) -> Vec<Check> {
@@ -25,6 +23,10 @@ pub(in crate::cli::status) fn cluster(facts: &Facts) -> Vec<Check> {
         Ok(pods) => {
             add("exit image", exit_image(pods));
             add("stuck pods", stuck(pods, facts.now));
+            let unmarked = pods.unmarked.clone();
+            if let Some(words) = unmarked {
+                add("unmarked sidecars", (State::Note, words));
+            }
         }
         Err(words) => add(
             "stuck pods",
@@ -56,32 +58,41 @@ fn nodes(facts: &Facts) -> Said {
 fn exit_image(pods: &Pods) -> Said {
     if let Some((node, words)) = pods.not_pulled.first_key_value() {
         let words = format!(
-            "{} nodes cannot pull it, {node} for one: {words}. Give the nodes access to its registry, or name another --exit-image",
-            pods.not_pulled.len()
+            "{} cannot pull it, {node} for one: {words}. Give the nodes access to its registry, or name another --exit-image",
+            counted(pods.not_pulled.len(), "node")
         );
         return (State::Attention, words);
     }
     match pods.pulled.len() {
+        _ if !pods.knows_exit_image => (
+            State::Unknown,
+            "no installation says which it is".to_owned(),
+        ),
         0 => (
             State::Note,
             "no pod shows yet whether nodes can pull it".to_owned(),
         ),
-        count => (State::Ok, format!("pods on {count} nodes have run it")),
+        count => (
+            State::Ok,
+            format!("pods on {} have run it", counted(count, "node")),
+        ),
     }
 }
 
 fn stuck(pods: &Pods, now: Timestamp) -> Said {
     let age_of = |since: Timestamp| since.duration_until(now).as_secs();
     let long = |since: Option<Timestamp>| since.is_none_or(|since| age_of(since) > STUCK_SECONDS);
-    let stuck = pods.stuck.iter().filter(|stuck| long(stuck.since)).count();
-    match (pods.stuck.len(), stuck) {
+    let denied = Reason::WriteDenied.as_str();
+    let is_stuck = |stuck: &&Stuck| stuck.reason == denied || long(stuck.since);
+    match (pods.stuck.len(), pods.stuck.iter().filter(is_stuck).count()) {
         (0, _) => (State::Ok, "none".to_owned()),
+        (1, 0) => (State::Ok, "1 is being ended".to_owned()),
         (all, 0) => (State::Ok, format!("{all} are being ended")),
         (all, stuck) => {
             let since = pods.stuck.iter().filter_map(|stuck| stuck.since).min();
             let longest = since.map_or("unknown".to_owned(), |since| age(since, now));
             let words = format!(
-                "{stuck} of {all} that wait for their sidecars have waited for more than {STUCK_SECONDS} s, the longest for {longest}: \
+                "{stuck} of {all} that wait for their sidecars have waited for more than {STUCK_SECONDS} s, or may not be written ({denied}), the longest for {longest}: \
                  swaplet explain says why, swaplet rescue ends them"
             );
             (State::Attention, words)
@@ -96,8 +107,8 @@ fn kept_jobs(facts: &Facts) -> Said {
         Ok(jobs) => {
             let names: Vec<_> = jobs.iter().cloned().collect();
             let words = format!(
-                "{} have no ttlSecondsAfterFinished, and what runs there may be billed until the pod is deleted: {}",
-                jobs.len(),
+                "{} without ttlSecondsAfterFinished, and what runs there may be billed until the pod is deleted: {}",
+                counted(jobs.len(), "Job"),
                 some(&names)
             );
             (State::Attention, words)
@@ -112,8 +123,8 @@ fn warnings(facts: &Facts) -> Said {
         Ok(warnings) => (
             State::Note,
             format!(
-                "the last {}, below: docs/troubleshooting.md explains each reason",
-                warnings.len()
+                "{}, below, the newest first: docs/troubleshooting.md explains each reason",
+                counted(warnings.len(), "Warning")
             ),
         ),
     }

@@ -1,4 +1,7 @@
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::*;
+use crate::cli::status::cluster::{Facts, Pods, Stuck};
 
 fn check(state: State) -> Check {
     Check {
@@ -73,4 +76,66 @@ fn policies_are_missed_where_restarts_need_them_and_noted_elsewhere() {
     );
     assert_eq!(policies(&leash(&all[..2]), &plain).0, State::Attention);
     assert_eq!(policies(&Err("no".to_owned()), &plain).0, State::Unknown);
+}
+
+#[test]
+fn l3_an_exit_image_that_needs_credentials_is_told_with_what_becomes_of_pods_under_never() {
+    let flags = |more: &[(&str, &str)]| {
+        let base = [("exit-image", "r.example/exit:v1"), ("terminate", "true")];
+        Flags::of(&[&base[..], more].concat())
+    };
+    let (auto, never) = (flags(&[]), flags(&[("finish", "never")]));
+    let private = Ok(false);
+    let (state, words) = public(&auto, None).unwrap();
+    assert!(
+        state == State::Note && words.contains("not known here"),
+        "{words}"
+    );
+    assert_eq!(public(&auto, Some(&Ok(true))).unwrap().0, State::Ok);
+    let (state, words) = public(&auto, Some(&private)).unwrap();
+    assert!(
+        state == State::Note && words.contains("ended by their phase"),
+        "{words}"
+    );
+    assert_eq!(public(&never, Some(&private)).unwrap().0, State::Attention);
+    let unclear = Err("503".to_owned());
+    assert_eq!(public(&auto, Some(&unclear)).unwrap().0, State::Unknown);
+    let said = |value| flags(&[("exit-image-is-public", value)]);
+    assert_eq!(public(&said("true"), Some(&private)).unwrap().0, State::Ok);
+    assert_eq!(public(&said("false"), None).unwrap().0, State::Note);
+    assert_eq!(public(&Flags::of(&[("terminate", "true")]), None), None);
+}
+
+#[test]
+fn b4_a_pod_whose_write_is_denied_needs_attention_at_once() {
+    let at = |seconds| Timestamp::from_second(seconds).unwrap();
+    let facts = |reason| Facts {
+        now: at(1000),
+        nodes: Ok(BTreeMap::new()),
+        node_problems: Vec::new(),
+        pods: Ok(Pods {
+            stuck: vec![Stuck {
+                namespace: "batch".to_owned(),
+                name: "p".to_owned(),
+                since: Some(at(990)),
+                reason,
+            }],
+            ..Pods::default()
+        }),
+        kept_jobs: Ok(BTreeSet::new()),
+        warnings: Ok(Vec::new()),
+    };
+    let judged = |reason| {
+        let checks = cluster(&facts(reason));
+        let mut checks = checks.into_iter();
+        let stuck = checks.find(|check| check.subject == "stuck pods").unwrap();
+        (stuck.state, stuck.words)
+    };
+    let ending = (State::Ok, "1 is being ended".to_owned());
+    assert_eq!(judged("SidecarSwapped"), ending);
+    let (state, words) = judged("WriteDenied");
+    assert!(
+        state == State::Attention && words.contains("1 of 1"),
+        "{words}"
+    );
 }

@@ -1,4 +1,4 @@
-//! The target of `swaplet explain`: a pod, or the pods of a Job or of a CronJob.
+//! The target of `swaplet explain` and `swaplet rescue`: a pod, or the pods of a Job or of a CronJob.
 
 use anyhow::{Context, anyhow, bail};
 use k8s_openapi::api::batch::v1::Job;
@@ -14,7 +14,7 @@ const MOST: usize = 5;
 
 /// The target that the command line names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Target {
+pub(in crate::cli::terminate) enum Target {
     Pod(String),
     Job(String),
     CronJob(String),
@@ -28,8 +28,26 @@ pub(super) struct Pods {
 }
 
 impl Target {
+    /// Returns true if it names the pod of this name and Job.
+    pub(in crate::cli::terminate) fn has(&self, pod: &str, of_job: Option<&str>) -> bool {
+        match self {
+            Self::Pod(name) => name == pod,
+            Self::Job(name) => of_job.is_some_and(|job| job == name),
+            Self::CronJob(_) => false,
+        }
+    }
+
+    /// Returns its kind and name.
+    pub(in crate::cli::terminate) fn words(&self) -> String {
+        match self {
+            Self::Pod(name) => format!("pod {name}"),
+            Self::Job(name) => format!("Job {name}"),
+            Self::CronJob(name) => format!("CronJob {name}"),
+        }
+    }
+
     /// Parses a target; an error says in words what is wrong.
-    pub(super) fn read(written: &str) -> Result<Self, String> {
+    pub(in crate::cli::terminate) fn read(written: &str) -> Result<Self, String> {
         let (kind, name) = written.split_once('/').unwrap_or(("pod", written));
         if name.contains('/') {
             return Err("pass NAME, pod/NAME, job/NAME or cronjob/NAME".to_owned());

@@ -25,7 +25,7 @@ use crate::cli::exit::{CANNOT, INTERRUPTED};
 use crate::cli::program::process::stopped;
 use crate::cli::program::table::{Output, printable};
 use crate::cli::rules::NodeTableArgs;
-use crate::cli::status::installation::{Found, Purpose, missing};
+use crate::cli::status::installation::Found;
 use crate::cli::{in_one_line, print};
 use crate::image::reference::ImageReference;
 
@@ -73,6 +73,7 @@ behind, 130 interrupted.";
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct ProbeArgs {
     /// The node
+    #[arg(value_parser = super::node_name)]
     node: String,
     /// What the sidecar is swapped to; the main container runs it too (see `swaplet exit-image
     /// push`)
@@ -163,31 +164,10 @@ impl ProbeArgs {
         } else {
             let own = client.default_namespace();
             let namespace = self.namespace.as_deref().unwrap_or(own);
-            Found::find(client, named, Some(namespace), Purpose::Write).await?
+            Found::for_images(client, named, namespace).await?
         };
-        let say = |words: &str| eprintln!("note: {}", printable(words));
-        found.remarks.iter().for_each(|words| say(words));
-        let image = |given: &Option<ImageReference>, flag: &str, push: &str| {
-            let theirs = || found.flags()?.said(flag).first().cloned();
-            match (given, theirs()) {
-                (Some(image), _) => Ok(image.clone()),
-                (None, Some(image)) => {
-                    say(&format!("--{flag} {image} comes from the installation"));
-                    ImageReference::parse(&image).map_err(anyhow::Error::from)
-                }
-                (None, None) => Err(missing(flag, push)),
-            }
-        };
-        let exit = image(
-            &self.exit_image,
-            "exit-image",
-            "swaplet exit-image push IMAGE",
-        )?;
-        let park = image(
-            &self.park_image,
-            "park-image",
-            "swaplet park-image push IMAGE",
-        )?;
+        let exit = found.exit_image(self.exit_image.as_ref())?;
+        let park = found.park_image(self.park_image.as_ref())?;
         are_two(&exit, &park)?;
         Ok((Images { exit, park }, found))
     }

@@ -36,16 +36,11 @@ pub(super) struct Named {
 impl Around {
     /// Returns the comment at the top.
     pub(super) fn head(&self, stuck: &[Stuck]) -> String {
-        let jobs: BTreeSet<_> = stuck
-            .iter()
-            .filter_map(|pod| Some((&pod.namespace, pod.job.as_ref()?)))
-            .collect();
         let verb = if stuck.len() == 1 { "waits" } else { "wait" };
         let what = format!(
-            "{} of {} {verb} for containers that nothing marks as sidecars. Read each policy before you apply it: a container that it names is ended when \
+            "{} {verb} for containers that nothing marks as sidecars. Read each policy before you apply it: a container that it names is ended when \
              the others of its pod are done, in every pod that the policy selects.",
             counted(stuck.len(), "pod"),
-            counted(jobs.len(), "Job"),
         );
         let reads = match &self.installation {
             Some((place, Some(true))) => format!("Deployment {place} reads policies."),

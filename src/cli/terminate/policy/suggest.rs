@@ -13,17 +13,18 @@ use swaplet_controller::terminate::snapshot::policies::PodPolicies;
 use swaplet_controller::terminate::snapshot::{Scope, pods};
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::objects::pod::{Pod, roles};
-use swaplet_core::policies::suggest::{MOST, Stuck, Suggestion, Waiting, stuck, suggest};
+use swaplet_core::policies::suggest::{MOST, Suggestion, suggest};
 
 use super::manifest::{Around, Named};
 use crate::cli::client::ClusterArgs;
 use crate::cli::duration::seconds;
 use crate::cli::print;
 use crate::cli::program::process::slowly;
-use crate::cli::program::table::{Output, age, counted, dash, printable, render};
+use crate::cli::program::table::{Output, counted, json as as_json, printable};
 use crate::cli::status::ask::leash;
 use crate::cli::status::installation::flags::Flags;
 use crate::cli::status::installation::{Found, Purpose};
+use crate::cli::terminate::unmarked::Unmarked;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -34,7 +35,7 @@ Examples:
   # For a team that owns one namespace: NamespacedSidecarPolicies
   swaplet policy suggest -n batch | kubectl apply -f -
 
-  # The stuck pods and what they wait for
+  # The stuck pods and what they wait for, as swaplet rescue lists them
   swaplet policy suggest -A -o wide
 
 A pod counts as stuck if some of its containers have ended for good, at least --stuck-for ago, and \
@@ -85,17 +86,18 @@ impl SuggestArgs {
         for remark in &observed.remarks {
             eprintln!("note: {}", printable(remark));
         }
-        let (suggestions, more) = suggest(&observed.stuck);
+        let (suggestions, more) = suggest(&observed.unmarked.pods);
         if more > 0 {
             eprintln!("note: only the first {MOST} policies are suggested, {more} are left out");
         }
         let named = Named::all(suggestions, namespace.as_deref(), &observed.policies);
         if named.is_empty() {
             eprintln!(
-                "No pod of {} waits for unmarked containers.",
+                "No pod of {} has waited for {} s or longer (--stuck-for) for containers that nothing marks as sidecars.",
                 namespace.map_or("all namespaces".to_owned(), |name| format!(
                     "namespace {name}"
-                ))
+                )),
+                self.stuck_for
             );
         }
         print(&observed.show(&named, self.output)?)?;
@@ -105,7 +107,7 @@ impl SuggestArgs {
 
 /// The state that was read.
 struct Observed {
-    stuck: Vec<Stuck>,
+    unmarked: Unmarked,
     policies: PodPolicies,
     around: Around,
     remarks: Vec<String>,
@@ -117,7 +119,7 @@ impl Observed {
         let (found, around) = around(client, namespace).await?;
         let images = found.flags().map(Flags::exit_images);
         let images = images.unwrap_or_else(|| ExitImages::new(None, Vec::new()));
-        let mut policies = PodPolicies::read(client, namespace, &images).await;
+        let mut policies = PodPolicies::read(client, namespace, &images, Some(true)).await;
         let scope = Scope {
             namespace: namespace.map(str::to_owned),
             state_namespace: None,
@@ -126,18 +128,16 @@ impl Observed {
             .await
             .map_err(|error| anyhow!("cannot list pods: {}", words(&error)))?;
         let (now, least) = (time_of_day(), SignedDuration::from_secs(least.into()));
-        let stuck: Vec<_> = pods
-            .iter()
-            .filter_map(|pod| stuck(pod, now, least))
-            .collect();
         let mut remarks = found.remarks;
-        remarks.extend(policies.remarks().iter().cloned());
-        remarks.extend(named_already(&pods));
+        remarks.extend(policies.remarks());
+        if let Some(words) = named_already(&pods) {
+            remarks.push(words);
+        }
         Ok(Self {
-            stuck,
+            unmarked: Unmarked::among(&pods, now, least),
             policies,
             around,
-            remarks,
+            remarks: remarks.lines(),
             now,
         })
     }
@@ -146,86 +146,25 @@ impl Observed {
         match output {
             Output::Yaml if named.is_empty() => Ok(String::new()),
             Output::Yaml => {
-                let mut text = self.around.head(&self.stuck);
+                let mut text = self.around.head(&self.unmarked.pods);
                 for policy in named {
                     text.push_str(&policy.yaml(&self.around, self.now)?);
                 }
                 Ok(text)
             }
             Output::Name => Ok(named.iter().map(Named::name).collect()),
-            Output::Table | Output::Wide | Output::Json => {
-                let lines = self.lines(named, output == Output::Wide);
-                render(output, &lines, &self.value(named))
-            }
+            Output::Table | Output::Wide => Ok(self.unmarked.table()),
+            Output::Json => Ok(as_json(&self.value(named))),
         }
-    }
-
-    fn lines(&self, named: &[Named], wide: bool) -> Vec<Vec<String>> {
-        let header = [
-            "NAMESPACE",
-            "JOB",
-            "POD",
-            "CONTAINER",
-            "STUCK",
-            "POLICY",
-            "IMAGE",
-            "WHAT IT IS",
-        ];
-        let shown = if wide { header.len() } else { 6 };
-        let mut lines = vec![
-            header[..shown]
-                .iter()
-                .map(|&name| name.to_owned())
-                .collect(),
-        ];
-        for (pod, waiting) in self.waiting() {
-            let cells = [
-                pod.namespace.to_string(),
-                pod.job.as_deref().unwrap_or_default().to_owned(),
-                pod.name.to_string(),
-                waiting.name.to_string(),
-                age(pod.since, self.now),
-                policy_of(waiting, named),
-                waiting.image.to_string(),
-                waiting.what.unwrap_or("not known").to_owned(),
-            ];
-            lines.push(cells.into_iter().take(shown).map(dash).collect());
-        }
-        lines
-    }
-
-    fn waiting(&self) -> impl Iterator<Item = (&Stuck, &Waiting)> {
-        let pods = self.stuck.iter();
-        pods.flat_map(|pod| pod.waits_for.iter().map(move |waiting| (pod, waiting)))
     }
 
     fn value(&self, named: &[Named]) -> Value {
-        let pod = |(pod, waiting): (&Stuck, &Waiting)| {
-            json!({
-                "namespace": pod.namespace,
-                "name": pod.name,
-                "job": pod.job,
-                "since": pod.since,
-                "container": waiting.name,
-                "image": waiting.image,
-                "what": waiting.what,
-                "policy": policy_of(waiting, named),
-            })
-        };
         json!({
             "policies": named.iter().map(Named::manifest).collect::<Vec<_>>(),
-            "stuckPods": self.waiting().map(pod).collect::<Vec<_>>(),
+            "stuckPods": self.unmarked.values(),
             "remarks": self.remarks,
         })
     }
-}
-
-/// Returns the name of the suggested policy for this container; empty if there is none.
-fn policy_of(waiting: &Waiting, named: &[Named]) -> String {
-    let subject = waiting.subject();
-    let is_about = |named: &&Named| named.suggestion.subject == subject;
-    let named = named.iter().find(is_about);
-    named.map_or(String::new(), |named| named.name.clone())
 }
 
 /// Returns the installation, and the containers that its admission policies open.

@@ -4,8 +4,11 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use swaplet_controller::terminate::snapshot::Snapshot;
 use swaplet_core::objects::pod::{Container, Pod, roles};
+use swaplet_core::report::decision::Action;
+use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::explain::{Explanation, describe};
 
+use super::seen::Seen;
 use crate::cli::program::table::{Output, age, dash, render};
 
 /// A pod whose main containers are done and that waits for its sidecars.
@@ -49,6 +52,16 @@ impl Stuck {
         ]
     }
 
+    /// Returns the resource that is patched by what is decided, such as `pods/status`.
+    pub(super) fn writes(&self) -> Option<&'static str> {
+        let decision = &self.explanation.decision;
+        match &decision.action {
+            Some(Action::Recreate(_)) => None,
+            Some(action) => Some(action.resource()),
+            None => (decision.reason == Reason::FinishWaits).then_some("pods/status"),
+        }
+    }
+
     fn sidecars(&self) -> Vec<&str> {
         roles::sidecars(&self.pod)
             .filter(|sidecar| sidecar.end().is_none())
@@ -81,8 +94,10 @@ impl Stuck {
     }
 }
 
-/// Lists the stuck pods, and the decision about each.
-pub(super) fn listed(stuck: &[Stuck], output: Output, now: Timestamp) -> anyhow::Result<String> {
+/// Lists the stuck pods, and the decision about each; below them those that wait for containers that
+/// nothing marks.
+pub(super) fn listed(seen: &Seen, output: Output) -> anyhow::Result<String> {
+    let (stuck, now) = (&seen.stuck, seen.snapshot.taken_at());
     let mut lines = vec![header("DECISION")];
     let mut values = Vec::new();
     for stuck in stuck {
@@ -92,7 +107,14 @@ pub(super) fn listed(stuck: &[Stuck], output: Output, now: Timestamp) -> anyhow:
         value["decision"] = json!({"reason": reason, "details": stuck.details()});
         values.push(value);
     }
-    render(output, &lines, &json!({ "pods": values }))
+    let value = json!({ "pods": values, "unmarked": seen.unmarked.values() });
+    let mut text = render(output, &lines, &value)?;
+    let unmarked = seen.unmarked.table();
+    if output.is_table() && !unmarked.is_empty() {
+        let gap = if text.is_empty() { "" } else { "\n" };
+        text.extend([gap, "Nothing marks these as sidecars:\n", &unmarked]);
+    }
+    Ok(text)
 }
 
 /// Returns the header; the last two columns are the outcome and its details.

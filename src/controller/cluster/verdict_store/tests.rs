@@ -101,7 +101,7 @@ fn t1_what_is_known_of_pods_under_never_is_kept_beside_the_rest() {
     assert_eq!(
         (
             next.class(node, &unknown, after(1)),
-            next.under_never(node, &unknown, false, after(1))
+            next.under_never(node, &unknown, "batch", false, after(1))
         ),
         (NodeClass::Unknown, UnderNever::No)
     );
@@ -110,12 +110,12 @@ fn t1_what_is_known_of_pods_under_never_is_kept_beside_the_rest() {
         uid: "o",
     };
     assert_eq!(
-        next.under_never(other, &unknown, false, after(1)),
+        next.under_never(other, &unknown, "batch", false, after(1)),
         UnderNever::No,
         "of the same provider"
     );
     assert_eq!(
-        next.under_never(other, &unknown, false, after(1) + FAILURE_LASTS),
+        next.under_never(other, &unknown, "batch", false, after(1) + FAILURE_LASTS),
         UnderNever::Try
     );
     // By hand, or by an administrator of another mind: it lasts as long as it can, and no name of a

@@ -1,11 +1,11 @@
 //! The connections that are served, and for how long: the port has no authentication, so a client
 //! that only connects must not cost anything.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Request;
@@ -15,15 +15,15 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use prometheus_client::registry::Registry;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::task::{AbortHandle, yield_now};
 use tokio::time::{sleep, timeout};
 
 use super::{Health, answer};
 
-/// The most connections at once. Kubelets and Prometheus need two or three.
+/// The most connections at once; kubelets and Prometheus need two or three. One more ends the one
+/// that was accepted first: whoever keeps connections open, from however many addresses, keeps
+/// nobody else waiting, for an answer takes less time than that many further connections.
 const CONNECTIONS: usize = 64;
-/// The most connections of one address.
-const OF_ONE_PEER: usize = 16;
 /// The deadline for the headers of a request.
 const HEADERS_WITHIN: Duration = Duration::from_secs(5);
 /// The pause after an error, which lasts if it is a lack of file descriptors.
@@ -54,23 +54,21 @@ async fn serve_those<F>(
 ) where
     F: Future<Output = Accepted>,
 {
-    let (connections, peers) = (Arc::new(Semaphore::new(CONNECTIONS)), Peers::default());
+    let mut open = VecDeque::<AbortHandle>::new();
     loop {
-        // Others wait in the kernel, whose backlog is bounded.
-        let Ok(permit) = connections.clone().acquire_owned().await else {
-            return;
-        };
-        let (stream, address) = match accept().await {
-            Ok(accepted) => accepted,
+        let stream = match accept().await {
+            Ok((stream, _)) => stream,
             Err(error) => {
                 tracing::debug!(%error, "a connection cannot be accepted");
                 sleep(ACCEPT_AGAIN).await;
                 continue;
             }
         };
-        let Some(of_peer) = peers.one_more(address.ip()) else {
-            continue;
-        };
+        if open.len() >= CONNECTIONS
+            && let Some(first) = open.pop_front()
+        {
+            first.abort();
+        }
         let (registry, health) = (registry.clone(), health.clone());
         let service = service_fn(move |request: Request<Incoming>| {
             let response = answer(request.uri().path(), &registry, &health);
@@ -81,42 +79,11 @@ async fn serve_those<F>(
             .header_read_timeout(headers_within)
             .keep_alive(false);
         let connection = http.serve_connection(TokioIo::new(stream), service);
-        tokio::spawn(async move {
-            let _held = (permit, of_peer);
-            // A connection that reads its answer slowly is closed as well.
-            let _ = timeout(headers_within * 2, connection).await;
-        });
-    }
-}
-
-/// The number of connections of each address, bounded so that no pod takes all.
-#[derive(Clone, Default)]
-struct Peers(Arc<Mutex<BTreeMap<IpAddr, usize>>>);
-
-/// One connection of an address, counted until it is dropped.
-struct OfPeer(Peers, IpAddr);
-
-impl Peers {
-    fn one_more(&self, address: IpAddr) -> Option<OfPeer> {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = counts.entry(address).or_default();
-        (*count < OF_ONE_PEER).then(|| {
-            *count += 1;
-            OfPeer(self.clone(), address)
-        })
-    }
-}
-
-impl Drop for OfPeer {
-    fn drop(&mut self) {
-        let Self(Peers(counts), address) = self;
-        let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = counts.get_mut(address) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(address);
-            }
-        }
+        // A connection that reads its answer slowly is closed as well.
+        let served = tokio::spawn(timeout(headers_within * 2, connection));
+        open.push_back(served.abort_handle());
+        // Those that are accepted are served before more of a backlog are.
+        yield_now().await;
     }
 }
 
@@ -139,6 +106,11 @@ mod tests {
         String::from_utf8(answer).unwrap()
     }
 
+    async fn is_answered(server: SocketAddr, from: &str) -> bool {
+        healthz(server, from).await.starts_with("HTTP/1.1 200")
+    }
+
+    /// Four addresses with a hundred connections each.
     #[tokio::test]
     async fn a17_who_connects_and_sends_nothing_keeps_nobody_else_waiting_and_is_gone_soon() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -154,30 +126,22 @@ mod tests {
             .await;
         });
         let mut silent = Vec::new();
-        for _ in 0..200 {
-            silent.push(TcpStream::connect(address).await.unwrap());
+        for nth in 0..400 {
+            let socket = tokio::net::TcpSocket::new_v4().unwrap();
+            let from = format!("127.0.1.{}:0", nth % 4 + 1);
+            socket.bind(from.parse().unwrap()).unwrap();
+            silent.push(socket.connect(address).await.unwrap());
+            if nth % 50 == 0 {
+                assert!(is_answered(address, "127.0.0.2").await, "{nth}");
+                assert!(is_answered(address, "127.0.1.1").await, "{nth}");
+            }
         }
-        assert!(
-            healthz(address, "127.0.0.2")
-                .await
-                .starts_with("HTTP/1.1 200"),
-            "another address is answered"
-        );
-        assert_eq!(
-            healthz(address, "127.0.0.1").await,
-            "",
-            "one address has so many connections and no more"
-        );
+        assert!(is_answered(address, "127.0.0.2").await);
         for stream in &mut silent {
             let mut nothing = Vec::new();
             let ended = timeout(within * 4, stream.read_to_end(&mut nothing)).await;
             assert!(ended.is_ok(), "a connection without a request has an end");
         }
-        assert!(
-            healthz(address, "127.0.0.1")
-                .await
-                .starts_with("HTTP/1.1 200")
-        );
         server.abort();
     }
 

@@ -43,8 +43,6 @@ rights! {
     // To end sidecars.
     ChangeImages: "swaplet", "patch" "" "pods", "images of pods cannot be changed";
     WritePhases: "swaplet", "patch" "" "pods/status", "phases of pods cannot be written";
-    ReadLogs: "swaplet-sidecar-logs", "get" "" "pods/log",
-        "the last log lines of sidecars cannot be reported";
     WatchPolicies: "swaplet-sidecar-policies", "watch" "swaplet.io" "sidecarpolicies",
         "SidecarPolicies cannot be watched";
     WatchPoliciesOfNamespace: "swaplet-namespaced-sidecar-policies", "watch" "swaplet.io"

@@ -3,7 +3,6 @@
 //! are listed in pages.
 
 use std::fmt::Debug;
-use std::time::Duration;
 
 use futures::StreamExt as _;
 use kube::Resource;
@@ -11,7 +10,6 @@ use kube::api::{WatchEvent, WatchParams};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout};
 
-use super::answers::{asked_for, trouble};
 use super::{ANSWER, Closed, Event, Watch};
 
 /// The annotation of the bookmark that ends the list (Kubernetes: `InitialEventsAnnotationKey`).
@@ -25,12 +23,11 @@ const STREAM_SECONDS: u32 = 600;
 pub(super) enum Streamed {
     /// All objects were reported; this is the version of the list.
     Whole(String),
-    /// The request is rejected, and nothing was reported: pages may work.
+    /// The request is rejected, failed or was not answered, and nothing was reported: pages may
+    /// work, for proxies pass lists that hold back or refuse watches.
     NotServed,
     /// The list has broken off, and may be partly reported: pages may work, from the start.
     BrokenOff,
-    /// There is no answer, for this reason; the server asks to wait for this long.
-    Failed(String, Duration),
 }
 
 impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
@@ -38,23 +35,11 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
     pub(super) async fn stream(&mut self) -> Result<Streamed, Closed> {
         let params = self.selected(WatchParams::streaming_lists().timeout(STREAM_SECONDS));
         let api = self.api.clone();
-        let mut stream = match timeout(ANSWER, api.watch(&params, "")).await {
-            Ok(Ok(stream)) => stream.boxed(),
-            // Where that is for another reason than the stream, the answer to a list shows it.
-            Ok(Err(kube::Error::Api(status)))
-                if matches!(status.code, 400 | 403 | 404 | 405 | 422) =>
-            {
-                self.is_streamed = false;
-                return Ok(Streamed::NotServed);
-            }
-            Ok(Err(error)) => {
-                return Ok(Streamed::Failed(trouble("list", &error), asked_for(&error)));
-            }
-            Err(_) => {
-                let why = "list: no answer in time".to_owned();
-                return Ok(Streamed::Failed(why, Duration::ZERO));
-            }
+        // Whatever the reason is, the answer to a list shows it.
+        let Ok(Ok(stream)) = timeout(ANSWER, api.watch(&params, "")).await else {
+            return Ok(Streamed::NotServed);
         };
+        let mut stream = stream.boxed();
         let mut first_change: Option<Instant> = None;
         while first_change.is_none_or(|at| at.elapsed() < ANSWER) {
             // An object that cannot be read, a proxy that ends what takes long, a server that goes
@@ -79,7 +64,6 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
                 WatchEvent::Error(_) => break,
             }
         }
-        self.is_streamed = false;
         Ok(Streamed::BrokenOff)
     }
 }

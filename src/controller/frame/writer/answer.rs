@@ -29,8 +29,9 @@ pub(crate) fn refusal(code: u16, body: &[u8]) -> Status {
 /// served at the moment, says nothing of the object.
 pub(crate) fn classify(status: &Status, path: &str, headers: &HeaderMap) -> WriteError {
     match status.code {
-        // A webhook chooses the code, reason and details of its answer.
-        404 if is_of_webhook(&status.message) => denied(status),
+        // A webhook chooses the code, reason and details of its answer. One that cannot be reached
+        // denies as well: that is 500, for as long as its configuration is there.
+        _ if is_of_webhook(&status.message) => denied(status),
         404 if names_object_of(path, status) => WriteError::Gone,
         409 => WriteError::Conflict,
         422 if is_failed_test(status) => WriteError::Conflict,
@@ -147,5 +148,25 @@ mod tests {
             of_404(POD, &not_found(message, details)),
             WriteError::Denied(message.to_owned())
         );
+    }
+
+    #[test]
+    fn a_webhook_that_cannot_be_reached_denies_and_a_server_in_trouble_does_not() {
+        let of = |code: u16, message: &str| {
+            let body = json!({"message": message, "reason": "InternalError"}).to_string();
+            classify(&refusal(code, body.as_bytes()), POD, &HeaderMap::new())
+        };
+        let down = "Internal error occurred: failed calling webhook \"w.example\": failed to call webhook: connection refused";
+        assert_eq!(of(500, down), WriteError::Denied(down.to_owned()));
+        let own_code = "admission webhook \"w.example\" denied the request: busy";
+        for code in [409, 429, 503] {
+            assert_eq!(of(code, own_code), WriteError::Denied(own_code.to_owned()));
+        }
+        for (code, message) in [
+            (500, "etcdserver: request timed out"),
+            (503, "apiserver is shutting down"),
+        ] {
+            assert!(matches!(of(code, message), WriteError::Failed { .. }));
+        }
     }
 }

@@ -5,6 +5,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use swaplet_core::objects::moment::Moment;
+use swaplet_core::report::write_error::WriteError;
+
+use super::is_unanswered;
 
 /// A namespace counts as failing for this long after its last failure: longer than the longest
 /// pause between two tries of a pod.
@@ -87,6 +90,21 @@ impl Shares {
     /// Records a write that has begun.
     pub(crate) fn began(&mut self, namespace: &str) {
         self.of(namespace).in_flight += 1;
+    }
+
+    /// Records a finished write. Returns true if it failed, and that may concern all namespaces.
+    pub(crate) fn finished<T>(
+        &mut self,
+        namespace: &str,
+        outcome: &Result<T, WriteError>,
+        now: Moment,
+    ) -> bool {
+        let Some(error) = outcome.as_ref().err().filter(|error| is_unanswered(error)) else {
+            self.answered(namespace);
+            return false;
+        };
+        // What does not answer may be the webhook of this namespace.
+        self.failed(namespace, now) && matches!(error, WriteError::Failed { .. })
     }
 
     /// Records a write that was applied, or refused for what it asks.

@@ -13,7 +13,7 @@ use swaplet_core::objects::values::label_selector;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::hot_upgrade::pair::Change;
 use swaplet_core::restart::hot_upgrade::pod::UpgradePod;
-use swaplet_core::restart::hot_upgrade::rollout::{Counts, Member, Plan, plan};
+use swaplet_core::restart::hot_upgrade::rollout::{Member, Plan, plan};
 use swaplet_core::restart::hot_upgrade::sidecar_set::{SidecarSet, UpgradeImages};
 
 use self::pods::Pods;
@@ -22,13 +22,12 @@ use super::write::HotWrite;
 use crate::frame::isolated::isolated;
 use crate::frame::watch::Event;
 use crate::frame::watch::mirror::{self, Mirror};
+use crate::frame::writer::RETRY;
 use crate::frame::writer::report::Notice;
 use crate::frame::writer::shares::Shares;
 
 /// The minimum interval between two writes of a status.
 const STATUS_EVERY: Duration = Duration::from_secs(2);
-/// The wait after a status that was not written.
-const STATUS_AGAIN: Duration = Duration::from_secs(10);
 /// The minimum interval between two lists for the sake of pods that were left out.
 const LIST_EVERY: Duration = Duration::from_secs(600);
 /// The time within which the watch must show a write.
@@ -81,6 +80,9 @@ pub(super) struct Kept {
     /// `status` as the API server has it, or as it was written last.
     status: Value,
     status_due: Moment,
+    /// The last status that was stored, and until when it is not written again: somebody else may
+    /// write another one each time.
+    stored: (Value, Moment),
     is_status_under_way: bool,
 }
 
@@ -146,6 +148,7 @@ impl Kept {
             is_left_out: false,
             status,
             status_due: now,
+            stored: (Value::Null, now),
             is_status_under_way: false,
         }
     }
@@ -171,6 +174,9 @@ impl Kept {
         // again. A status in flight is that of the old one.
         if !self.is_status_under_way || self.set.uid != set.uid {
             self.status = set.status.clone();
+        }
+        if self.set.uid != set.uid {
+            self.stored = (Value::Null, now);
         }
         self.set = set;
     }
@@ -329,37 +335,25 @@ impl Kept {
         }
     }
 
-    fn next_status(&mut self, counts: &Counts, now: Moment) -> Option<HotWrite> {
-        let status = self.status_of(counts);
-        if status == self.status || self.is_status_under_way {
-            return None;
-        }
-        if self.status_due > now {
-            self.wake(self.status_due);
-            return None;
-        }
-        self.status_due = now + STATUS_EVERY;
-        self.is_status_under_way = true;
-        self.status = status.clone();
-        Some(HotWrite::Status {
-            set: self.set.name.clone(),
-            uid: self.set.uid.clone(),
-            status,
-        })
-    }
-
     /// Handles the outcome of a write. Returns what to report.
     pub(super) fn written(
         &mut self,
         write: &HotWrite,
-        outcome: &Result<(), WriteError>,
+        outcome: &Result<Option<Box<str>>, WriteError>,
         now: Moment,
     ) -> Option<Notice> {
         let HotWrite::Pod { target, change, .. } = write else {
             self.is_status_under_way = false;
-            if outcome.is_err() {
+            self.stored = (self.status.clone(), now + RETRY.longest);
+            if let Err(error) = outcome {
                 self.status = Value::Null;
-                self.status_due = now + STATUS_AGAIN;
+                self.stored = (Value::Null, now);
+                // After a conflict the set has changed, and its next version is seen soon.
+                self.status_due = now
+                    + match error {
+                        WriteError::Conflict => STATUS_EVERY,
+                        _ => RETRY.longest,
+                    };
             }
             return None;
         };

@@ -3,7 +3,7 @@
 
 use kube::Resource as _;
 use kube::api::Patch;
-use kube::core::Request;
+use kube::core::{Request, Selector};
 use serde_json::{Map, Value, json};
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::report::write_error::WriteError;
@@ -11,7 +11,7 @@ use swaplet_core::restart::hot_upgrade::pair::Change;
 use swaplet_core::restart::hot_upgrade::pod::UpgradePodWire;
 use swaplet_core::restart::hot_upgrade::sidecar_set::{PLURAL, resource};
 
-use crate::frame::writer::{Target, Writer, params};
+use crate::frame::writer::{Built, Target, Writer, params};
 
 /// A write for a set.
 #[derive(Clone, Debug)]
@@ -48,27 +48,35 @@ impl HotWrite {
 /// A write with its outcome.
 pub(super) struct Written {
     pub(super) write: HotWrite,
-    pub(super) outcome: Result<(), WriteError>,
+    /// The image that the API server has stored; none of a status.
+    pub(super) outcome: Result<Option<Box<str>>, WriteError>,
 }
 
 impl Writer {
     /// Makes the write, within the deadline.
     pub(super) async fn hot(&self, write: HotWrite) -> Written {
-        let (resource, built) = match &write {
-            HotWrite::Pod { target, change, .. } => ("pods", of_pod(target, change)),
-            HotWrite::Status { set, uid, status } => (PLURAL, of_status(set, uid, status)),
+        let (resource, built, images) = match &write {
+            HotWrite::Pod { target, change, .. } => {
+                let image = (&*change.container, &*change.before, &*change.image);
+                ("pods", of_pod(target, change), vec![image])
+            }
+            HotWrite::Status { set, uid, status } => (PLURAL, of_status(set, uid, status), vec![]),
         };
         let sent = self.in_time(resource, async {
-            let request = built.map_err(kube::Error::BuildRequest)?;
-            let answer = self.send(request).await?;
-            Ok(answer.map(drop))
+            let answer = self.send_images(built, &images).await?;
+            Ok(answer.map(|body| stored(&body, images.first()?.0)))
         });
         let outcome = sent.await;
         Written { write, outcome }
     }
 }
 
-type Built = Result<http::Request<Vec<u8>>, kube::core::request::Error>;
+/// Returns the image of a container in an answer; `None` if it does not have it.
+fn stored(body: &[u8], container: &str) -> Option<Box<str>> {
+    let wire: UpgradePodWire = serde_json::from_slice(body).ok()?;
+    let pod = wire.read(&Selector::default())?;
+    Some(pod.find(container)?.image.clone())
+}
 
 /// Returns a patch for this uid and version alone (409): any other change is observed before
 /// anything is written. The server merges containers by their names.

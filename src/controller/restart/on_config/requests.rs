@@ -13,14 +13,12 @@ use swaplet_core::restart::on_config::round::Action;
 use swaplet_core::restart::request::{RestartRequest, RestartRequestWire};
 use tokio::time::timeout;
 
-use super::{DENIED_RETRY, Run};
+use super::{DENIED_RETRY, RETRY, Run};
 use crate::frame::clock::Clock;
 use crate::frame::list::words;
 use crate::frame::serve::rights::Right;
-use crate::frame::writer::Writer;
+use crate::frame::writer::{Writer, is_unanswered};
 
-/// The wait after a write with an unknown outcome.
-const UNANSWERED: Duration = Duration::from_secs(5);
 /// How long after the first write of a round others begin. Those that are left are made in the next
 /// round: meanwhile others have their turn.
 const LAST_BEGINS: Duration = Duration::from_secs(10);
@@ -113,17 +111,21 @@ async fn read(
 impl Made {
     /// Returns true if a write has failed, or its outcome is unknown.
     pub(super) fn has_failed(&self) -> bool {
-        self.writes.iter().any(|(_, write)| {
-            matches!(
-                write,
-                Write::Ask {
-                    outcome: Err(WriteError::Failed { .. }) | Ok(Found::Before(Err(_))),
-                    ..
-                } | Write::Forget {
-                    outcome: Err(WriteError::Failed { .. }),
-                    ..
-                }
-            )
+        self.writes.iter().any(|(_, write)| match write {
+            Write::Ask {
+                outcome: Err(error),
+                ..
+            }
+            | Write::Forget {
+                outcome: Err(error),
+                ..
+            } => is_unanswered(error),
+            Write::Ask {
+                outcome: Ok(found), ..
+            } => matches!(found, Found::Before(Err(_))),
+            Write::Forget {
+                outcome: Ok(()), ..
+            } => false,
         })
     }
 }
@@ -195,7 +197,7 @@ impl Run {
             // No other pod may be restarted before the outcome is known.
             None => {
                 self.state.assume(pod, name, target);
-                Some(self.clock.now() + UNANSWERED)
+                Some(self.clock.now() + RETRY.longest)
             }
         }
     }
@@ -212,7 +214,7 @@ impl Run {
                 Some(self.clock.now())
             }
             Err(WriteError::Denied(words)) => Some(self.denied(pod, &words)),
-            Err(WriteError::Failed { .. }) => Some(self.clock.now() + UNANSWERED),
+            Err(WriteError::Failed { .. }) => Some(self.clock.now() + RETRY.longest),
         }
     }
 

@@ -17,10 +17,10 @@ use swaplet_core::restart::on_config::round::{Action, Round, decide};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
 
+use super::Run;
 use super::disruption_budgets::{BudgetsUnknown, DisruptionBudgets, Left};
 use super::requests::{Made, make};
 use super::state::Group;
-use super::{RETRY, Run};
 use crate::frame::isolated::{TaskDied, isolated, isolated_task};
 use crate::frame::queue::FairQueue;
 use crate::frame::serve::rights::Right;
@@ -213,7 +213,7 @@ impl Run {
         }
         let held = round
             .held_by
-            .map(|_| now + if is_unknown { RETRY.longest } else { HELD });
+            .map(|_| now + if is_unknown { READ_BUDGETS } else { HELD });
         let again = due.into_iter().chain(held).min();
         let of_pods = round.actions.into_iter();
         let actions: Vec<_> = of_pods

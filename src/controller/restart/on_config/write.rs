@@ -1,7 +1,6 @@
 //! The writes of restarts for changed configuration: creation and deletion of requests.
 
 use kube::Resource as _;
-use kube::api::{DeleteParams, Preconditions};
 use kube::core::Request;
 use serde_json::{Value, json};
 use swaplet_core::objects::recreate_request::PLURAL;
@@ -13,7 +12,7 @@ use swaplet_core::restart::request::{
     RequestedPod, RestartRequest, RestartRequestWire, new_request,
 };
 
-use crate::frame::writer::{Writer, created};
+use crate::frame::writer::{Writer, created, deleted};
 
 /// How long a container must be ready before the next pod is restarted, in seconds: most programs
 /// that cannot use their configuration end sooner.
@@ -36,10 +35,7 @@ impl Writer {
         self.in_time(PLURAL, async {
             let body =
                 serde_json::to_vec(&request(pod, name, target)).map_err(kube::Error::SerdeError)?;
-            let built = requests
-                .create(&created(), body)
-                .map_err(kube::Error::BuildRequest)?;
-            let stored = self.send(built).await?;
+            let stored = self.send(requests.create(&created(), body)).await?;
             Ok(stored.map(|body| {
                 serde_json::from_slice::<RestartRequestWire>(&body)
                     .ok()
@@ -59,19 +55,9 @@ impl Writer {
         name: &str,
         uid: &str,
     ) -> Result<(), WriteError> {
-        let preconditions = Some(Preconditions {
-            uid: Some(uid.to_owned()),
-            ..Preconditions::default()
-        });
         let requests = Request::new(RestartRequestWire::url_path(&(), Some(namespace)));
         self.in_time(PLURAL, async {
-            let params = DeleteParams {
-                preconditions,
-                ..DeleteParams::default()
-            };
-            let built = requests
-                .delete(name, &params)
-                .map_err(kube::Error::BuildRequest)?;
+            let built = requests.delete(name, &deleted(uid, None));
             Ok(self.send(built).await?.map(drop))
         })
         .await

@@ -5,6 +5,7 @@ use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::cluster::node_verdicts::Proved;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::PROVIDER_FAILED;
+use swaplet_core::objects::runs_on::RunsOn;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::restart::pod::RestartPod;
 use swaplet_core::restart::reconcile::{Around, Decision, Sight, decide, restarts_coming};
@@ -53,6 +54,7 @@ impl Restarts {
             park: self.park.as_ref(),
             node,
             kubelet: there.and_then(|pod| index.kubelet_for_restart(&pod.pod)),
+            runs_on: there.map_or_else(RunsOn::default, |pod| index.nodes.runs_on(&pod.pod)),
             room: &room,
             is_first,
             left_to_vendor,
@@ -92,7 +94,7 @@ fn again(decision: &Decision, node_is_awaited: bool, now: Moment) -> Option<Mome
 impl Entry {
     /// Updates the memory of the request.
     fn observe(&mut self, sight: Sight<'_>, index: &Index, now: Moment) {
-        if self.request.is_taken() {
+        if self.request.is_taken() || self.request.ends_sidecars() {
             let is_gone = index.has_daemon_for_restart(&self.request.node) == Some(false);
             self.memory.without_daemon = is_gone.then(|| self.memory.without_daemon.unwrap_or(now));
         }

@@ -3,6 +3,7 @@
 mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::Pod;
@@ -294,7 +295,16 @@ impl Seen {
             return None;
         };
         let since = *self.since.get_or_insert(moment);
-        if self.in_flight || moment < (since + ORPHAN_AFTER).max(self.not_before) {
+        // A record that no container needs may go at once.
+        let is_over = change
+            .as_ref()
+            .is_some_and(|change| change.swaps.is_empty());
+        let after = if is_over {
+            Duration::ZERO
+        } else {
+            ORPHAN_AFTER
+        };
+        if self.in_flight || moment < (since + after).max(self.not_before) {
             return None;
         }
         let report_at = self.report(&stays, told, moment, news);

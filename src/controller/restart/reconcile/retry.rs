@@ -1,22 +1,17 @@
 //! The backoff of writes that were not applied.
 
-use std::time::Duration;
-
 use swaplet_core::objects::moment::Moment;
-use swaplet_core::objects::values::backoff::Backoff;
 use swaplet_core::report::decision::Report;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::terminate::memory::denials::Denials;
 
+use crate::frame::writer::RETRY;
 use crate::frame::writer::report::Notice;
 use crate::restart::write::RestartWrite;
 
-/// The backoff after failed writes; its longest wait is also that after denied ones.
-const RETRY: Backoff = Backoff {
-    first: Duration::from_millis(500),
-    longest: Duration::from_secs(60),
-};
+/// The number of failures, about a minute, after which they are reported.
+const LASTING: u32 = 8;
 
 /// The failed writes since the last applied one.
 #[derive(Default)]
@@ -36,29 +31,25 @@ impl Retry {
     ) -> (Moment, Vec<Notice>) {
         let wait = RETRY.after(self.failures);
         self.failures += 1;
-        let (wait, denial) = match error {
+        let (wait, lasting) = match error {
             WriteError::Denied(words) => (
                 self.denials.one_more(RETRY.longest),
-                Some(words).filter(|_| self.denials.are_lasting()),
+                self.denials.are_lasting().then_some(("forbids", words)),
             ),
-            WriteError::Failed { retry_after, .. } => {
-                (wait.max(retry_after.unwrap_or_default()), None)
-            }
+            WriteError::Failed { retry_after, error } => (
+                // A request has to end, however long a server asks to wait.
+                wait.max(retry_after.unwrap_or_default()).min(RETRY.longest),
+                (self.failures >= LASTING).then_some(("does not apply", error)),
+            ),
             WriteError::Conflict | WriteError::Gone => (wait, None),
         };
-        let news = denial.filter(|_| !std::mem::replace(&mut self.reported, true));
-        let note = |words: &String| {
-            format!(
-                "the API server forbids a write to the {} of {}: {words}",
-                write.resource(),
-                write.request.name
-            )
-        };
-        let news = news.and_then(|words| {
-            write.notice(Report {
-                reason: Reason::WriteDenied,
-                note: note(words),
-            })
+        let news = lasting.filter(|_| !std::mem::replace(&mut self.reported, true));
+        let news = news.and_then(|(fails, words)| {
+            let (resource, name) = (write.resource(), &write.request.name);
+            let note =
+                format!("the API server {fails} a write to the {resource} of {name}: {words}");
+            let reason = Reason::WriteDenied;
+            write.notice(Report { reason, note })
         });
         (now + wait, news.into_iter().collect())
     }

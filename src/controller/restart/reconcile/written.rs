@@ -3,6 +3,7 @@
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::report::decision::Report;
 use swaplet_core::report::write_error::WriteError;
+use swaplet_core::restart::reconcile::Action;
 use swaplet_core::restart::request::RestartRequest;
 
 use super::by_pod::pod_key;
@@ -45,14 +46,17 @@ impl Restarts {
                 if write.is_of_pod() {
                     entry.memory.note_applied();
                 }
+                if let (Action::Swap(change), Stored::Pod(pod)) = (&write.action, &stored) {
+                    entry.memory.note_stored(change, pod);
+                }
                 self.store(&write, stored, now);
                 write.notices()
             }
             Err(error) => {
-                if let WriteError::Denied(words) = &error
+                if let WriteError::Denied(words) | WriteError::Failed { error: words, .. } = &error
                     && write.is_of_pod()
                 {
-                    entry.memory.note_denied(words, now);
+                    entry.memory.note_in_vain(words, now);
                 }
                 let (not_before, news) = entry.retry.after(&write, &error, now);
                 entry.memory.not_before = Some(not_before);

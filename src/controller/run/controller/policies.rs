@@ -190,7 +190,7 @@ impl Controller {
     /// Takes the time of day from the API server, or else from this machine.
     fn set_time(&mut self, discovery: &Discovery, settings: &Settings) {
         let by_server = discovery.clock().now();
-        self.today = by_server.unwrap_or_else(|| (settings.time_of_day.0)());
+        self.today = by_server.unwrap_or_else(|| settings.time_of_day.now());
         self.index.set_time(self.clock.now(), self.today);
     }
 }

@@ -12,7 +12,6 @@ use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_core::terminate::openkruise::Coexist;
 use swaplet_core::warm::image_cache::CacheOptions;
-use swaplet_core::warm::warming::shape::ShapeChoice;
 use swaplet_testbed::{ApiServer, Clock};
 
 use crate::cluster::rules::Rules;
@@ -24,7 +23,6 @@ use crate::restart::driver::RestartSettings;
 use crate::restart::on_config::RestartOnSettings;
 use crate::run::{Settings, TimeOfDay, run};
 use crate::warm::jobs::WarmSettings;
-use crate::warm::resolve::Resolve;
 
 pub(super) struct World {
     pub server: ApiServer,
@@ -56,13 +54,13 @@ impl World {
             write_deadline: Duration::from_secs(10),
             instance: "swaplet".to_owned(),
             push: None,
+            ask_public: None,
             restart: None,
             warm: None,
             predownload: false,
             hot_upgrade: None,
             protect: false,
             sidecar_policies: false,
-            sidecar_log_bytes: 0,
             time_of_day: TimeOfDay::default(),
             leadership: Leadership::undisputed(),
             state_namespace: None,
@@ -84,7 +82,7 @@ impl World {
         let clock = self.server.clock();
         self.start(|settings| {
             settings.restart = Some(RestartSettings {
-                time_of_day: Arc::new(move || clock.now()),
+                time_of_day: TimeOfDay(Arc::new(move || clock.now())),
                 on_config,
                 readiness_gates: false,
                 park: None,
@@ -110,9 +108,7 @@ impl World {
                     retention_days: 7,
                 }),
                 sandbox_keys: swaplet_core::warm::pull_job::sandbox::SandboxKeys::default(),
-                shape: ShapeChoice::Auto,
-                resolve: Resolve::by(|image| async move { panic!("nobody is asked for {image}") }),
-                time_of_day: Arc::new(move || clock.now()),
+                time_of_day: TimeOfDay(Arc::new(move || clock.now())),
             });
         });
     }
@@ -141,7 +137,7 @@ impl World {
 
     pub async fn create_node(&self, name: &str) {
         let status = json!({"conditions": [{"type": "Ready", "status": "True"}]});
-        self.create("/api/v1/nodes", &json!({"metadata": {"name": name}}))
+        self.create("/api/v1/nodes", &json!({"metadata": {"name": name, "labels": {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}}}))
             .await;
         self.send(
             Method::PATCH,

@@ -1,6 +1,7 @@
 //! Builds the circumstances of a decision, and explains decisions step by step.
 
 use jiff::Timestamp;
+use swaplet_core::cluster::exit_images::public::Public;
 use swaplet_core::cluster::headroom::Ledger;
 use swaplet_core::image::reference::ImageReference;
 use swaplet_core::objects::moment::Moment;
@@ -11,7 +12,6 @@ use swaplet_core::terminate::memory::Memory;
 use swaplet_core::terminate::memory::image_troubles::ImageTroubles;
 
 use super::Index;
-use super::restarting::Lines;
 use crate::cluster::nodes::Nodes;
 use crate::cluster::openkruise::Known;
 use crate::cluster::rules::Rules;
@@ -23,7 +23,6 @@ pub(crate) struct Around<'a> {
     pub(crate) headroom: &'a Ledger,
     pub(crate) openkruise: &'a Known,
     pub(crate) image_troubles: &'a ImageTroubles,
-    pub(crate) lines: &'a Lines,
     pub(crate) started_at: Option<Timestamp>,
     /// The time until which nothing is ended of a pod that was read without policies.
     pub(crate) policies_unseen_until: Option<Moment>,
@@ -37,7 +36,6 @@ impl<'a> Around<'a> {
             exit_images: &self.rules.exit_images,
             allowed: &self.rules.allowed,
             headroom: self.headroom,
-            line_moved: self.lines.moved(pod),
             image_troubles: self.image_troubles,
             node: self.openkruise.class(pod, node),
             facts,
@@ -81,7 +79,8 @@ impl Index {
     fn explain_by(&self, rules: &Rules, pod: &Pod, mut memory: Memory, now: Moment) -> Explanation {
         let entry = self.entries.get(&pod.uid);
         let mut pod = pod.clone();
-        pod.platform_ends_eci_sidecars = self.nodes.ends_eci_sidecars(&pod);
+        pod.platform_ends_sidecars = self.nodes.ends_eci_sidecars(&pod);
+        pod.node_runs_on = self.nodes.runs_on(&pod);
         memory.observe(&pod, &rules.exit_images, now);
         memory.observe_request(self.openkruise.around(&pod).request, now);
         memory.said.clear();
@@ -90,7 +89,6 @@ impl Index {
             headroom,
             openkruise,
             image_troubles,
-            lines,
             started_at,
             policies,
             ..
@@ -101,7 +99,6 @@ impl Index {
             headroom,
             openkruise,
             image_troubles,
-            lines,
             started_at: *started_at,
             policies_unseen_until: entry
                 .and_then(|entry| entry.policies_unseen_until(policies, now)),
@@ -112,6 +109,12 @@ impl Index {
             &around.of(&pod, &memory, now),
             &self.nodes.why(&pod, now),
         )
+    }
+
+    /// Handles the answer of a registry: the pods are decided again.
+    pub fn public_came(&mut self, image: &ImageReference, public: Public) {
+        self.rules.exit_images.answered_public(image, public);
+        self.enqueue_where(|_| true);
     }
 
     /// Returns the rules in effect.

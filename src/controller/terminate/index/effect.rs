@@ -3,7 +3,6 @@
 use swaplet_core::report::decision::{Action, Paths, Report};
 use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::ending::Ends;
-use swaplet_core::terminate::memory::ends::LogPlace;
 
 use crate::cluster::nodes::Learned;
 use crate::frame::metrics::Timed;
@@ -21,17 +20,6 @@ pub struct Write {
     pub report: Option<Report>,
 }
 
-/// An ended sidecar, and the place of its log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SidecarLog {
-    /// Its pod.
-    pub target: Target,
-    /// Its name.
-    pub container: Box<str>,
-    /// The place of the log.
-    pub place: LogPlace,
-}
-
 /// An effect other than a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
@@ -43,8 +31,6 @@ pub enum Effect {
     Written(Timed),
     /// Record the time from the first write to the end of the pod, and how its containers ended.
     Ended(Timed, Ends),
-    /// Read the log of a sidecar that has ended.
-    SidecarLog(SidecarLog),
     /// Push the exit image with these paths, for a pod of this namespace.
     Derive(Box<str>, Paths),
     /// Store how a node treats swaps, as a pod has proved.

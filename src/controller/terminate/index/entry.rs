@@ -22,10 +22,10 @@ use swaplet_core::terminate::memory::{Memory, proof};
 
 use self::since::SinceBegun;
 use super::census::{Census, Counted};
-use super::effect::{Effect, SidecarLog, Write, notice};
+use super::effect::{Effect, Write, notice};
 use crate::cluster::nodes::Nodes;
 use crate::frame::metrics::Timed;
-use crate::frame::writer::{Outcome, Target};
+use crate::frame::writer::Outcome;
 
 /// The backoff after failed writes.
 pub(crate) const RETRY: Backoff = Backoff {
@@ -137,19 +137,6 @@ impl Entry {
         effects
     }
 
-    /// Returns the logs to read: of sidecars whose end is observed for the first time.
-    pub(crate) fn logs(&mut self) -> Vec<Effect> {
-        let Self { pod, memory, .. } = self;
-        let log = |(container, place)| {
-            Effect::SidecarLog(SidecarLog {
-                target: Target::of(pod),
-                container,
-                place,
-            })
-        };
-        memory.take_new_ends(pod).into_iter().map(log).collect()
-    }
-
     const fn timed(&self, since: Moment, method: Method, now: Moment) -> Timed {
         Timed {
             after: now.since(since),
@@ -164,6 +151,9 @@ impl Entry {
             return self.settle_request(write, outcome, now);
         }
         self.note_unseen(&write, outcome, now);
+        if !matches!(outcome, Err(WriteError::Failed { .. })) {
+            self.memory.failing_since = None;
+        }
         if matches!(outcome, Err(WriteError::Conflict | WriteError::Denied(_))) {
             self.memory
                 .finish
@@ -174,9 +164,8 @@ impl Entry {
             Ok(stored) => self.applied(write, stored, now),
             Err(WriteError::Conflict) => self.back_off(now, RETRY, None),
             Err(WriteError::Gone) => Vec::new(),
-            Err(WriteError::Failed { retry_after, .. }) => {
-                self.keep_unconfirmed(write);
-                self.back_off(now, RETRY, *retry_after)
+            Err(WriteError::Failed { error, retry_after }) => {
+                self.failed(write, error, *retry_after, now)
             }
             Err(WriteError::Denied(words)) => self.denied(write, words, now),
         }

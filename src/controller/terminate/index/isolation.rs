@@ -8,7 +8,6 @@ use swaplet_core::objects::moment::Moment;
 use swaplet_core::report::decision::{Decision, Report};
 use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::memory::proof::image_failed;
-use swaplet_core::terminate::methods::swap::learn_starts;
 use swaplet_core::terminate::unselected;
 
 use super::around::Around;
@@ -21,8 +20,9 @@ use crate::frame::isolated::defects::note;
 use crate::frame::isolated::isolated;
 use crate::frame::queue::reschedule;
 
-/// The delay of the next reconcile, where a decision names a time that has passed.
-const SOON: Duration = Duration::from_secs(1);
+/// The delay of the next reconcile, where a decision names a time that has passed, or pods wake
+/// each other.
+pub(super) const SOON: Duration = Duration::from_secs(1);
 /// How long swaps wait for the restarts that have begun in their pod. What has not come by then, as
 /// where an image cannot be pulled, the swap replaces.
 const RESTARTS_AWAITED: Duration = Duration::from_secs(300);
@@ -76,7 +76,8 @@ impl Index {
     /// the watch has shown, and what the pod proved about its node.
     fn observe(&mut self, uid: &str, now: Moment) -> Option<(bool, Option<Learned>)> {
         let entry = self.entries.get_mut(uid)?;
-        entry.pod.platform_ends_eci_sidecars = self.nodes.ends_eci_sidecars(&entry.pod);
+        entry.pod.platform_ends_sidecars = self.nodes.ends_eci_sidecars(&entry.pod);
+        entry.pod.node_runs_on = self.nodes.runs_on(&entry.pod);
         entry
             .memory
             .observe(&entry.pod, &self.rules.exit_images, now);
@@ -89,21 +90,14 @@ impl Index {
             self.image_troubles.failed(&entry.pod, &entry.memory, now);
         }
         let learned = proved.and_then(|proved| self.nodes.learn(&entry.pod, proved, now));
-        if let Some(swap) = entry.memory.swaps.first() {
+        if let Some(at) = entry.memory.swapped_at(&entry.pod) {
             self.nodes
-                .trial_goes_on(&entry.pod, probe_until(&entry.pod, swap.at), now);
+                .trial_goes_on(&entry.pod, probe_until(&entry.pod, at), now);
         }
         entry
             .memory
             .observe_request(self.openkruise.around(&entry.pod).request, now);
         self.image_troubles.observe(&entry.pod, &entry.memory, now);
-        if learn_starts(&entry.pod, &entry.memory, &mut self.rules.exit_images) {
-            let job = entry.pod.job.as_ref().map(|job| job.uid.clone());
-            self.enqueue_entries(|other| {
-                other.last == Some(Reason::HeadroomWait)
-                    && other.pod.job.as_ref().map(|job| &job.uid) == job.as_ref()
-            });
-        }
         Some((shown, learned))
     }
 
@@ -116,7 +110,6 @@ impl Index {
             headroom: &self.headroom,
             openkruise: &self.openkruise,
             image_troubles: &self.image_troubles,
-            lines: &self.lines,
             started_at: self.started_at,
             policies_unseen_until: entry.policies_unseen_until(&self.policies, now),
         };
@@ -140,8 +133,8 @@ impl Index {
         }
         self.selected.decided(uid, decision.reason);
         let need = match (entry.need(&decision, shown, now), self.restarting.get(uid)) {
-            (Need::Nothing, Some(begun)) => Need::Asked(begun.restarts),
-            (Need::Swaps(_), Some(_)) if coming > 0 => Need::Asked(all),
+            (Need::Nothing, Some(begun)) => Need::Begun(begun.restarts),
+            (Need::Waits(_), Some(begun)) if coming > 0 => Need::Begun(begun.restarts),
             (need, _) => need,
         };
         self.headroom.need(&entry.pod, need);
@@ -154,12 +147,7 @@ impl Index {
     /// Returns the effects of a decision other than its write.
     fn effects(&mut self, uid: &str, decision: &Decision, now: Moment) -> Option<Vec<Effect>> {
         let entry = self.entries.get_mut(uid)?;
-        let mut effects = if self.reads_logs && !entry.was_ended {
-            entry.logs()
-        } else {
-            Vec::new()
-        };
-        effects.extend(entry.effects(decision, &mut self.headroom, now));
+        let mut effects = entry.effects(decision, &mut self.headroom, now);
         if decision.reason.is_end() && !entry.was_ended {
             let ended = entry.policies();
             ended.iter().for_each(|key| self.policies.ended(key));
@@ -224,7 +212,7 @@ mod tests {
         ];
         let pod = json!({
             "metadata": {"name": name, "namespace": "default", "uid": name},
-            "spec": {"restartPolicy": "OnFailure", "containers": [{"name": "main", "image": "main:1"}, side]},
+            "spec": {"restartPolicy": "OnFailure", "nodeSelector": {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}, "containers": [{"name": "main", "image": "main:1"}, side]},
             "status": {"phase": "Running", "containerStatuses": statuses},
         });
         serde_json::from_value::<PodWire>(pod)

@@ -1,24 +1,15 @@
-//! The shared state of the pods of one Job: the order in which they wait.
+//! The shared state of the pods of one Job: the restarts that it allows.
+
+use std::collections::HashSet;
 
 use swaplet_core::cluster::headroom::Ledger;
 use swaplet_core::objects::moment::Moment;
 
+use super::isolation::SOON;
 use super::{Effect, Index};
+use crate::frame::queue::reschedule;
 
 impl Index {
-    /// Sets the last progress of each Job to now: a snapshot has not watched the pods, so the real
-    /// time is unknown.
-    pub fn lines_move(&mut self, now: Moment) {
-        self.entries
-            .values()
-            .for_each(|entry| self.lines.moves(&entry.pod, now));
-    }
-
-    /// Forgets Jobs whose pods are all gone.
-    pub(crate) fn forget_jobs(&mut self) {
-        self.lines.keep(&self.headroom);
-    }
-
     /// Returns the number of pods that wait for others of their Job.
     #[must_use]
     pub const fn waiting_for_headroom(&self) -> usize {
@@ -43,18 +34,30 @@ impl Index {
         self.reconcile_woken(now)
     }
 
-    /// Reconciles the pods whose place in their Job has changed. A reconcile moves no place, so
-    /// this terminates.
+    /// Reconciles the pods for which the sums of their Job have changed, each once: one that is woken
+    /// again by the others has its turn a second later, so this ends whatever pods do to each other.
     pub(crate) fn reconcile_woken(&mut self, now: Moment) -> Vec<Effect> {
-        let mut effects = Vec::new();
+        let (mut effects, mut decided) = (Vec::new(), HashSet::new());
         loop {
             let woken = self.headroom.take_wakes();
             if woken.is_empty() {
                 return effects;
             }
             for uid in woken {
-                effects.extend(self.reconcile(&uid, now));
+                if decided.insert(uid.clone()) {
+                    effects.extend(self.reconcile(&uid, now));
+                } else {
+                    self.reconcile_soon(&uid, now);
+                }
             }
+        }
+    }
+
+    /// Enqueues a pod for the next second.
+    pub(crate) fn reconcile_soon(&mut self, uid: &str, now: Moment) {
+        if let Some(entry) = self.entries.get_mut(uid) {
+            let soon = entry.due.into_iter().chain([now + SOON]).min();
+            reschedule(&mut self.due, &entry.pod.uid, &mut entry.due, soon);
         }
     }
 }

@@ -84,7 +84,7 @@ impl Index {
             for key in entry.policies() {
                 let counts = counts.entry(key).or_default();
                 counts.matched += 1;
-                if let Some(reason) = entry.last.filter(|reason| is_refusal(*reason)) {
+                if let Some(reason) = entry.refusal() {
                     *counts.refused.entry(reason.as_str()).or_default() += 1;
                 }
             }
@@ -128,6 +128,13 @@ impl Entry {
         now: Moment,
     ) -> Option<Moment> {
         policies.unseen_until(now).filter(|_| self.without_policies)
+    }
+
+    /// Returns why its sidecars are not ended, where somebody should know that.
+    fn refusal(&self) -> Option<Reason> {
+        let is_denied = self.memory.denied.are_lasting() && !self.pod.phase.is_terminal();
+        let reason = is_denied.then_some(Reason::WriteDenied).or(self.last);
+        reason.filter(|reason| is_refusal(*reason))
     }
 
     /// Returns the policies that apply to containers of the pod.

@@ -1,9 +1,7 @@
-//! Restarts in progress, and the time of the last progress in each Job.
+//! Restarts in progress.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
-use swaplet_core::cluster::headroom::Ledger;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::Pod;
 
@@ -11,29 +9,6 @@ use swaplet_core::objects::pod::Pod;
 /// gives up a request after a minute (its `--request-timeout`), and a watch shows its effect within
 /// another.
 pub(crate) const LATE_EFFECT: Duration = Duration::from_secs(120);
-
-/// The times of the last swaps in the pods of each Job, by its uid.
-#[derive(Debug, Default)]
-pub(crate) struct Lines(HashMap<Box<str>, Moment>);
-
-impl Lines {
-    /// Returns the time of the last swap in the Job of a pod, for the pods queued behind it.
-    pub(crate) fn moved(&self, pod: &Pod) -> Option<Moment> {
-        self.0.get(&pod.job.as_ref()?.uid).copied()
-    }
-
-    /// Records a swap.
-    pub(crate) fn moves(&mut self, pod: &Pod, now: Moment) {
-        if let Some(job) = pod.job.as_ref().filter(|_| Ledger::counts(pod)) {
-            self.0.insert(job.uid.clone(), now);
-        }
-    }
-
-    /// Keeps only the entries of Jobs that have pods.
-    pub(crate) fn keep(&mut self, headroom: &Ledger) {
-        self.0.retain(|job, _| headroom.has_pods(job));
-    }
-}
 
 /// Restarts of single containers of a pod that have been begun.
 pub(crate) struct Begun {

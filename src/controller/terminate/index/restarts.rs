@@ -111,7 +111,7 @@ impl Index {
                 list: self.list,
             };
             self.restarting.insert(pod.uid.clone(), begun);
-            self.headroom.need(pod, Need::Asked(restarts));
+            self.headroom.need(pod, Need::Begun(restarts));
         }
     }
 

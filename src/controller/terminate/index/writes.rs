@@ -5,12 +5,13 @@ use std::time::Duration;
 use swaplet_core::cluster::headroom::Need;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::Pod;
-use swaplet_core::report::decision::{Action, Decision, Method};
+use swaplet_core::report::decision::{Action, Decision};
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::terminate::methods::swap::patience;
 
 use super::effect::notice;
 use super::entry::since::SinceBegun;
+use super::restarting::Begun;
 use super::{Effect, Index, Write};
 use crate::frame::writer::{Outcome, Target};
 
@@ -25,7 +26,7 @@ impl Index {
     pub(crate) fn begin(&mut self, uid: &str, decision: Decision, now: Moment) -> Option<Write> {
         let action = decision.action?;
         let entry = self.entries.get_mut(uid)?;
-        if let Action::Swap(swaps) = &action {
+        if let Action::Swap(_) = &action {
             let pod = &entry.pod;
             let until = probe_until(pod, now);
             if let Some((provider, rate)) = self.nodes.budget(pod)
@@ -35,17 +36,18 @@ impl Index {
             {
                 return None;
             }
-            swaps
-                .iter()
-                .for_each(|swap| self.image_troubles.tried(pod, &swap.to, now));
             self.nodes.probe_starts(pod, until, now);
-        }
-        if let Action::Recreate(containers) = &action {
-            self.openkruise.request_begins(&entry.pod, containers, now);
         }
         entry.memory.in_flight = true;
         entry.since = SinceBegun::default();
-        self.headroom.need(&entry.pod, Need::Held);
+        let need = match &action {
+            Action::Swap(_) | Action::Recreate(_) => {
+                let coming = self.restarting.get(uid).map_or(0, Begun::coming);
+                Need::Begun(decision.swaps_wanted.saturating_add(coming))
+            }
+            Action::Finish(_) => Need::Held,
+        };
+        self.headroom.need(&entry.pod, need);
         if let (Action::Finish(_), Some(record)) = (&action, &mut entry.memory.finish) {
             record.begun(now);
         }
@@ -56,40 +58,9 @@ impl Index {
         })
     }
 
-    /// Applies the outcome of a swap to other pods, before it is settled for its own.
-    fn swap_settled(&mut self, write: &Write, outcome: &Outcome, now: Moment) {
-        let (Some(entry), Action::Swap(swaps)) =
-            (self.entries.get(&write.target.uid), &write.action)
-        else {
-            return;
-        };
-        match outcome {
-            Ok(_) => {
-                self.lines.moves(&entry.pod, now);
-                swaps
-                    .iter()
-                    .for_each(|swap| self.image_troubles.allowed(&entry.pod, &swap.to));
-            }
-            Err(WriteError::Denied(_))
-                if entry.memory.denied.of(Method::Swap).last_with_one_more() =>
-            {
-                swaps
-                    .iter()
-                    .for_each(|swap| self.image_troubles.denied(&entry.pod, &swap.to, now));
-            }
-            Err(
-                WriteError::Conflict
-                | WriteError::Gone
-                | WriteError::Denied(_)
-                | WriteError::Failed { .. },
-            ) => {}
-        }
-    }
-
     /// Handles the outcome of a write.
     pub fn written(&mut self, write: Write, outcome: &Outcome, now: Moment) -> Vec<Effect> {
         let uid = write.target.uid.clone();
-        self.swap_settled(&write, outcome, now);
         let Some(entry) = self.entries.get_mut(&uid) else {
             // The pod is gone; a write that was applied is still reported.
             return if outcome.is_ok() {
@@ -99,12 +70,6 @@ impl Index {
             };
         };
         entry.memory.in_flight = false;
-        if matches!(
-            (&write.action, outcome),
-            (Action::Recreate(_), Err(WriteError::Denied(_)))
-        ) {
-            self.openkruise.request_ends(&uid);
-        }
         let mut effects = entry.settle(write, outcome, now);
         let gone = (*outcome == Err(WriteError::Gone)).then(|| entry.pod.clone());
         if matches!(outcome, Err(WriteError::Conflict | WriteError::Denied(_))) {

@@ -13,7 +13,7 @@ use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::policies::set::PolicyKey;
 use swaplet_core::report::write_error::WriteError;
 
-use super::{Known, PolicyStore, STATUS_EVERY};
+use super::{Known, PolicyStore, SAME_STATUS_EVERY, STATUS_EVERY};
 use crate::frame::writer::{Writer, params};
 
 /// The maximum number of reasons that are counted.
@@ -56,7 +56,7 @@ impl PolicyStore {
         let changed = self.known.iter_mut().filter_map(|(key, known)| {
             let ended = ended.get(key).copied().unwrap_or_default();
             let counts = counts.get(key).unwrap_or(&nothing);
-            known.next_status(counts, ended, today)
+            known.next_status(counts, ended, now, today)
         });
         changed.collect()
     }
@@ -67,7 +67,7 @@ impl PolicyStore {
     pub fn not_written(&mut self, write: &StatusWrite) {
         let key = (write.kind, write.namespace.clone(), write.name.clone());
         if let Some(known) = self.known.get_mut(&key) {
-            known.status = Value::Null;
+            (known.status, known.written) = (Value::Null, None);
         }
     }
 }
@@ -77,6 +77,7 @@ impl Known {
         &mut self,
         counts: &Counts,
         ended: u64,
+        now: Moment,
         today: Timestamp,
     ) -> Option<StatusWrite> {
         let policy = &self.policy;
@@ -94,9 +95,11 @@ impl Known {
             "refused": refused,
             "problems": self.problems,
         });
-        if status == self.status {
+        let again = self.written.as_ref().filter(|(last, _)| *last == status);
+        if status == self.status || again.is_some_and(|(_, until)| *until > now) {
             return None;
         }
+        self.written = Some((status.clone(), now + SAME_STATUS_EVERY));
         self.status = status.clone();
         Some(StatusWrite {
             kind: policy.kind,
@@ -149,10 +152,7 @@ impl Writer {
                 &params(),
                 &Patch::Merge(body),
             );
-            Ok(self
-                .send(built.map_err(kube::Error::BuildRequest)?)
-                .await?
-                .map(drop))
+            Ok(self.send(built).await?.map(drop))
         })
         .await
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use swaplet_core::cluster::exit_images::ExitImages;
+use swaplet_core::cluster::exit_images::public::Public;
 use swaplet_core::cluster::node_class::{NodeClass, OVERRIDE};
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::cluster::node_verdicts::Proved;
@@ -119,10 +120,7 @@ impl Trial<'_> {
                 Effect::Notice(notice) => self.handle(notice.report, heard),
                 Effect::Learned(learned) => heard.proved = Some(learned.proved),
                 Effect::Decided(reason) => heard.last = Some(reason),
-                Effect::Written(_)
-                | Effect::Ended(..)
-                | Effect::SidecarLog(_)
-                | Effect::Derive(..) => {}
+                Effect::Written(_) | Effect::Ended(..) | Effect::Derive(..) => {}
             }
         }
     }
@@ -147,7 +145,9 @@ impl Trial<'_> {
     fn rules(&self) -> Rules {
         let finish = self.way == Way::Finish;
         Rules {
-            exit_images: ExitImages::new(Some(self.probe.images.exit.clone()), Vec::new()),
+            // Whether its pods can pull it is part of the trial.
+            exit_images: ExitImages::new(Some(self.probe.images.exit.clone()), Vec::new())
+                .said_public(Public::Yes),
             allowed: AllowedMethods {
                 prefer: finish.then_some(Method::Finish),
                 finish,

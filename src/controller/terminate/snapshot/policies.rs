@@ -6,12 +6,13 @@ use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::objects::namespace::NamespaceWire;
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::pod::wire::PodWire;
-use swaplet_core::objects::sidecar_policy::PolicyKind;
+use swaplet_core::objects::sidecar_policy::{PolicyKind, SidecarPolicy};
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
-use swaplet_core::policies::set::Labels;
+use swaplet_core::policies::set::{Labels, Policies};
 
-use crate::frame::list::{list, words};
+use crate::frame::list::list;
+use crate::frame::remarks::Remarks;
 use crate::frame::watch::Event;
 use crate::terminate::policies::PolicyStore;
 
@@ -27,8 +28,8 @@ pub struct Listed {
     pub namespaces: Vec<(Box<str>, Labels)>,
     /// The kinds that the API server does not serve.
     pub missing: Vec<PolicyKind>,
-    /// What could not be read, and the consequence; one line each.
-    pub remarks: Vec<String>,
+    /// What could not be read, and the consequence.
+    pub remarks: Remarks,
 }
 
 impl Listed {
@@ -63,11 +64,11 @@ impl Listed {
             match list(&api, "", |object| Some((kind, object))).await {
                 Ok(found) => listed.policies.extend(found),
                 Err(kube::Error::Api(status)) if status.code == 404 => listed.missing.push(kind),
-                Err(error) => listed.remarks.push(format!(
-                    "{} cannot be read ({}): a container that only one of them names counts as a main container",
+                Err(error) => listed.remarks.unread(
                     kind.plural(),
-                    words(&error)
-                )),
+                    &error,
+                    "a container that only one of them names counts as a main container",
+                ),
             }
         }
         listed
@@ -80,15 +81,26 @@ impl Listed {
         self.policies.iter().any(asks)
     }
 
-    async fn read_namespaces(&mut self, client: &Client, namespace: Option<&str>) {
+    /// Reads the labels of the namespaces.
+    pub async fn read_namespaces(&mut self, client: &Client, namespace: Option<&str>) {
         let named = namespace.map(|name| format!("metadata.name={name}"));
         let api: Api<NamespaceWire> = Api::all(client.clone());
-        match list(&api, &named.unwrap_or_default(), NamespaceWire::read).await {
+        let listed = list(&api, &named.unwrap_or_default(), NamespaceWire::read).await;
+        let found = match (listed, namespace) {
+            // Whoever has rights in one namespace may get it, and list none.
+            (Err(_), Some(name)) => api
+                .get(name)
+                .await
+                .map(|one| one.read().into_iter().collect()),
+            (listed, _) => listed,
+        };
+        match found {
             Ok(found) => self.namespaces = found,
-            Err(error) => self.remarks.push(format!(
-                "namespaces cannot be read ({}): a policy with a namespaceSelector counts in none",
-                words(&error)
-            )),
+            Err(error) => self.remarks.unread(
+                "namespaces",
+                &error,
+                "a policy with a namespaceSelector counts in none",
+            ),
         }
     }
 }
@@ -98,7 +110,7 @@ impl Listed {
 pub struct PodPolicies {
     store: PolicyStore,
     exit_images: ExitImages,
-    remarks: Vec<String>,
+    remarks: Remarks,
 }
 
 impl PodPolicies {
@@ -108,14 +120,32 @@ impl PodPolicies {
         Self {
             store: PolicyStore::default(),
             exit_images: ExitImages::new(None, Vec::new()),
-            remarks: Vec::new(),
+            remarks: Remarks::default(),
         }
     }
 
-    /// Reads the policies for the pods of one namespace, or of all.
-    pub async fn read(client: &Client, namespace: Option<&str>, exit_images: &ExitImages) -> Self {
+    /// Reads the policies for the pods of one namespace, or of all. Where it is not known whether
+    /// the installation reads them (`are_on` is `None`), it is no problem if there are none.
+    pub async fn read(
+        client: &Client,
+        namespace: Option<&str>,
+        exit_images: &ExitImages,
+        are_on: Option<bool>,
+    ) -> Self {
+        if are_on == Some(false) {
+            return Self::none();
+        }
         let listed = Listed::read(client, namespace).await;
         let mut remarks = listed.remarks.clone();
+        if are_on.is_none() && listed.policies.is_empty() {
+            return Self {
+                remarks,
+                ..Self::none()
+            };
+        }
+        if are_on.is_none() {
+            remarks.push("whether an installation reads SidecarPolicies is not known: they count here (--sidecar-policies=false leaves them out)");
+        }
         for kind in &listed.missing {
             remarks.push(format!(
                 "the API server does not know {}: apply deploy/crds/{}.yaml",
@@ -124,7 +154,9 @@ impl PodPolicies {
             ));
         }
         let store = store(listed, exit_images);
-        remarks.extend(problems(&store));
+        for problem in problems(&store) {
+            remarks.push(problem);
+        }
         Self {
             store,
             exit_images: exit_images.clone(),
@@ -132,9 +164,9 @@ impl PodPolicies {
         }
     }
 
-    /// Returns what could not be read or has no effect; one line each.
+    /// Returns what could not be read or has no effect.
     #[must_use]
-    pub fn remarks(&self) -> &[String] {
+    pub const fn remarks(&self) -> &Remarks {
         &self.remarks
     }
 
@@ -147,6 +179,17 @@ impl PodPolicies {
         })
     }
 
+    /// Returns true if there is a policy of the same kind, namespace and name.
+    #[must_use]
+    pub fn has_like(&self, policy: &SidecarPolicy) -> bool {
+        self.has(policy.kind, &policy.namespace, &policy.name)
+    }
+
+    /// Adds policies that only this command knows.
+    pub fn give(&mut self, given: &Given) {
+        given.add_to(&mut self.store.set);
+    }
+
     /// Returns true if policies are read at all.
     #[must_use]
     pub const fn are_on(&self) -> bool {
@@ -157,6 +200,27 @@ impl PodPolicies {
     pub fn read_pod(&mut self, pod: PodWire) -> Option<Pod> {
         let (set, images) = (&mut self.store.set, &self.exit_images);
         pod.read_with(|pod, labels| set.mark(pod, labels, |image| images.contains(image)))
+    }
+}
+
+/// Policies that a command is given, and that are not in the cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Given {
+    /// The policies.
+    pub policies: Vec<SidecarPolicy>,
+    /// The labels of namespaces, if a policy selects by them.
+    pub namespaces: Vec<(Box<str>, Labels)>,
+}
+
+impl Given {
+    /// Adds the policies to others.
+    pub fn add_to(&self, set: &mut Policies) {
+        for (name, labels) in &self.namespaces {
+            set.namespace(name, Some(labels.clone()));
+        }
+        for policy in &self.policies {
+            set.apply(policy);
+        }
     }
 }
 

@@ -4,14 +4,17 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::events::v1::Event;
-use kube::Api;
+use kube::api::DynamicObject;
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client};
+use serde_json::Value;
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::values::whole_object::WholeObject;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::methods::swap::age_when_told;
 
 use crate::frame::list::list;
+use crate::frame::remarks::is_forbidden;
 use crate::frame::writer::report::REPORTING_CONTROLLER;
 
 /// An Event about a pod or its Job.
@@ -31,41 +34,62 @@ pub struct Said {
 #[derive(Debug, Default)]
 pub(crate) struct AllSaid(HashMap<String, Vec<Said>>);
 
-/// Reads all Events that still exist; by default an API server keeps them for one hour.
-pub(crate) async fn read(api: &Api<WholeObject<Event>>) -> kube::Result<AllSaid> {
-    let mut all = AllSaid::default();
-    for (uid, said) in list(
-        api,
-        &format!("reportingController={REPORTING_CONTROLLER}"),
-        said,
-    )
-    .await?
-    {
-        all.0.entry(uid).or_default().push(said);
-    }
-    Ok(all)
+/// An Event of swaplet, and the object that it is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The uid of the object.
+    pub uid: String,
+    /// The object as NAMESPACE/NAME.
+    pub about: String,
+    /// What it says.
+    pub said: Said,
 }
 
-fn said(event: WholeObject<Event>) -> Option<(String, Said)> {
+/// Reads all Events of swaplet that still exist, of a namespace or of all; by default an API server
+/// keeps them for one hour. They are the same objects in both groups, and Kubernetes' own roles
+/// `view` and `edit` allow the core group only.
+///
+/// # Errors
+/// They can be read in neither group.
+pub async fn read(client: &Client, namespace: Option<&str>) -> kube::Result<Vec<Told>> {
+    let of = async |group, reporter| {
+        let kind = GroupVersionKind::gvk(group, "v1", "Event");
+        let kind = ApiResource::from_gvk_with_plural(&kind, "events");
+        let api: Api<WholeObject<DynamicObject>> = match namespace {
+            Some(namespace) => Api::namespaced_with(client.clone(), namespace, &kind),
+            None => Api::all_with(client.clone(), &kind),
+        };
+        list(&api, &format!("{reporter}={REPORTING_CONTROLLER}"), told).await
+    };
+    match of("events.k8s.io", "reportingController").await {
+        Err(error) if is_forbidden(&error) => of("", "reportingComponent").await,
+        answer => answer,
+    }
+}
+
+fn told(event: WholeObject<DynamicObject>) -> Option<Told> {
     let event = event.read()?;
-    let at = event
-        .event_time
-        .map(|time| time.0)
-        .or_else(|| event.metadata.creation_timestamp.map(|time| time.0))?;
-    let warning = event.type_.as_deref() == Some("Warning");
-    let (reason, note) = (
-        event.reason.unwrap_or_default(),
-        event.note.unwrap_or_default(),
-    );
-    Some((
-        event.regarding?.uid?,
-        Said {
+    let either = |one: &str, other: &str| match &event.data[one] {
+        Value::Null => event.data[other].clone(),
+        value => value.clone(),
+    };
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let at = match event.data["eventTime"].as_str() {
+        Some(at) => at.parse().ok()?,
+        None => event.metadata.creation_timestamp.as_ref()?.0,
+    };
+    let regarding = either("regarding", "involvedObject");
+    let part = |field: &str| text(&regarding[field]);
+    Some(Told {
+        uid: part("uid"),
+        about: format!("{}/{}", part("namespace"), part("name")),
+        said: Said {
             at,
-            warning,
-            reason,
-            note,
+            warning: event.data["type"] == "Warning",
+            reason: text(&event.data["reason"]),
+            note: text(&either("note", "message")),
         },
-    ))
+    })
 }
 
 impl Said {
@@ -94,6 +118,14 @@ impl Said {
 }
 
 impl AllSaid {
+    pub(crate) fn of(told: Vec<Told>) -> Self {
+        let mut all = Self::default();
+        for told in told.into_iter().filter(|told| !told.uid.is_empty()) {
+            all.0.entry(told.uid).or_default().push(told.said);
+        }
+        all
+    }
+
     pub(crate) fn about(&self, pod: &Pod) -> Vec<&Said> {
         let job = pod.job.as_ref().map(|job| &*job.uid);
         let mut said: Vec<_> = [Some(&*pod.uid), job]

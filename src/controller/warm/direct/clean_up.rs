@@ -24,7 +24,8 @@ impl Run {
     }
 
     /// Deletes all remaining pods of the run, even one whose creation was sent but never answered.
-    pub(super) async fn clean_up(&mut self, report: &mut impl FnMut(News)) {
+    /// Returns true if none is left.
+    pub(super) async fn clean_up(&mut self, report: &mut impl FnMut(News)) -> bool {
         let cleaned = timeout(CLEAN_UP, async {
             while self.writes.join_next().await.is_some() {}
             let pods: Api<WarmerPodWire> =
@@ -37,13 +38,15 @@ impl Run {
                 sleep(LOOK).await;
             }
         });
-        if cleaned.await.is_err() {
+        let is_clean = cleaned.await.is_ok();
+        if !is_clean {
             let Warmers { namespace, .. } = &self.job.warmers;
             let selector = self.job.warmers.selector();
             report(News::Trouble(format!(
                 "delete what is left with: kubectl delete pods -n {namespace} -l {selector}"
             )));
         }
+        is_clean
     }
 
     async fn delete_all(&self, pods: &Api<WarmerPodWire>, ours: &ListParams) -> Result<(), String> {

@@ -27,7 +27,7 @@ use self::observe_caches::observe_caches;
 use self::rights::note_rights;
 use super::PullJobs;
 use super::caches::CacheNews;
-use super::messages::{Asked, Happened, PodQuery, PullAnswer, PullWrite};
+use super::messages::{Happened, PodQuery, PullAnswer, PullWrite};
 use super::settings::WarmSettings;
 use crate::cluster::rules::Common;
 use crate::frame::clock::server::ServerClock;
@@ -47,7 +47,6 @@ use crate::frame::writer::tools::Tools;
 use crate::warm::derived::Derived;
 use crate::warm::direct::{PULLED, PullEvent};
 use crate::warm::predownload::own::OwnJobs;
-use crate::warm::resolve::Resolver;
 
 /// The time for which events are collected, because a decision considers all jobs and nodes.
 const TOGETHER: Duration = Duration::from_millis(50);
@@ -100,7 +99,6 @@ struct Driver {
     pulls: NamedWatches<String, Option<(Box<str>, Pulled)>>,
     selected: NamedWatches<PodQuery, PodWire>,
     asked: AskedInside,
-    resolver: Resolver<Asked>,
     /// The events of image caches; `None` if the administrator does not want caches.
     caches: Option<mpsc::Receiver<CacheNews>>,
 }
@@ -137,12 +135,11 @@ impl Driver {
         Self {
             clock: Clock::start(),
             server_clock: discovery.clock().clone(),
-            resolver: Resolver::new(warm.resolve.clone()),
             caches: warm
                 .image_caches
                 .is_some()
                 .then(|| observe_caches(client.clone(), ages.clone())),
-            started_at: (warm.time_of_day)(),
+            started_at: warm.time_of_day.now(),
             jobs: PullJobs::new(
                 warm,
                 common.namespaces.clone(),
@@ -178,11 +175,6 @@ impl Driver {
             .notices()
             .into_iter()
             .for_each(|notice| self.reporter.report(notice));
-        self.resolver.keep(|asked| self.jobs.needs_answers(asked));
-        for (asked, images) in self.jobs.questions(now) {
-            let namespace = asked.0.1.clone();
-            self.resolver.start(&namespace, asked, images);
-        }
         self.metrics.decisions_failed(self.jobs.take_defects());
         self.selected.follow(self.jobs.queries().iter());
         self.pulls.follow(self.jobs.pod_namespaces().iter());
@@ -257,7 +249,6 @@ impl Driver {
                 Ok(()) = self.asked.own.changed() => Ok(Happened::Own(self.asked.own.borrow_and_update().clone())),
                 Some((query, event)) = self.selected.next() => Ok(Happened::Selected(query, event)),
                 news = next_of(&mut self.caches) => news.map(Happened::ImageCaches).ok_or_else(|| died("image caches")),
-                Some((asked, answers)) = self.resolver.next() => Ok(Happened::Resolved(asked, answers)),
                 Some(done) = self.writes.next() => written(done),
                 Some((namespace, event)) = self.pulls.next() => {
                     self.health.note_watch(Right::WatchPulls, &namespace, &event);

@@ -2,7 +2,6 @@
 
 mod caching;
 pub(crate) mod exit_images;
-mod pinning;
 mod prepare;
 mod reporting;
 mod room;
@@ -16,8 +15,7 @@ use jiff::Timestamp;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::warm::pod::WarmerPod;
-use swaplet_core::warm::pull_job::object::{Completion, PodWishes, PullJob, PullSpec};
-use swaplet_core::warm::pull_job::pins::Pins;
+use swaplet_core::warm::pull_job::object::{Completion, PullJob, PullSpec};
 use swaplet_core::warm::pull_job::{Status, lets_others_pull, time_to_live};
 use swaplet_core::warm::warming::pulled::Pulled;
 use swaplet_core::warm::warming::{Action, Answer, Elsewhere, End, Ended};
@@ -48,6 +46,11 @@ pub(crate) struct Entry {
     /// The generation that this process has reported as completed; the watch may still show an
     /// older state.
     completed: Option<i64>,
+    /// True if it has changed after its completion, which a CRD without `observedGeneration` does
+    /// not show.
+    edited: bool,
+    /// The write that was last logged as not taken: the node, and the reason.
+    untaken: Option<(Box<str>, Box<str>)>,
     /// The status that this process last wrote.
     reported: Option<Status>,
     is_writing: bool,
@@ -63,7 +66,6 @@ pub(crate) struct Entry {
     events: usize,
     /// When failed nodes are tried again.
     again: Option<Moment>,
-    pins: Pins,
 }
 
 impl Entry {
@@ -76,6 +78,8 @@ impl Entry {
             has_object: true,
             run: None,
             completed: None,
+            edited: false,
+            untaken: None,
             reported: None,
             is_writing: false,
             not_before: Moment::START,
@@ -85,7 +89,6 @@ impl Entry {
             has_news: true,
             events: 0,
             again: None,
-            pins: Pins::default(),
         }
     }
 
@@ -102,7 +105,8 @@ impl Entry {
     }
 
     pub fn is_completed(&self) -> bool {
-        self.completed == Some(self.job.generation) || self.job.is_completed()
+        let is_of_old_spec = self.edited && self.job.observed_generation.is_none();
+        self.completed == Some(self.job.generation) || (self.job.is_completed() && !is_of_old_spec)
     }
 
     /// Returns the query for the pods by which the job selects nodes, while it is not completed and
@@ -127,19 +131,14 @@ impl Entry {
             // Its completion may have been missed; the change is reported with it.
             let was_completed = self.is_completed() || job.completed_at.is_some();
             if was_completed {
-                self.started_at = None;
+                (self.started_at, self.edited) = (None, true);
             }
             (self.completed, self.reported, self.events) = (None, None, 0);
             self.selected.follow(&job, was_completed);
-            if let Ok(spec) = &job.spec {
-                self.pins.follow(spec);
-            }
         }
         self.started_at = self.started_at.or_else(|| begun(&job));
         // Our own status write comes back here, and changes nothing that nodes are selected by.
-        let is_another = job.generation != self.job.generation
-            || job.spec != self.job.spec
-            || job.pinned != self.job.pinned;
+        let is_another = job.generation != self.job.generation || job.spec != self.job.spec;
         self.is_stale |= is_another;
         self.has_news |= is_another;
         self.job = job;
@@ -259,6 +258,11 @@ impl Entry {
                 ..occupancy.elsewhere(key, node)
             }
         });
+        let untaken = run.warming.waits().first_untaken.clone();
+        if let Some((node, why)) = untaken.as_ref().filter(|_| untaken != self.untaken) {
+            tracing::warn!(namespace = %key.1, job = %key.2, %node, %why, "the API server does not take a write for a warmer pod; trying again");
+        }
+        self.untaken = untaken;
         let write = |(node, action): (Box<str>, Action)| {
             occupancy.note(key, &node, &action);
             PullWrite::Warm {
@@ -307,9 +311,6 @@ impl Entry {
             return Some(format!("{job}: which nodes it wants is not known"));
         };
         let images = run.warming.progress_on(node)?;
-        if let Some(image) = self.not_pinned() {
-            return Some(format!("{job}: {image}"));
-        }
         let cold = images
             .iter()
             .find(|image| image.end != Some(End::Succeeded))?;
@@ -338,14 +339,6 @@ impl Entry {
             .unwrap_or_default()
     }
 
-    /// Returns the nodes that have fallen back to another shape of pods, with the reason.
-    pub fn fallbacks(&mut self) -> Vec<(Box<str>, Box<str>)> {
-        self.run
-            .as_mut()
-            .map(|run| run.warming.fallbacks())
-            .unwrap_or_default()
-    }
-
     pub fn news(&mut self) -> Vec<Ended> {
         self.run
             .as_mut()
@@ -356,26 +349,6 @@ impl Entry {
     /// Returns the namespace of its pods, while the job is under way.
     pub fn pod_namespace(&self) -> Option<&str> {
         self.run.as_ref().map(|run| &*run.warmers.namespace)
-    }
-
-    /// Returns the namespace and the pod settings under which this job proves images.
-    pub fn prover(&self) -> Option<(Box<str>, PodWishes)> {
-        self.run
-            .as_ref()
-            .map(|run| (run.warmers.namespace.clone(), run.spec.pods.clone()))
-    }
-
-    /// Records that another job has proved an image on a node. It counts if a pod of this job would
-    /// prove the same: with the same credentials and, if required, by querying the registry.
-    pub fn found(&mut self, namespace: &str, wishes: &PodWishes, ended: &Ended) {
-        let Some(run) = &mut self.run else { return };
-        let own = &run.spec.pods;
-        let same_credentials =
-            own.pull_secrets == wishes.pull_secrets && *run.warmers.namespace == *namespace;
-        if same_credentials && (wishes.always_pulls || !own.always_pulls) {
-            run.warming
-                .found(&ended.node, &ended.image, ended.pulled.as_ref());
-        }
     }
 
     /// Returns when the job is next due if nothing happens; `None` if it needs no further step.

@@ -10,7 +10,6 @@ use swaplet_core::warm::image_cache::object::{IMAGE_CACHES, NewImageCache};
 use swaplet_core::warm::image_waits::ImageWaitWire;
 use swaplet_core::warm::pod::{WarmerPod, WarmerPodWire};
 use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
-use swaplet_core::warm::pull_job::pins::Resolved;
 use swaplet_core::warm::startup_taint::Untaint;
 use swaplet_core::warm::warming::pulled::Pulled;
 use swaplet_core::warm::warming::{Action, Answer};
@@ -29,9 +28,6 @@ pub type Key = (JobKind, Box<str>, Box<str>);
 /// selector, and a number, so that two collections are two queries although their selectors may be
 /// the same: the generation since which the pods are collected, or a larger one.
 pub type PodQuery = (Box<str>, Box<str>, String, i64);
-
-/// The job for which registries are queried: its key, and its uid.
-pub type Asked = (Key, Box<str>);
 
 /// A write that the loop requests.
 #[derive(Clone, Debug)]
@@ -96,8 +92,6 @@ pub enum Happened {
     Derived(Derived),
     /// The pre-downloads that are to be done without an object.
     Own(OwnJobs),
-    /// The answers of registries for the images of a job.
-    Resolved(Asked, Vec<(Box<str>, Resolved)>),
     /// An event about the provider's image caches.
     ImageCaches(CacheNews),
     /// The result of a write.
@@ -122,11 +116,7 @@ impl Happened {
             Self::Selected(_, event) => of(event).then_some("pods"),
             Self::ImageCaches(CacheNews::Event(event)) => of(event).then_some(IMAGE_CACHES),
             Self::ImageCaches(CacheNews::Served(_)) => None,
-            Self::Pulled(..)
-            | Self::Own(_)
-            | Self::Derived(_)
-            | Self::Resolved(..)
-            | Self::Written(_) => None,
+            Self::Pulled(..) | Self::Own(_) | Self::Derived(_) | Self::Written(_) => None,
         }
     }
 }

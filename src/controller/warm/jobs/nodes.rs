@@ -8,8 +8,7 @@ use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::node::{Node, NodeWire};
 use swaplet_core::warm::pull_job::{CONTROL_PLANE, TargetNode};
 use swaplet_core::warm::startup_taint::StartupTaints;
-use swaplet_core::warm::warming::nodes::{has_image_caches, shapes};
-use swaplet_core::warm::warming::shape::ShapeChoice;
+use swaplet_core::warm::warming::nodes::{has_image_caches, shape};
 
 use crate::frame::isolated::defects::read;
 use crate::frame::watch::Event;
@@ -23,7 +22,6 @@ pub(crate) struct Nodes {
     /// True if image caches can be created for nodes whose provider has them.
     pub uses_image_caches: bool,
     table: NodeTable,
-    shape: ShapeChoice,
     mirror: Mirror<Box<str>>,
 }
 
@@ -41,7 +39,6 @@ pub(crate) struct Changes {
 impl Nodes {
     pub const fn new(
         table: NodeTable,
-        shape: ShapeChoice,
         startup_taints: Option<StartupTaints>,
         uses_image_caches: bool,
     ) -> Self {
@@ -50,7 +47,6 @@ impl Nodes {
             startup_taints,
             uses_image_caches,
             table,
-            shape,
             mirror: Mirror::new(),
         }
     }
@@ -113,10 +109,7 @@ impl Nodes {
             .iter_mut()
             .for_each(|taints| taints.observe(&node, now));
         let recognised = Recognised::of(&node, &self.table);
-        let (shapes, has_image_caches) = (
-            shapes(&node, &recognised, self.shape),
-            has_image_caches(&recognised),
-        );
+        let shape = shape(&node, &recognised);
         let labels = node
             .labels
             .iter()
@@ -130,8 +123,8 @@ impl Nodes {
             uid: node.uid,
             labels,
             ready: node.ready,
-            shapes,
-            has_image_caches,
+            shape,
+            has_image_caches: has_image_caches(&recognised),
             is_control_plane,
         };
         // A heartbeat changes nothing that jobs depend on.

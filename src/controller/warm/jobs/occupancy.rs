@@ -147,24 +147,13 @@ impl Turns {
         order.into_iter().cloned().collect()
     }
 
-    /// Forgets the namespaces without jobs whose turn is longest ago.
+    /// Forgets the namespaces without jobs, if there are very many.
     fn forget(&mut self, jobs: &BTreeMap<Key, Entry>) {
-        if self.namespaces.len() <= REMEMBERED {
-            return;
+        if self.namespaces.len() > REMEMBERED {
+            let present: BTreeSet<&str> = jobs.keys().map(|key| &*key.1).collect();
+            self.namespaces
+                .retain(|namespace, _| present.contains(&**namespace));
         }
-        let present: BTreeSet<&str> = jobs.keys().map(|key| &*key.1).collect();
-        let mut turns: Vec<u64> = self
-            .namespaces
-            .iter()
-            .filter(|(namespace, _)| !present.contains(&***namespace))
-            .map(|(_, turn)| *turn)
-            .collect();
-        turns.sort_unstable();
-        let first = turns.len().checked_sub(REMEMBERED);
-        let since = first.and_then(|first| turns.get(first).copied());
-        self.namespaces.retain(|namespace, turn| {
-            present.contains(&**namespace) || since.is_none_or(|since| *turn >= since)
-        });
     }
 
     /// Records that a job begins on a node.
@@ -229,14 +218,17 @@ mod tests {
     }
 
     #[test]
-    fn of_namespaces_without_jobs_the_last_are_remembered() {
+    fn namespaces_without_jobs_are_forgotten_where_there_are_too_many() {
         let mut turns = Turns::default();
         turns.begins("present");
-        for number in 0..=REMEMBERED {
+        for number in 1..REMEMBERED {
             turns.begins(&format!("n{number}"));
         }
         order(&mut turns, &["present"]);
-        assert_eq!(turns.namespaces.len(), REMEMBERED + 1);
-        assert!(turns.namespaces.contains_key("present") && !turns.namespaces.contains_key("n0"));
+        assert_eq!(turns.namespaces.len(), REMEMBERED);
+        turns.begins("one too many");
+        order(&mut turns, &["present"]);
+        assert_eq!(turns.namespaces.len(), 1);
+        assert!(turns.namespaces.contains_key("present"));
     }
 }

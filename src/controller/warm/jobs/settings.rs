@@ -1,26 +1,21 @@
 //! The settings of the loop of pull jobs.
 
 use std::collections::BTreeSet;
-use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use swaplet_core::terminate::openkruise::Coexist;
 use swaplet_core::warm::image_cache::CacheOptions;
 use swaplet_core::warm::pull_job::sandbox::SandboxKeys;
-use swaplet_core::warm::warming::shape::ShapeChoice;
 
-use crate::warm::resolve::Resolve;
+use crate::frame::clock::TimeOfDay;
 
 /// The settings of the installation that pull jobs need.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct WarmSettings {
     /// The namespace of the pods of jobs without pull secrets.
     pub namespace: Box<str>,
     /// The image whose program the pods run.
     pub park_image: Box<str>,
-    /// The shape of the pods.
-    pub shape: ShapeChoice,
     /// The exit image that every node that keeps images is to have, together with derived ones;
     /// `None`: only jobs decide what is pulled.
     pub exit_image: Option<Box<str>>,
@@ -39,26 +34,7 @@ pub struct WarmSettings {
     pub image_caches: Option<CacheOptions>,
     /// The labels and annotations that jobs may give to their pods.
     pub sandbox_keys: SandboxKeys,
-    /// The function that queries a registry for the digest of a tag.
-    pub resolve: Resolve,
     /// Returns the wall-clock time, in which deadlines of jobs are stored. It is called once,
     /// whenever the loop begins, and used until the API server's time is known.
-    pub time_of_day: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
-}
-
-impl fmt::Debug for WarmSettings {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("WarmSettings")
-            .field("namespace", &self.namespace)
-            .field("park_image", &self.park_image)
-            .field("shape", &self.shape)
-            .field("exit_image", &self.exit_image)
-            .field("image_caches", &self.image_caches)
-            .field("startup_taint_timeout", &self.startup_taint_timeout)
-            .field("startup_taint_namespaces", &self.startup_taint_namespaces)
-            .field("longest_try", &self.longest_try)
-            .field("coexist", &self.coexist)
-            .field("sandbox_keys", &self.sandbox_keys)
-            .finish_non_exhaustive()
-    }
+    pub time_of_day: TimeOfDay,
 }

@@ -1,30 +1,22 @@
 //! The write of image caches: they are created, and never changed or deleted.
 
 use kube::Resource as _;
-use kube::api::PostParams;
 use kube::core::Request;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::image_cache::object::{IMAGE_CACHES, NewImageCache, resource};
 
-use crate::frame::writer::{FIELD_MANAGER, Writer};
+use crate::frame::writer::{Writer, created};
 
 impl Writer {
     /// Creates an image cache. An existing one of this name is a conflict, so two requests for the
     /// same cache create one.
     pub async fn create_image_cache(&self, cache: &NewImageCache) -> Result<(), WriteError> {
         self.in_time(IMAGE_CACHES, async {
-            let params = PostParams {
-                field_manager: Some(FIELD_MANAGER.to_owned()),
-                ..PostParams::default()
-            };
             let body = serde_json::to_vec(&cache.object()).map_err(kube::Error::SerdeError)?;
-            let request =
-                Request::new(BoundedObject::url_path(&resource(), None)).create(&params, body);
-            Ok(self
-                .send(request.map_err(kube::Error::BuildRequest)?)
-                .await?
-                .map(drop))
+            let caches = Request::new(BoundedObject::url_path(&resource(), None));
+            let built = caches.create(&created(), body);
+            Ok(self.send(built).await?.map(drop))
         })
         .await
     }

@@ -7,13 +7,13 @@ use swaplet_core::image::Kind;
 use swaplet_core::objects::values::short_digest::short_digest;
 use swaplet_core::warm::pod::{
     CONTAINER, IMAGE, IMPOSSIBLE_COMMAND, INIT_CONTAINER, JOB, JOB_NAMESPACE, NAME_PREFIX, NODE,
-    NUMBERED_CONTAINER, RUN, Shape, System,
+    NUMBERED_CONTAINER, RUN, Shape,
 };
 use swaplet_core::warm::pull_job::object::JobKind;
 
 use super::Warmers;
 
-/// The mount point in containers of the park image, and the beginning of the one in others.
+/// The mount point in the container of the park image, and the beginning of the one in the other.
 const MOUNT: &str = "/.swaplet-warm";
 /// The condition that keeps a warmer pod from being Ready.
 const NEVER_READY: &str = "swaplet.io/never-ready";
@@ -32,8 +32,7 @@ pub fn pod(warmers: &Warmers, node: &str, shape: Shape, images: &[Box<str>], num
     let mut spec = common(warmers, node);
     match shape {
         Shape::InPlace => in_place(&mut spec, warmers, images.first().map_or("", |image| image)),
-        Shape::ImageVolumes => image_volumes(&mut spec, warmers, images),
-        Shape::ImpossibleCommand(system) => impossible_command(&mut spec, warmers, system, images),
+        Shape::ImpossibleCommand => impossible_command(&mut spec, warmers, images),
     }
     let mut metadata = json!({
         "name": name(warmers, node, number), "namespace": warmers.namespace,
@@ -139,62 +138,34 @@ fn unguessable_path() -> String {
     )
 }
 
-/// Adds the containers of image volumes, one for each image, so that a missing one delays no other.
-/// A volume that no container mounts would delay none either, but the status does not report
-/// volumes (measured on 1.34).
-fn image_volumes(spec: &mut Value, warmers: &Warmers, images: &[Box<str>]) {
-    let (mut volumes, mut containers) = (Vec::new(), Vec::new());
-    for (number, image) in images.iter().enumerate() {
-        let name = format!("{NUMBERED_CONTAINER}{number}");
-        let mut container = container(
-            &name,
-            &warmers.park_image,
-            "IfNotPresent",
-            &[Kind::Park.program_path()],
-        );
-        container["volumeMounts"] = json!([{"name": name, "mountPath": MOUNT, "readOnly": true}]);
-        containers.push(container);
-        volumes.push(json!({"name": name, "image": {"reference": image, "pullPolicy": pull_policy(warmers)}}));
-    }
-    spec["restartPolicy"] = "Never".into();
-    spec["volumes"] = volumes.into();
-    spec["containers"] = containers.into();
-}
-
 /// Adds containers with an impossible command. The kubelet pulls their images one after another,
 /// creates each container and cannot start it. That is not retried; a failed pull is.
-fn impossible_command(spec: &mut Value, warmers: &Warmers, system: System, images: &[Box<str>]) {
-    let numbered = |number: usize| format!("{NUMBERED_CONTAINER}{number}");
+fn impossible_command(spec: &mut Value, warmers: &Warmers, images: &[Box<str>]) {
     let images = images.iter().enumerate();
     let containers = images.map(|(number, image)| {
-        container(
-            &numbered(number),
+        let name = format!("{NUMBERED_CONTAINER}{number}");
+        on_windows(container(
+            &name,
             image,
             pull_policy(warmers),
             &[IMPOSSIBLE_COMMAND],
-        )
+        ))
     });
-    let mut containers: Vec<_> = containers.collect();
-    if system == System::Windows {
-        containers.iter_mut().for_each(on_windows);
-        spec["os"] = json!({"name": "windows"});
-        spec["securityContext"] =
-            json!({"runAsNonRoot": true, "windowsOptions": {"runAsUserName": WINDOWS_USER}});
-    }
+    spec["containers"] = containers.collect();
+    spec["os"] = json!({"name": "windows"});
+    spec["securityContext"] =
+        json!({"runAsNonRoot": true, "windowsOptions": {"runAsUserName": WINDOWS_USER}});
     spec["restartPolicy"] = "Never".into();
-    spec["containers"] = containers.into();
 }
 
 /// Removes the Linux-only fields, as the API server rejects those in a pod for Windows, and the
 /// memory limit, which a container there exceeds.
-fn on_windows(container: &mut Value) {
-    if let Some(container) = container.as_object_mut() {
-        container.retain(|field, _| !["securityContext", "workingDir"].contains(&field.as_str()));
-        container.insert(
-            "resources".to_owned(),
-            json!({"requests": {"cpu": "1m", "memory": "4Mi"}}),
-        );
+fn on_windows(mut container: Value) -> Value {
+    if let Some(fields) = container.as_object_mut() {
+        fields.retain(|field, _| !["securityContext", "workingDir"].contains(&field.as_str()));
     }
+    container["resources"] = json!({"requests": {"cpu": "1m", "memory": "4Mi"}});
+    container
 }
 
 /// Returns the labels. One of them keeps a service mesh from injecting a container. Labels that

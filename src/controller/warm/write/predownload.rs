@@ -1,7 +1,6 @@
 //! The writes of pre-download: an `ImagePullJob` is created or deleted.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use kube::api::{DeleteParams, PostParams, Preconditions};
 use kube::core::Request;
 use serde_json::{Value, json};
 use swaplet_core::objects::values::bounded_object::BoundedObject;
@@ -10,7 +9,7 @@ use swaplet_core::warm::predownload::Action;
 use swaplet_core::warm::predownload::workload::{PREDOWNLOAD, Wish, Workload};
 use swaplet_core::warm::pull_job::object::JobKind;
 
-use crate::frame::writer::{FIELD_MANAGER, Writer};
+use crate::frame::writer::{Writer, created, deleted};
 
 impl Writer {
     /// Makes the write for a workload, within the deadline. A job that exists already is a
@@ -25,41 +24,22 @@ impl Writer {
                 &JobKind::ImagePullJob.resource(),
                 Some(&workload.namespace),
             ));
-            let request = match action {
+            let built = match action {
                 Action::Create {
                     name,
                     image,
                     pods,
                     wish,
                 } => {
-                    let params = PostParams {
-                        field_manager: Some(FIELD_MANAGER.to_owned()),
-                        ..PostParams::default()
-                    };
                     let job = job(workload, name, image, pods, wish);
                     jobs.create(
-                        &params,
+                        &created(),
                         serde_json::to_vec(&job).map_err(kube::Error::SerdeError)?,
                     )
                 }
-                Action::Delete(job) => {
-                    let preconditions = Some(Preconditions {
-                        uid: Some(job.uid.to_string()),
-                        ..Preconditions::default()
-                    });
-                    jobs.delete(
-                        &job.name,
-                        &DeleteParams {
-                            preconditions,
-                            ..DeleteParams::default()
-                        },
-                    )
-                }
+                Action::Delete(job) => jobs.delete(&job.name, &deleted(&job.uid, None)),
             };
-            Ok(self
-                .send(request.map_err(kube::Error::BuildRequest)?)
-                .await?
-                .map(drop))
+            Ok(self.send(built).await?.map(drop))
         })
         .await
     }

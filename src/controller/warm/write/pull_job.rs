@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 use kube::Resource as _;
-use kube::api::{DeleteParams, Patch, Preconditions};
+use kube::api::Patch;
 use kube::core::Request;
 use serde_json::{Value, json};
 use swaplet_core::objects::values::bounded_object::BoundedObject;
@@ -11,7 +11,7 @@ use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::pull_job::Status;
 use swaplet_core::warm::pull_job::object::PullJob;
 
-use crate::frame::writer::{Writer, params};
+use crate::frame::writer::{Writer, deleted, params};
 
 /// The content of a status write.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,7 +42,7 @@ impl Writer {
                 &params(),
                 &Patch::Merge(body),
             );
-            let stored = self.send(built.map_err(kube::Error::BuildRequest)?).await?;
+            let stored = self.send(built).await?;
             Ok(stored.map(|body| {
                 serde_json::from_slice::<BoundedObject>(&body)
                     .ok()
@@ -64,10 +64,7 @@ impl Writer {
                 &params(),
                 &Patch::Merge(json!({"metadata": metadata})),
             );
-            Ok(self
-                .send(built.map_err(kube::Error::BuildRequest)?)
-                .await?
-                .map(drop))
+            Ok(self.send(built).await?.map(drop))
         })
         .await
     }
@@ -77,18 +74,9 @@ impl Writer {
     /// # Errors
     /// Returns why the write was not applied.
     pub async fn delete_pull_job(&self, job: &PullJob) -> Result<(), WriteError> {
-        let preconditions = Preconditions {
-            uid: Some(job.uid.to_string()),
-            resource_version: Some(job.version.to_string()),
-        };
-        let params = DeleteParams {
-            preconditions: Some(preconditions),
-            ..DeleteParams::default()
-        };
+        let as_seen = deleted(&job.uid, Some(&job.version));
         self.in_time(job.kind.plural(), async {
-            let built = requests(job)
-                .delete(&job.name, &params)
-                .map_err(kube::Error::BuildRequest)?;
+            let built = requests(job).delete(&job.name, &as_seen);
             Ok(self.send(built).await?.map(drop))
         })
         .await

@@ -21,10 +21,7 @@ impl Writer {
         self.in_time("nodes", async {
             let built =
                 Request::new(Node::url_path(&(), None)).patch(&untaint.node, &params(), &patch);
-            Ok(self
-                .send(built.map_err(kube::Error::BuildRequest)?)
-                .await?
-                .map(drop))
+            Ok(self.send(built).await?.map(drop))
         })
         .await
     }

@@ -1,7 +1,9 @@
 //! Exit images that are derived on demand: their paths, and which of them exist or are requested.
 //! The reference of an image is derived from its paths alone, so losing this state loses nothing.
 
-use std::collections::{BTreeMap, HashMap};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
 use crate::image::reference::ImageReference;
@@ -32,13 +34,15 @@ const LONGEST_ASKED: Duration = Duration::from_secs(3600);
 pub struct DerivedImages {
     repository: ImageReference,
     images: BTreeMap<Paths, Image>,
-    /// The times of the requests that count against the quota, by namespace.
-    asked: HashMap<Box<str>, Vec<Moment>>,
+    /// The times of the requests that count against the quota, by namespace and digest of the
+    /// paths: an image that is forgotten and requested again does not count twice.
+    asked: HashMap<Box<str>, HashMap<u64, Moment>>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Image {
-    /// The time of the first request.
+    /// The namespace and the time of the first request.
+    by: Box<str>,
     asked_at: Moment,
     reference: Option<Box<str>>,
     under_way: bool,
@@ -109,10 +113,9 @@ impl DerivedImages {
                 ..
             }) => Derived::Failed(words, (!under_way).then_some(*not_before)),
             Some(_) => Derived::Awaited,
-            None if self
-                .asked
-                .get(namespace)
-                .is_some_and(|asked| asked.len() >= PER_NAMESPACE) =>
+            None if self.asked.get(namespace).is_some_and(|asked| {
+                asked.len() >= PER_NAMESPACE && !asked.contains_key(&digest(paths))
+            }) =>
             {
                 Derived::TooMany
             }
@@ -128,9 +131,11 @@ impl DerivedImages {
             return false;
         }
         if !self.images.contains_key(paths) {
-            self.asked.entry(namespace.into()).or_default().push(now);
+            let asked = self.asked.entry(namespace.into()).or_default();
+            asked.entry(digest(paths)).or_insert(now);
         }
         let new = || Image {
+            by: namespace.into(),
             asked_at: now,
             ..Image::default()
         };
@@ -141,32 +146,45 @@ impl DerivedImages {
     }
 
     /// Frees the quota of namespaces for images that they requested more than a day ago, and the
-    /// memory of the oldest images, if all together take too much.
+    /// memory of images, if all together take too much.
     pub fn give_back(&mut self, now: Moment) {
         self.asked.retain(|_, asked| {
-            asked.retain(|at| now < *at + ASKED_FOR);
+            asked.retain(|_, at| now < *at + ASKED_FOR);
             !asked.is_empty()
         });
         self.forget_beyond(MOST_KEPT);
     }
 
-    /// Forgets the oldest images until the paths of the others have no more than this many bytes.
+    /// Forgets images until the paths of the others have no more than this many bytes: each time the
+    /// oldest of the namespace that has most.
     fn forget_beyond(&mut self, most: usize) {
         let mut kept: usize = self.images.keys().map(|paths| bytes_of(paths)).sum();
         if kept <= most {
             return;
         }
-        let settled = self.images.iter().filter(|(_, image)| !image.under_way);
-        let mut oldest: Vec<_> = settled
-            .map(|(paths, image)| (image.asked_at, paths.clone()))
-            .collect();
-        oldest.sort_unstable();
-        for (_, paths) in oldest {
-            if kept <= most {
-                break;
-            }
-            kept -= bytes_of(&paths);
+        let mut of_namespace = HashMap::<_, (usize, Vec<_>)>::new();
+        for (paths, image) in self.images.iter().filter(|(_, image)| !image.under_way) {
+            let (bytes, images) = of_namespace.entry(image.by.clone()).or_default();
+            *bytes += bytes_of(paths);
+            images.push(Reverse((image.asked_at, paths.clone())));
+        }
+        let oldest = |images: &[Reverse<(Moment, Paths)>]| {
+            let last = images.last();
+            last.map(|Reverse((at, _))| Reverse(*at))
+        };
+        let mut largest = BinaryHeap::new();
+        for (bytes, mut images) in of_namespace.into_values() {
+            images.sort_unstable();
+            largest.push((bytes, oldest(&images), images));
+        }
+        while kept > most
+            && let Some((bytes, _, mut images)) = largest.pop()
+            && let Some(Reverse((_, paths))) = images.pop()
+        {
+            let freed = bytes_of(&paths);
+            kept -= freed;
             self.images.remove(&paths);
+            largest.push((bytes - freed, oldest(&images), images));
         }
     }
 
@@ -177,6 +195,7 @@ impl DerivedImages {
         match result {
             Ok(reference) => {
                 *image = Image {
+                    by: std::mem::take(&mut image.by),
                     asked_at: image.asked_at,
                     reference: Some(reference),
                     ..Image::default()
@@ -191,6 +210,12 @@ impl DerivedImages {
             }
         }
     }
+}
+
+fn digest(paths: &[String]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    paths.hash(&mut hasher);
+    hasher.finish()
 }
 
 fn bytes_of(paths: &[String]) -> usize {
@@ -307,10 +332,44 @@ mod tests {
         );
     }
 
+    /// 80 namespaces that ask for as many as they may do not cost one that asks for one.
+    #[test]
+    fn t11_who_has_most_is_forgotten_first_and_asking_again_costs_nothing() {
+        let mut images = images();
+        let long = |name: &str| paths(&format!("/{name}/{}", "x".repeat(16 << 10)));
+        let victim: Vec<_> = (0..PER_NAMESPACE)
+            .map(|nth| paths(&format!("/{nth}")))
+            .collect();
+        for paths in &victim {
+            assert!(images.ask("victim", paths, NOW));
+            images.came(paths, Ok("r".into()), NOW);
+        }
+        for nth in 0..80 * PER_NAMESPACE {
+            let (by, paths) = (format!("n{}", nth % 80), long(&nth.to_string()));
+            assert!(images.ask(&by, &paths, NOW + Duration::from_secs(1)));
+            images.came(&paths, Ok("r".into()), NOW);
+        }
+        images.give_back(NOW + Duration::from_secs(2));
+        let kept: usize = images.images.keys().map(|paths| bytes_of(paths)).sum();
+        assert!(kept <= MOST_KEPT && kept > MOST_KEPT / 2, "{kept}");
+        for paths in &victim {
+            assert_eq!(images.find("victim", paths), Derived::Ready("r"));
+        }
+        let forgotten = (0..80 * PER_NAMESPACE).map(|nth| (nth % 80, long(&nth.to_string())));
+        let (of, paths) = forgotten
+            .into_iter()
+            .find(|(_, paths)| !images.images.contains_key(paths))
+            .unwrap();
+        assert!(
+            images.ask(&format!("n{of}"), &paths, NOW),
+            "its quota is used up, and this is no new one"
+        );
+    }
+
     #[test]
     fn the_oldest_images_are_forgotten_when_all_take_too_much() {
         let mut images = images();
-        let long = |number: u32| paths(&format!("/{number}/{}", "x".repeat(1 << 20)));
+        let long = |number: u32| paths(&format!("/{number:02}/{}", "x".repeat(1 << 20)));
         for number in 0..20 {
             let at = NOW + Duration::from_secs(number.into());
             assert!(images.ask(&number.to_string(), &long(number), at));

@@ -1,9 +1,13 @@
-//! The account of one Job: the restarts of its pods, and the queue for room.
+//! The account of one Job: sums over its pods, and the pods that wait for the sums to fall.
+//!
+//! An answer depends on the sums and on the pod that asks, and on nothing else. Waiting changes no
+//! sum, and so does an answer: what one pod is told moves no other pod.
 //!
 //! Swaps do not use all the room that a Job has: half of it is left to main containers that still
 //! run, and one restart to the sidecars of pods that wait. A container that fails at the wrong
 //! moment must not fail the Job either. Where only one swap fits, it takes the last restart only if
-//! nothing else ends its pod ([`Leaves`]).
+//! nothing else ends its pod ([`Leaves`]). A pod in which a swap was made keeps the room for its
+//! other sidecars.
 
 mod answer;
 mod strangers;
@@ -16,8 +20,8 @@ use crate::report::reason::Reason;
 pub(crate) use answer::Leaves;
 pub(crate) use strangers::digest;
 
-/// The place of a pod in the queue: by the time at which the last of its main containers ended,
-/// then by name.
+/// The place of a pod among those that wait: by the time at which the last of its main containers
+/// ended, then by name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Turn {
     mains_ended: Option<jiff::Timestamp>,
@@ -30,11 +34,8 @@ pub(crate) struct Turn {
 pub(crate) struct Seen {
     /// The sum of its restartCounts.
     pub(crate) restarts: i64,
-    /// Its containers with an exit image: the pod will end, and its restarts will not count any
-    /// more.
-    pub(crate) swapped: i64,
-    /// The restarts that the swapped containers may still cause.
-    pub(crate) coming: i64,
+    /// What was swapped in it, and what that leaves.
+    pub(crate) swapped: Swapped,
     /// True until its main containers are done.
     pub(crate) mains_run: bool,
     /// True while the pod is being deleted. That may last for ever (its node is dead), and swapped
@@ -48,43 +49,37 @@ pub(crate) struct Seen {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Entry {
     seen: Seen,
-    claim: Claim,
+    /// The restarts that may be in flight: a write has begun, or its effect is not shown.
+    claim: i64,
+    /// The swaps for which it waits, with its place.
+    waits: Option<(Turn, i64)>,
     list: u64,
 }
 
-/// The claim of a pod on the room of its Job.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-enum Claim {
-    #[default]
-    None,
-    /// The pod is queued for this many swaps.
-    Waiting(Turn, i64),
-    /// The pod may write and has not begun, so this can be revoked.
-    Granted(Turn, i64),
-    /// The pod may have written.
-    Held(i64),
-}
-
 /// The swaps that were made in a pod, by any writer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Swapped {
-    /// Containers whose image in the spec is an exit image.
+    /// Containers whose image in the spec is an exit image: the pod will end, and its restarts will
+    /// not count any more.
     pub containers: u32,
     /// The restarts that are to be expected of these. If the status does not show one, it counts as
     /// still to come.
     pub coming: u32,
+    /// The sidecars that have not ended and are not swapped.
+    pub left: u32,
 }
 
 /// The account of one Job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Account {
     pods: BTreeMap<Box<str>, Entry>,
+    /// The pods that wait.
     line: BTreeSet<Turn>,
     totals: Totals,
-    /// The first in the queue, if nothing in progress will make room for it.
-    blocked: Option<Box<str>>,
-    /// Set while the granted swaps do not fit any more, because containers restarted by themselves.
-    overdrawn: bool,
+    /// How many pods are half-way, by the restarts that they still need.
+    half_way: BTreeMap<i64, usize>,
+    /// True if nothing in progress makes room: who waits was woken to learn it.
+    stands: bool,
     /// The reasons reported for the Job under this limit.
     said: BTreeSet<Reason>,
 }
@@ -94,13 +89,17 @@ pub(crate) struct Account {
 struct Totals {
     /// The restarts that the Job controller counts, and those that swaps will add.
     restarts: i64,
-    /// Swaps that are granted, written, or done in a pod that has not ended.
+    /// Swaps that may be written, or are done in a pod that has not ended.
     under_way: i64,
+    /// Swaps that pods still need in which another one was made.
+    kept: i64,
+    /// Pods whose sidecars are all swapped: they end without any more room.
+    ending: i64,
     /// The restarts of pods that are being deleted, which will not count any more.
     leaving: i64,
     /// Pods whose main containers are not done.
     mains_run: i64,
-    /// Pods without a granted or made swap, including those whose main containers are not done.
+    /// Pods without a swap, including those whose main containers are not done.
     idle: i64,
 }
 
@@ -114,37 +113,55 @@ impl Turn {
     }
 }
 
-impl Claim {
-    const fn granted(&self) -> i64 {
-        match self {
-            Self::Granted(_, swaps) | Self::Held(swaps) => *swaps,
-            Self::None | Self::Waiting(..) => 0,
+impl Entry {
+    /// Returns the restarts that it has shown, and those that its swaps will add.
+    fn own(&self) -> i64 {
+        self.seen.restarts + i64::from(self.seen.swapped.coming)
+    }
+
+    fn is_begun(&self) -> bool {
+        self.seen.swapped.containers > 0 || self.claim > 0
+    }
+
+    /// Returns the swaps that it still needs, if another one was made and it may go on.
+    fn kept(&self) -> i64 {
+        let Swapped {
+            containers, left, ..
+        } = self.seen.swapped;
+        if containers == 0 || self.seen.deleting {
+            return 0;
+        }
+        (i64::from(left) - self.claim).max(0)
+    }
+
+    fn totals(&self) -> Totals {
+        let restarts = self.own() + self.claim;
+        if self.seen.deleting {
+            return Totals {
+                restarts,
+                leaving: restarts,
+                ..Totals::default()
+            };
+        }
+        let kept = self.kept();
+        Totals {
+            restarts,
+            under_way: i64::from(self.seen.swapped.containers) + self.claim,
+            kept,
+            ending: i64::from(self.is_begun() && kept == 0),
+            leaving: 0,
+            mains_run: i64::from(self.seen.mains_run),
+            idle: i64::from(!self.is_begun()),
         }
     }
 }
 
 impl Totals {
-    fn of(entry: &Entry) -> Self {
-        let Entry { seen, claim, .. } = entry;
-        // A queued pod does not end by itself, whatever was swapped in it.
-        let under_way = if matches!(claim, Claim::Waiting(..)) || seen.deleting {
-            0
-        } else {
-            seen.swapped + claim.granted()
-        };
-        let restarts = seen.restarts + seen.coming + claim.granted();
-        Self {
-            restarts,
-            under_way,
-            leaving: if seen.deleting { restarts } else { 0 },
-            mains_run: i64::from(seen.mains_run && !seen.deleting),
-            idle: i64::from(under_way == 0 && !seen.deleting),
-        }
-    }
-
     fn add(&mut self, other: Self) {
         self.restarts += other.restarts;
         self.under_way += other.under_way;
+        self.kept += other.kept;
+        self.ending += other.ending;
         self.leaving += other.leaving;
         self.mains_run += other.mains_run;
         self.idle += other.idle;
@@ -154,6 +171,8 @@ impl Totals {
         let Self {
             restarts,
             under_way,
+            kept,
+            ending,
             leaving,
             mains_run,
             idle,
@@ -161,22 +180,25 @@ impl Totals {
         self.add(Self {
             restarts: -restarts,
             under_way: -under_way,
+            kept: -kept,
+            ending: -ending,
             leaving: -leaving,
             mains_run: -mains_run,
             idle: -idle,
         });
     }
 
+    /// Returns the restarts that no pod has shown, may cause or keeps.
     fn room(&self, limit: u32) -> i64 {
-        allowed(limit) - self.restarts
+        allowed(limit) - self.restarts - self.kept
     }
 
-    /// Returns true if this many swaps of an idle pod may be granted. The first swap may use all
+    /// Returns true if this many swaps of a pod without any may be made. The first swap may use all
     /// the room; those beside it leave a rest.
     fn admits(&self, swaps: i64, limit: u32) -> bool {
-        let room = self.room(limit);
-        let all = room + self.under_way;
-        swaps <= room && (self.under_way == 0 || self.under_way + swaps <= all - self.rest(all))
+        let (room, busy) = (self.room(limit), self.under_way + self.kept);
+        let all = room + busy;
+        swaps <= room && (busy == 0 || busy + swaps <= all - self.rest(all))
     }
 
     /// Returns the room to leave free. Containers may fail at any moment and be restarted, and
@@ -225,27 +247,21 @@ impl Account {
     }
 
     pub(crate) fn observe(&mut self, uid: &str, seen: Seen, list: u64) {
-        if self
-            .pods
-            .get(uid)
-            .is_some_and(|entry| entry.seen == seen && entry.list == list)
-        {
-            return;
-        }
-        let claim = self.take(uid).map(|entry| entry.claim).unwrap_or_default();
-        self.put(uid.into(), Entry { seen, claim, list });
+        let entry = self.take(uid);
+        let (claim, waits) = entry.map_or((0, None), |entry| (entry.claim, entry.waits));
+        self.put(
+            uid.into(),
+            Entry {
+                seen,
+                claim,
+                waits,
+                list,
+            },
+        );
     }
 
     pub(crate) fn forget(&mut self, uid: &str) {
         self.take(uid);
-    }
-
-    /// Returns the uids of the pods that may have written.
-    pub(crate) fn held_pods(&self) -> impl Iterator<Item = Box<str>> {
-        self.pods
-            .iter()
-            .filter(|(_, entry)| matches!(entry.claim, Claim::Held(_)))
-            .map(|(uid, _)| uid.clone())
     }
 
     /// Forgets pods that the list did not contain.
@@ -267,126 +283,98 @@ impl Account {
     /// Records that the limit has changed: what was reported is no longer true.
     pub(crate) fn limit_changed(&mut self) {
         self.said.clear();
-        self.begin_anew();
     }
 
-    /// Discards all earlier answers, except for what may be written already.
-    pub(crate) fn begin_anew(&mut self) {
-        self.revoke();
-        self.blocked = None;
-    }
-
-    /// Revokes what was granted and not begun: those pods are queued again.
-    fn revoke(&mut self) {
-        let granted = self
-            .pods
-            .iter()
-            .filter(|(_, entry)| matches!(entry.claim, Claim::Granted(..)));
-        let granted: Vec<_> = granted.map(|(uid, _)| uid.clone()).collect();
-        for uid in granted {
-            self.change(&uid, |claim| match claim {
-                Claim::Granted(turn, swaps) => Claim::Waiting(turn, swaps),
-                other => other,
-            });
-        }
-    }
-
-    /// Records what a pod needs. What can never fit is not queued.
-    pub(crate) fn need(&mut self, turn: Turn, need: Need, limit: Option<u32>) {
-        let Some(entry) = self.pods.get(&turn.uid) else {
+    /// Records what a pod needs.
+    pub(crate) fn need(&mut self, turn: Turn, need: Need) {
+        let Some(mut entry) = self.take(&turn.uid) else {
             return;
         };
-        let own = entry.seen.restarts + entry.seen.coming;
-        let fits_ever = |swaps: i64| limit.is_some_and(|limit| own + swaps <= allowed(limit));
         let uid = turn.uid.clone();
-        self.change(&uid, |claim| match (need, claim) {
-            (Need::Nothing, _) => Claim::None,
-            (Need::Held, Claim::Granted(_, swaps)) => Claim::Held(swaps),
-            (Need::Held, claim) => claim,
-            (Need::Asked(restarts), _) => Claim::Held(restarts.into()),
-            (Need::Swaps(swaps), Claim::Granted(_, granted) | Claim::Held(granted))
-                if i64::from(swaps) <= granted =>
-            {
-                Claim::Granted(turn, swaps.into())
-            }
-            (Need::Swaps(swaps), _) if fits_ever(swaps.into()) => {
-                Claim::Waiting(turn, swaps.into())
-            }
-            (Need::Swaps(_), _) => Claim::None,
-        });
+        match need {
+            Need::Nothing => (entry.claim, entry.waits) = (0, None),
+            Need::Waits(swaps) => (entry.claim, entry.waits) = (0, Some((turn, swaps.into()))),
+            Need::Held => entry.waits = None,
+            Need::Begun(restarts) => (entry.claim, entry.waits) = (restarts.into(), None),
+        }
+        self.put(uid, entry);
     }
 
-    /// Grants what fits, first come, first served; adds the pods whose answer has changed to
-    /// `wakes`.
+    /// Wakes the pods that fit now, first come, first served: a later one passes the first only
+    /// while nothing is in progress that the first one could wait for. So a pod that needs much
+    /// room gets it when the others have ended. Where nothing makes room any more, all learn it.
     pub(crate) fn settle(&mut self, limit: u32, wakes: &mut Vec<Box<str>>) {
-        let overdrawn = self.totals.room(limit) < 0;
-        if overdrawn {
-            self.revoke();
-        } else if self.overdrawn {
-            wakes.extend(self.held_pods());
+        let mut totals = self.totals;
+        let mut woken = Vec::new();
+        for turn in &self.line {
+            let waits = self.pods.get(&turn.uid).and_then(|pod| pod.waits.as_ref());
+            let swaps = waits.map_or(0, |(_, swaps)| *swaps);
+            if totals.admits(swaps, limit) {
+                totals.restarts += swaps;
+                totals.under_way += swaps;
+                woken.push(turn.uid.clone());
+            } else if totals.under_way > 0 {
+                break;
+            }
         }
-        self.overdrawn = overdrawn;
-        while let Some(turn) = self.next(limit) {
-            self.change(&turn.uid, |claim| match claim {
-                Claim::Waiting(turn, swaps) => Claim::Granted(turn, swaps),
-                other => other,
-            });
-            wakes.push(turn.uid);
+        let stands = woken.is_empty() && !self.makes_room(&self.totals, limit, None);
+        if stands && !self.stands {
+            woken.extend(self.line.iter().map(|turn| turn.uid.clone()));
         }
-        let blocked = self
-            .line
-            .first()
-            .filter(|_| self.totals.under_way == 0)
-            .map(|turn| turn.uid.clone());
-        if blocked != self.blocked {
-            wakes.extend(blocked.clone());
-            self.blocked = blocked;
-        }
+        self.stands = stands;
+        woken.iter().for_each(|uid| self.stops_waiting(uid));
+        wakes.extend(woken);
     }
 
-    /// Returns the next pod to grant swaps to. A later one passes the first only if nothing is in
-    /// progress that the first one could wait for. So a pod that needs much room gets it when the
-    /// others have ended.
-    fn next(&self, limit: u32) -> Option<Turn> {
-        if self.totals.room(limit) < 1 {
-            return None;
-        }
-        let fits = |turn: &&Turn| match self.pods.get(&turn.uid).map(|entry| &entry.claim) {
-            Some(Claim::Waiting(_, swaps)) => self.totals.admits(*swaps, limit),
-            _ => false,
-        };
-        let reach = if self.totals.under_way == 0 {
-            self.line.len()
-        } else {
-            1
-        };
-        self.line.iter().take(reach).find(fits).cloned()
+    /// Wakes all pods that wait: what they were told may not be true any more.
+    pub(crate) fn wake_all(&mut self, wakes: &mut Vec<Box<str>>) {
+        let all: Vec<_> = self.line.iter().map(|turn| turn.uid.clone()).collect();
+        all.iter().for_each(|uid| self.stops_waiting(uid));
+        wakes.extend(all);
     }
 
-    fn change(&mut self, uid: &str, change: impl FnOnce(Claim) -> Claim) {
+    /// Returns true if a pod in progress ends without more room than there is: all its sidecars are
+    /// swapped, or it is half-way and what it needs fits. `but`: what a pod that is left out needs,
+    /// if it is half-way; it is not in the sums.
+    fn makes_room(&self, totals: &Totals, limit: u32, but: Option<i64>) -> bool {
+        let mut others = self.half_way.iter().filter_map(|(needs, pods)| {
+            (*pods > usize::from(but == Some(*needs))).then_some(*needs)
+        });
+        totals.ending > 0
+            || others
+                .next()
+                .is_some_and(|least| least <= allowed(limit) - totals.restarts)
+    }
+
+    fn stops_waiting(&mut self, uid: &str) {
         if let Some(entry) = self.take(uid) {
-            self.put(
-                uid.into(),
-                Entry {
-                    claim: change(entry.claim),
-                    ..entry
-                },
-            );
+            let waits = None;
+            self.put(uid.into(), Entry { waits, ..entry });
         }
     }
 
     fn take(&mut self, uid: &str) -> Option<Entry> {
         let entry = self.pods.remove(uid)?;
-        self.totals.subtract(Totals::of(&entry));
-        if let Claim::Waiting(turn, _) = &entry.claim {
+        self.totals.subtract(entry.totals());
+        let kept = entry.kept();
+        if let Some(pods) = self.half_way.get_mut(&kept) {
+            *pods -= 1;
+            if *pods == 0 {
+                self.half_way.remove(&kept);
+            }
+        }
+        if let Some((turn, _)) = &entry.waits {
             self.line.remove(turn);
         }
         Some(entry)
     }
 
     fn put(&mut self, uid: Box<str>, entry: Entry) {
-        self.totals.add(Totals::of(&entry));
-        if let Claim::Waiting(turn, _) = &entry.claim {
+        self.totals.add(entry.totals());
+        if entry.kept() > 0 {
+            *self.half_way.entry(entry.kept()).or_default() += 1;
+        }
+        if let Some((turn, _)) = &entry.waits {
             self.line.insert(turn.clone());
         }
         self.pods.insert(uid, entry);

@@ -54,11 +54,16 @@ impl fmt::Display for Shortage {
         } else {
             String::new()
         };
+        let count = if *restarts == 1 {
+            "restart counts"
+        } else {
+            "restarts count"
+        };
         // With the limit 0 the first restart fails the Job, as with the limit 1.
         let fails_at = (*limit).max(1);
         write!(
             formatter,
-            "{restarts} restarts count{of_swaps}, {swaps} more would be added{left}, and it fails at {fails_at} (backoffLimit {limit})"
+            "{restarts} {count}{of_swaps}, {swaps} more would be added{left}, and it fails at {fails_at} (backoffLimit {limit})"
         )
     }
 }

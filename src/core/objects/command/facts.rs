@@ -8,6 +8,7 @@ use super::path;
 use super::words::{Note, Notes, Obstacle};
 use crate::objects::pod::container_spec::{Backing, ContainerSpec, Hook, PodSpec, Rule};
 use crate::objects::pod::restart_policy::RestartPolicy;
+use crate::objects::runs_on::RunsOn;
 
 /// The directory in which an image without a working directory of its own starts, as ours do.
 const IMAGE_WORKING_DIR: &str = "/";
@@ -20,9 +21,6 @@ const MOST_NAME: usize = 255;
 const MOST_SEARCH_PATH: usize = 32 << 10;
 const MOST_DIRECTORIES: usize = 100;
 
-/// The architectures that the exit image is built for.
-const ARCHITECTURES: [&str; 2] = ["amd64", "arm64"];
-
 /// The facts that decide whether a container can be swapped, whatever the exit image: a few hundred
 /// bytes at most, kept for sidecars only.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +28,8 @@ pub struct ContainerFacts {
     pub(crate) program: Result<Program, Obstacle>,
     /// Sorted by their paths.
     pub(crate) mounts: Box<[Mount]>,
+    /// What the pod says.
+    pub(crate) runs_on: RunsOn,
     notes: Notes,
 }
 
@@ -89,8 +89,15 @@ impl ContainerFacts {
         Self {
             program,
             mounts: mounts(container),
+            runs_on: pod.runs_on,
             notes: notes(container),
         }
+    }
+
+    /// Returns true if the container runs the program that its image names.
+    #[must_use]
+    pub fn is_without_command(&self) -> bool {
+        self.program == Ok(Program::Entrypoint)
     }
 
     /// Returns the notes about the container.
@@ -120,21 +127,10 @@ impl ContainerFacts {
 
 /// Returns the first obstacle that has nothing to do with the command.
 fn obstacle(pod: &PodSpec, container: &ContainerSpec) -> Option<Obstacle> {
-    let foreign = |architecture: &str| !ARCHITECTURES.contains(&architecture);
     let checks = [
         (
             pod.malformed.is_some() || container.malformed.is_some(),
             Obstacle::Malformed,
-        ),
-        (
-            pod.os
-                .as_deref()
-                .is_some_and(|os| os.eq_ignore_ascii_case("windows")),
-            Obstacle::Windows,
-        ),
-        (
-            pod.architecture.as_deref().is_some_and(foreign),
-            Obstacle::Architecture,
         ),
         (
             container.restart_rules.contains(&Rule::OnSuccess),

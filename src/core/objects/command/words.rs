@@ -84,7 +84,9 @@ impl Obstacle {
                 "its restartPolicyRules may restart all containers of the pod when it ends"
             }
             Self::RestartPolicyUnknown => "its restartPolicy is not known",
-            Self::Windows => "it runs on Windows, and the exit image is for Linux",
+            Self::Windows => {
+                "it runs on Windows, or on another system than Linux, which the exit image is for"
+            }
             Self::Architecture => "it runs on an architecture that the exit image is not built for",
             Self::TooManyMounts => {
                 "it mounts more than 1000 volumes, their paths have more than 64 KiB, or more than 64 of them are where the exit image has programs"

@@ -4,6 +4,7 @@
 use std::fmt;
 
 use super::restart_policy::RestartPolicy;
+use crate::objects::runs_on::RunsOn;
 use crate::objects::values::env::Mark;
 
 /// `spec` of a pod or of a pod template.
@@ -11,10 +12,9 @@ use crate::objects::values::env::Mark;
 pub struct PodSpec {
     /// `restartPolicy`; `None` where it is absent.
     pub restart_policy: Option<RestartPolicy>,
-    /// `os.name`, or the operating system that `nodeSelector` requires.
-    pub os: Option<Box<str>>,
-    /// The architecture that `nodeSelector` requires.
-    pub architecture: Option<Box<str>>,
+    /// The operating system and the processor that `os`, the required node affinity or
+    /// `nodeSelector` name.
+    pub runs_on: RunsOn,
     /// `containers`, in their order.
     pub containers: Vec<ContainerSpec>,
     /// The `initContainers` that are native sidecars (their `restartPolicy` is `Always`).

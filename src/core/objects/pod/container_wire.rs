@@ -1,6 +1,7 @@
 //! The decoder of [`PodSpec`], from the API server or from a file.
 
 mod lists;
+mod node_wish;
 mod rules;
 mod variables;
 mod volumes;
@@ -11,9 +12,11 @@ use self::volumes::{MountWire, ProfileWire, VolumeWire, Volumes};
 use serde::Deserialize;
 
 use self::lists::{CommandWire, MountsWire};
+use self::node_wish::{AffinityWire, NodeSelectorWire, OsWire};
 use self::rules::RuleWire;
 use super::container_spec::{ContainerSpec, Hook, PodSpec};
 use super::{RestartPolicy, RestartRule};
+use crate::objects::runs_on::RunsOn;
 use crate::objects::values::bounds;
 use crate::objects::values::env::Mark;
 use crate::objects::values::lenient::{Lenient, Member, Object, Objects, Present, Text};
@@ -30,10 +33,21 @@ pub(crate) struct PodSpecWire<C> {
     pub restart_policy: Text,
     pub termination_grace_period_seconds: Lenient<Option<i64>>,
     os: Member<OsWire>,
+    affinity: Member<AffinityWire>,
     node_selector: Member<NodeSelectorWire>,
     security_context: Member<SecurityWire>,
     pub containers: Objects<C>,
+    pub init_containers: Objects<InitContainerWire>,
     volumes: Objects<VolumeWire>,
+}
+
+/// The fields of an init container that say whether its end may start all containers again.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct InitContainerWire {
+    pub name: Text,
+    restart_policy: Text,
+    restart_policy_rules: Objects<RuleWire>,
 }
 
 /// The init containers of the same `spec`, decoded only where they are needed.
@@ -41,25 +55,6 @@ pub(crate) struct PodSpecWire<C> {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct InitContainersWire {
     init_containers: Objects<ContainerSpecWire>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct OsWire {
-    name: Text,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct NodeSelectorWire {
-    #[serde(rename = "kubernetes.io/os")]
-    os: Text,
-    #[serde(rename = "beta.kubernetes.io/os")]
-    old_os: Text,
-    #[serde(rename = "kubernetes.io/arch")]
-    architecture: Text,
-    #[serde(rename = "beta.kubernetes.io/arch")]
-    old_architecture: Text,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -105,22 +100,14 @@ struct HookWire {
 impl<C> PodSpecWire<C> {
     /// Returns everything but the containers, whose reading depends on it.
     pub(crate) fn read(&self) -> Surroundings<'_> {
-        let selector = self.node_selector.value.as_deref();
-        let os = self.os.value.as_ref().and_then(|os| os.name.value.clone());
-        let of_selector = |read: fn(&NodeSelectorWire) -> [&Text; 2]| {
-            selector.and_then(|selector| {
-                read(selector)
-                    .into_iter()
-                    .find_map(|text| text.value.clone())
-            })
-        };
+        let os = self.os.value.as_ref().map(|os| os.runs_on());
+        let affinity = self.affinity.value.as_ref().map(|wish| wish.runs_on());
+        let selector = self.node_selector.value.as_ref().map(|wish| wish.runs_on());
+        let said = [os, affinity, selector].into_iter().flatten();
         Surroundings {
             pod: PodSpec {
                 restart_policy: policy(&self.restart_policy),
-                os: os.or_else(|| of_selector(|selector| [&selector.os, &selector.old_os])),
-                architecture: of_selector(|selector| {
-                    [&selector.architecture, &selector.old_architecture]
-                }),
+                runs_on: said.fold(RunsOn::default(), RunsOn::or),
                 malformed: self.malformed(),
                 ..PodSpec::default()
             },
@@ -206,6 +193,19 @@ fn first(fields: &[(bool, &'static str)]) -> Option<&'static str> {
         .iter()
         .find(|(malformed, _)| *malformed)
         .map(|(_, field)| *field)
+}
+
+impl InitContainerWire {
+    pub(crate) fn is_native_sidecar(&self) -> bool {
+        policy(&self.restart_policy) == Some(RestartPolicy::Always)
+    }
+
+    /// Returns the rules after which the node starts all containers of the pod again.
+    pub(crate) fn rules_that_restart_all(&self) -> Vec<RestartRule> {
+        let mut rules = rules::read(&self.restart_policy_rules);
+        rules.retain(|rule| rule.restarts_all);
+        rules
+    }
 }
 
 impl ContainerSpecWire {

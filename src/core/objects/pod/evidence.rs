@@ -6,7 +6,7 @@
 //! (`docs/measured.md`, rows 1 to 6).
 
 use crate::image::reference::ImageReference;
-use crate::objects::pod::{Container, ContainerState, ContainerStatus, Terminated};
+use crate::objects::pod::{Container, ContainerState, ContainerStatus, ImageDigest, Terminated};
 
 /// The fields of a container status that a new container changes, for comparison with later ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,6 +15,7 @@ pub struct Footprint {
     restart_count: i64,
     started_at: Option<jiff::Timestamp>,
     waiting: Box<str>,
+    image_digest: Option<ImageDigest>,
     /// The image in the spec, which a node that has not reacted yet still reports.
     image: Box<str>,
 }
@@ -56,8 +57,14 @@ impl Footprint {
             restart_count: status.restart_count,
             started_at,
             waiting,
+            image_digest: status.image_digest,
             image,
         }
+    }
+
+    /// Returns the number of restarts that the node showed.
+    pub(crate) const fn restart_count(&self) -> i64 {
+        self.restart_count
     }
 
     /// Returns the number of restarts since, as far as the node counts them.
@@ -93,7 +100,7 @@ pub(crate) fn proves_update(container: &Container, before: Option<&Footprint>) -
     let Some(status) = &container.status else {
         return false;
     };
-    let shown = exit_image_shown(&status.image, &container.image);
+    let shown = shows_written(status, &container.image, before);
     match &status.state {
         ContainerState::Waiting { message, .. } => message.contains(&*container.image),
         ContainerState::Terminated(_) => {
@@ -112,14 +119,47 @@ pub(crate) fn proves_inaction(container: &Container, before: Option<&Footprint>)
         return false;
     };
     let runs = matches!(status.state, ContainerState::Running { .. });
-    let shown = exit_image_shown(&status.image, &container.image);
+    let shown = shows_written(status, &container.image, before);
     runs && before.map_or(shown == Some(false), |before| {
         !before.shows_new_container(&Footprint::of(container))
     })
 }
 
-/// Returns whether the image in a status is the one that was written; `None` if the status does not
-/// show it: it cannot be read, or is the bare digest by which runtimes name an image without a tag.
+/// Returns whether a container with this status was started from the image that was written; `None`
+/// if that is not known. A runtime reports an image by any of the names that its bytes have on the
+/// node, so another name is another image only where the bytes say so, or are not known.
+#[must_use]
+pub(crate) fn shows_written(
+    status: &ContainerStatus,
+    written: &str,
+    before: Option<&Footprint>,
+) -> Option<bool> {
+    let by_name = exit_image_shown(&status.image, written);
+    let Some(digest) = status.image_digest.filter(|_| by_name != Some(true)) else {
+        return by_name;
+    };
+    if ImageDigest::of(written) == Some(digest) {
+        return Some(true);
+    }
+    let Some(before) = before else {
+        return by_name.filter(|_| !is_other_tag(&status.image, written));
+    };
+    // The tag of the old image may have been moved while its container crashed.
+    let is_old = exit_image_shown(&status.image, &before.image) == Some(true);
+    match before.image_digest {
+        Some(old) if old != digest && !is_old => Some(true),
+        _ => by_name,
+    }
+}
+
+/// Returns true if these are two images of one repository: perhaps the same bytes.
+fn is_other_tag(image: &str, other: &str) -> bool {
+    let parse = ImageReference::parse;
+    matches!((parse(image), parse(other)), (Ok(image), Ok(other)) if image.same_repository(&other))
+}
+
+/// Returns whether the image in a status is the one that was written, by its name; `None` if it
+/// cannot be read, or is the bare digest by which runtimes name an image without a tag.
 #[must_use]
 pub fn exit_image_shown(in_status: &str, written: &str) -> Option<bool> {
     if in_status == written {
@@ -140,7 +180,7 @@ pub fn progress<'a>(container: &'a Container, before: Option<&Footprint>) -> Pro
     let Some(status) = &container.status else {
         return Progress::Unchanged;
     };
-    let shown = exit_image_shown(&status.image, &container.image);
+    let shown = shows_written(status, &container.image, before);
     match &status.state {
         ContainerState::Terminated(_) => Progress::Ended,
         ContainerState::Waiting { reason, message }

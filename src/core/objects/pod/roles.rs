@@ -7,7 +7,7 @@
 //! platform under a node ends by itself is neither.
 
 use crate::objects::pod::rule::RuleMethod;
-use crate::objects::pod::{Container, Pod};
+use crate::objects::pod::{Container, Pod, Terminated};
 use crate::objects::values::env::Mark;
 
 /// The state of the main containers of a pod.
@@ -19,8 +19,8 @@ pub enum Mains<'a> {
     Running(&'a Container),
     /// The node has not reported this one.
     NotReported(&'a Container),
-    /// This other container has ended, and by its rules the node starts all containers again.
-    Restarting(&'a Container),
+    /// The node starts all containers again, by the rules of this other container, if it is known.
+    Restarting(Option<&'a Container>),
 }
 
 impl Mark {
@@ -69,7 +69,13 @@ fn is_left(pod: &Pod, container: &Container) -> bool {
 /// sidecar of ours, nor a main container that anybody waits for.
 #[must_use]
 pub const fn is_left_to_platform(pod: &Pod, container: &Container) -> bool {
-    pod.platform_ends_eci_sidecars && container.mark.eci_sidecar
+    let mark = &container.mark;
+    let is_marked = if pod.on_acs {
+        mark.acs_sidecar
+    } else {
+        mark.eci_sidecar
+    };
+    pod.platform_ends_sidecars && is_marked
 }
 
 /// Returns the main containers: those without mark and rule, and not left to the platform.
@@ -97,26 +103,28 @@ pub fn mains_state(pod: &Pod) -> Mains<'_> {
             return Mains::Running(main);
         }
     }
-    restarting(pod).map_or(Mains::Done, Mains::Restarting)
+    let by = pod.containers.iter().find(|other| other.restarts_all());
+    if !is_over(pod) && (by.is_some() || pod.all_restart) {
+        return Mains::Restarting(by);
+    }
+    Mains::Done
 }
 
-/// Returns the container by whose end the node starts all containers of the pod again. A node that
-/// ends the pod, or was told to by its phase, starts none.
-fn restarting(pod: &Pod) -> Option<&Container> {
-    let is_ended = pod.deleting || pod.phase.is_terminal() || pod.phase_was_written;
-    pod.containers
-        .iter()
-        .find(|container| !is_ended && container.restarts_all())
+/// Returns true if the node ends the pod, or was told to by its phase: it starts no container.
+const fn is_over(pod: &Pod) -> bool {
+    pod.deleting || pod.phase.is_terminal() || pod.phase_was_written
 }
 
-/// Returns a container beside the main ones that has not ended and whose rules may start all
-/// containers of the pod again when it ends. Whatever stops it may so repeat work that is done; and
-/// a sidecar that was swapped would be missing then.
+/// Returns the name of a container beside the main ones, or of a native sidecar, that has not ended
+/// and whose rules may start all containers of the pod again when it ends. Whatever stops it may so
+/// repeat work that is done; and a sidecar that was swapped would be missing then.
 #[must_use]
-pub fn may_restart_all(pod: &Pod) -> Option<&Container> {
-    pod.containers.iter().find(|container| {
+pub fn may_restart_all(pod: &Pod) -> Option<&str> {
+    let mut others = pod.containers.iter().filter(|container| {
         !is_main(pod, container) && container.may_restart_all() && container.end().is_none()
-    })
+    });
+    let other = others.next().map(|container| &*container.name);
+    other.or(pod.restarter.as_deref())
 }
 
 /// Returns true if only sidecars that swaplet may end keep the pod from ending.
@@ -144,8 +152,20 @@ pub fn mains_succeeded(pod: &Pod) -> bool {
 /// Returns true if the container ended and the node does not restart it; under `OnFailure` an end
 /// without an exit code does not count.
 fn is_done(pod: &Pod, main: &Container) -> bool {
-    main.end()
-        .is_some_and(|end| main.comes_back_after(pod, end.exit_code) == Some(false))
+    main.end().is_some_and(|end| {
+        main.comes_back_after(pod, end.exit_code) == Some(false)
+            && (is_over(pod) || !is_started_whatever(end))
+    })
+}
+
+/// Returns true if a kubelet starts the container again whatever its policy: the runtime has lost
+/// its state, which is shown as an end with 137, or it was ended because all containers are started
+/// again (Kubernetes: `ShouldContainerBeRestarted`).
+fn is_started_whatever(end: &Terminated) -> bool {
+    matches!(
+        &*end.reason,
+        "ContainerStatusUnknown" | "RestartingAllContainers"
+    )
 }
 
 /// Returns the sidecars that have ended and that the node starts again, in the order of the spec.
@@ -155,9 +175,9 @@ pub(crate) fn returning(pod: &Pod) -> impl Iterator<Item = &Container> {
 
 /// Returns true if the container ended and the node starts it again.
 fn comes_back(pod: &Pod, container: &Container) -> bool {
-    container
-        .end()
-        .is_some_and(|end| container.comes_back_after(pod, end.exit_code) == Some(true))
+    container.end().is_some_and(|end| {
+        container.comes_back_after(pod, end.exit_code) == Some(true) || is_started_whatever(end)
+    })
 }
 
 /// A sidecar that has not ended, with its position in `spec.containers`.

@@ -16,17 +16,23 @@ use serde::{Deserialize, Deserializer};
 use self::weight::{drop_unused_facts, within_bounds};
 use super::annotations::Written;
 use super::container_wire::{ContainerSpecWire, PodSpecWire, Surroundings, policy};
-use super::{Container, PHASE_WRITTEN, Phase, Pod, RestartPolicy, RestartRule};
+use super::{ACS, ACS_CLASS, Container, PHASE_WRITTEN, Phase, Pod, RestartPolicy, RestartRule};
 use crate::objects::command::ContainerFacts;
 use crate::objects::isolated::isolated;
 use crate::objects::job::OwnerWire;
+use crate::objects::runs_on::RunsOn;
 use crate::objects::values::bounds;
 use crate::objects::values::env::Mark;
-use crate::objects::values::lenient::{Lenient, Object, Objects, Present, Text, Texts};
+use crate::objects::values::lenient::{
+    Integer, Lenient, Object, Objects, Present, Text, Texts, Time,
+};
 use crate::objects::values::parts::Parts;
 
-type Integer = Lenient<Option<i64>>;
-type Time = Lenient<Option<jiff::Timestamp>>;
+/// The type of the condition of a pod that somebody ends: by preemption, a taint, the eviction API,
+/// the garbage collector or its kubelet. Not all of them set `status.reason`.
+const DISRUPTION: &str = "DisruptionTarget";
+/// The type of the condition of a pod whose containers are all started again.
+const ALL_RESTART: &str = "AllContainersRestarting";
 
 /// A pod of a list or watch, read at once, so that a page of a list holds little more than what is
 /// cached: for pods with several containers also the labels, by which policies select them, and the
@@ -35,7 +41,7 @@ type Time = Lenient<Option<jiff::Timestamp>>;
 /// duplicate key among those that are read.
 #[derive(Clone, Debug)]
 pub struct PodWire {
-    metadata: ObjectMeta,
+    pub(crate) metadata: ObjectMeta,
     labels: BTreeMap<String, String>,
     /// The pod, or the message of the panic while it was read.
     pod: Result<Option<Pod>, String>,
@@ -99,7 +105,7 @@ struct StatusWire {
     reason: Text,
     start_time: Time,
     conditions: Objects<ConditionWire>,
-    init_container_statuses: Objects<RestartsWire>,
+    init_container_statuses: Objects<ContainerStatusWire>,
     container_statuses: Objects<ContainerStatusWire>,
 }
 
@@ -109,14 +115,15 @@ struct StatusWire {
 struct ConditionWire {
     #[serde(rename = "type")]
     kind: Text,
+    status: Text,
+    reason: Text,
     last_transition_time: Time,
 }
 
-/// The fields of an init container's status that are read.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct RestartsWire {
-    restart_count: Integer,
+impl ConditionWire {
+    fn is_true(&self, kind: &str) -> bool {
+        self.kind.value.as_deref() == Some(kind) && self.status.value.as_deref() == Some("True")
+    }
 }
 
 impl<'de> Deserialize<'de> for PodWire {
@@ -137,6 +144,11 @@ impl<'de> Deserialize<'de> for PodWire {
             deleting: meta.deletion_timestamp.value.0,
             owners: meta.owner_references,
             annotations: meta.annotations.value.0,
+            on_acs: {
+                let labels = &meta.labels.value.0;
+                labels.get(ACS).is_some_and(|value| &**value == "true")
+                    || labels.contains_key(ACS_CLASS)
+            },
             spec: top.spec,
             status: top.status,
         };
@@ -206,6 +218,7 @@ struct Read<'a> {
     deleting: bool,
     owners: Objects<OwnerWire>,
     annotations: Written,
+    on_acs: bool,
     spec: Lenient<Object<SpecWire>>,
     status: Lenient<Object<StatusWire>>,
 }
@@ -219,16 +232,20 @@ impl Read<'_> {
         };
         let malformed = self.malformed();
         let clock_behind = self.clock_behind();
-        let mut spec = self.spec.value.0;
-        let status = self.status.value.0;
-        let init = status
-            .init_container_statuses
-            .value
-            .iter()
-            .map(|init| init.value.0.restart_count.value.unwrap_or_default());
+        let (mut spec, status) = (self.spec.value.0, self.status.value.0);
+        let conditions = || status.conditions.value.iter().map(|c| &c.value.0);
+        let mut inits = StatusList::read(status.init_container_statuses.value);
+        let init_restarts = inits.restarts().fold(0, i64::saturating_add);
+        let init_containers = std::mem::take(&mut spec.init_containers.value);
+        let (ended, restarter) = inits.restart_all(init_containers);
+        let reason = || {
+            let disrupted = conditions().find(|condition| condition.is_true(DISRUPTION))?;
+            disrupted.reason.value.clone()
+        };
         let mut statuses = StatusList::read(status.container_statuses.value);
         let containers = std::mem::take(&mut spec.containers.value);
         let node = spec.node_name.value.take().unwrap_or_default();
+        let grace = spec.termination_grace_period_seconds.value;
         let around = spec.read();
         let policy = RestartPolicy::read(spec.restart_policy.value.as_deref());
         let several = containers.len() > 1 && policy != RestartPolicy::Always;
@@ -236,36 +253,34 @@ impl Read<'_> {
             .into_iter()
             .map(|c| c.value.0.read(&around, several, &mut statuses))
             .collect();
-        let mut pod =
-            Pod {
-                namespace: boxed(&self.metadata.namespace)?,
-                name: boxed(&self.metadata.name)?,
-                uid: boxed(&self.metadata.uid)?,
-                version: boxed(&self.metadata.resource_version).unwrap_or_default(),
-                deleting: self.deleting,
-                job: OwnerWire::job(&self.owners.value),
-                owner: OwnerWire::other(&self.owners.value),
-                restart_policy: policy,
-                grace_seconds: spec
-                    .termination_grace_period_seconds
-                    .value
-                    .filter(|seconds| *seconds >= 0)
-                    .map(bounds::seconds),
-                node,
-                phase: Phase::read(status.phase.value.as_deref()),
-                phase_was_written: status.conditions.value.iter().any(|condition| {
-                    condition.value.0.kind.value.as_deref() == Some(PHASE_WRITTEN)
-                }),
-                reason: status.reason.value.unwrap_or_default(),
-                platform_ends_eci_sidecars: false,
-                containers,
-                other_restarts: init.chain(statuses.restarts()).fold(0, i64::saturating_add),
-                clock_behind,
-                annotation_problem: None,
-                refused_policy: None,
-                outranked_policies: Box::default(),
-                malformed,
-            };
+        let mut pod = Pod {
+            namespace: boxed(&self.metadata.namespace)?,
+            name: boxed(&self.metadata.name)?,
+            uid: boxed(&self.metadata.uid)?,
+            version: boxed(&self.metadata.resource_version).unwrap_or_default(),
+            deleting: self.deleting,
+            job: OwnerWire::job(&self.owners.value),
+            owner: OwnerWire::other(&self.owners.value),
+            restart_policy: policy,
+            grace_seconds: grace.filter(|seconds| *seconds >= 0).map(bounds::seconds),
+            node,
+            phase: Phase::read(status.phase.value.as_deref()),
+            phase_was_written: conditions()
+                .any(|condition| condition.kind.value.as_deref() == Some(PHASE_WRITTEN)),
+            reason: status.reason.value.or_else(reason).unwrap_or_default(),
+            all_restart: ended || conditions().any(|c| c.is_true(ALL_RESTART)),
+            restarter,
+            on_acs: self.on_acs,
+            platform_ends_sidecars: false,
+            node_runs_on: RunsOn::default(),
+            containers,
+            other_restarts: statuses.restarts().fold(init_restarts, i64::saturating_add),
+            clock_behind,
+            annotation_problem: None,
+            refused_policy: None,
+            outranked_policies: Box::default(),
+            malformed,
+        };
         self.annotations.apply(&mut pod);
         Some(within_bounds(pod))
     }
@@ -329,9 +344,7 @@ impl Read<'_> {
             ),
             (init.malformed, "status.initContainerStatuses"),
             (
-                init.value
-                    .iter()
-                    .any(|s| s.malformed || s.value.0.restart_count.malformed),
+                init.value.iter().any(ContainerStatusWire::malformed),
                 "status.initContainerStatuses[*]",
             ),
         ];

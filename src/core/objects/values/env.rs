@@ -1,4 +1,4 @@
-//! The three environment variables by which OpenKruise marks a sidecar, and the one of Alibaba ECI.
+//! The three environment variables by which OpenKruise marks a sidecar, and those of Alibaba ECI and ACS.
 //!
 //! The rules are OpenKruise's (`pkg/controller/sidecarterminator/utils.go`): only a literal `value`
 //! counts, `true` in any case turns a flag on, any non-empty image marks, and one matching entry of
@@ -21,6 +21,11 @@ pub const IGNORE_EXIT_CODE: &str = "KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE";
 pub const ECI_CONTAINER_TYPE: &str = "ECI_CONTAINER_TYPE";
 /// The value of [`ECI_CONTAINER_TYPE`] that counts.
 pub const ECI_SIDECAR: &str = "sidecar";
+/// Is [`ACS_SIDECAR`] for a container that Alibaba ACS is to end by itself when the others are done
+/// (ACS, "Configure sidecar startup and shutdown").
+pub const ACS_IS_SIDECAR: &str = "__IS_SIDECAR__";
+/// The value of [`ACS_IS_SIDECAR`] that counts.
+pub const ACS_SIDECAR: &str = "true";
 
 /// This many bytes of a text are too long for an image reference, even when cut before a character
 /// of four bytes.
@@ -38,6 +43,8 @@ pub struct Mark {
     /// True if [`ECI_CONTAINER_TYPE`] is [`ECI_SIDECAR`]: on ECI, and nowhere else, the platform
     /// ends the container.
     pub eci_sidecar: bool,
+    /// The same for [`ACS_IS_SIDECAR`] on ACS.
+    pub acs_sidecar: bool,
     /// The problem with one of the variables, if any.
     pub problem: Option<MarkProblem>,
 }
@@ -115,6 +122,7 @@ enum EnvName {
     WithImage,
     IgnoreExitCode,
     EciContainerType,
+    AcsIsSidecar,
 }
 
 impl EnvName {
@@ -124,6 +132,7 @@ impl EnvName {
             Self::WithImage => WITH_IMAGE,
             Self::IgnoreExitCode => IGNORE_EXIT_CODE,
             Self::EciContainerType => ECI_CONTAINER_TYPE,
+            Self::AcsIsSidecar => ACS_IS_SIDECAR,
         }
     }
 
@@ -133,6 +142,7 @@ impl EnvName {
             Self::WithImage,
             Self::IgnoreExitCode,
             Self::EciContainerType,
+            Self::AcsIsSidecar,
         ]
         .into_iter()
         .find(|name| name.text() == text)
@@ -150,8 +160,9 @@ impl Mark {
         let Some(name) = EnvName::read(entry.name) else {
             return;
         };
-        // A value that ECI does not read as a sidecar is no mistake that we could name.
-        if entry.is_reference && entry.value.is_empty() && name != EnvName::EciContainerType {
+        // A value that the platform does not read as a sidecar is no mistake that we could name.
+        let is_ours = !matches!(name, EnvName::EciContainerType | EnvName::AcsIsSidecar);
+        if entry.is_reference && entry.value.is_empty() && is_ours {
             self.problem.get_or_insert(MarkProblem::FromReference {
                 variable: name.text(),
             });
@@ -162,6 +173,7 @@ impl Mark {
             EnvName::IgnoreExitCode => self.ignore_exit_code |= self.flag(name, entry),
             EnvName::WithImage => self.image(entry.value),
             EnvName::EciContainerType => self.eci_sidecar |= entry.value == ECI_SIDECAR,
+            EnvName::AcsIsSidecar => self.acs_sidecar |= entry.value == ACS_SIDECAR,
         }
     }
 

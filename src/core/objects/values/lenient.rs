@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
@@ -32,6 +33,21 @@ pub(crate) type Objects<T, const MOST: usize = { bounds::ITEMS }> =
 pub(crate) type Flag = Lenient<Option<bool>>;
 /// An optional object within an object.
 pub(crate) type Member<T> = Lenient<Option<Box<T>>>;
+/// An integer.
+pub(crate) type Integer = Lenient<Option<i64>>;
+/// A point in time.
+pub(crate) type Time = Lenient<Option<jiff::Timestamp>>;
+
+/// Returns the metadata that lists and watches need of an object.
+pub(crate) fn watched(name: &Text, namespace: &Text, version: &Text) -> ObjectMeta {
+    let text = |field: &Text| field.value.as_deref().map(str::to_owned);
+    ObjectMeta {
+        name: text(name),
+        namespace: text(namespace),
+        resource_version: text(version),
+        ..ObjectMeta::default()
+    }
+}
 
 impl<T: Default, const MOST: usize> Lenient<T, MOST> {
     fn malformed() -> Self {

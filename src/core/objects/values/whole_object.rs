@@ -1,10 +1,7 @@
 //! Objects that are read as a type of Kubernetes, each by itself: one that this type cannot hold
 //! costs nothing but itself, not the list or watch in which it comes.
 
-use std::borrow::Cow;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube_core::Resource;
 use serde::de::{Deserialize, DeserializeOwned, Deserializer};
 use serde_json::Value;
 
@@ -60,48 +57,13 @@ pub(super) fn leave_out_times(metadata: &mut Value) {
     }
 }
 
-impl<K: Resource> Resource for WholeObject<K> {
-    type DynamicType = K::DynamicType;
-    type Scope = K::Scope;
-
-    fn metadata_api() -> bool {
-        K::metadata_api()
-    }
-
-    fn kind(dynamic: &Self::DynamicType) -> Cow<'_, str> {
-        K::kind(dynamic)
-    }
-
-    fn group(dynamic: &Self::DynamicType) -> Cow<'_, str> {
-        K::group(dynamic)
-    }
-
-    fn version(dynamic: &Self::DynamicType) -> Cow<'_, str> {
-        K::version(dynamic)
-    }
-
-    fn api_version(dynamic: &Self::DynamicType) -> Cow<'_, str> {
-        K::api_version(dynamic)
-    }
-
-    fn plural(dynamic: &Self::DynamicType) -> Cow<'_, str> {
-        K::plural(dynamic)
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
+of_kind!(<K> WholeObject<K>);
 
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::batch::v1::Job;
     use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod};
-    use kube_core::{DynamicObject, ObjectList, PartialObjectMeta};
+    use kube_core::{DynamicObject, ObjectList, PartialObjectMeta, Resource};
     use serde_json::json;
 
     use super::*;

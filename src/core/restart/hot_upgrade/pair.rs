@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::pod::{UpgradeContainer, UpgradePod, VERSION, VERSION_ALT, WORKING};
 use super::record::{Entry, RECORD};
 use super::sidecar_set::{HotContainer, SidecarSet, UpgradeImages};
-use crate::image::reference::ImageReference;
+use crate::image::renamed::may_be_renamed;
 use crate::objects::moment::Moment;
 use crate::report::decision::Report;
 use crate::report::reason::Reason;
@@ -31,7 +31,7 @@ pub enum Stage<'a> {
         /// The container with the empty image.
         empty: &'a UpgradeContainer,
     },
-    /// One of the two has the new image, and the other still works.
+    /// One of the two was given the new image, and the other still works.
     Upgrades {
         /// The container with the new image.
         new: &'a UpgradeContainer,
@@ -52,6 +52,8 @@ pub struct PairMemory {
     began: Option<Moment>,
     ready: Option<Moment>,
     trouble: Option<Moment>,
+    /// The image that the API server has stored in place of the last one that was written.
+    pub stored: Option<Box<str>>,
     /// When an upgrade was first observed, for this generation of the set: whatever the pod says
     /// since.
     first: Option<(i64, Moment)>,
@@ -70,9 +72,11 @@ impl PairMemory {
         let first = self.first.filter(|(of, _)| *of == generation);
         *self = Self {
             first,
+            // The pod may not be seen yet with what was just written.
+            stored: self.stored.take(),
             ..Self::default()
         };
-        first.is_some()
+        first.is_some() || self.stored.is_some()
     }
 }
 
@@ -92,6 +96,8 @@ pub struct Change {
     pub version: Box<str>,
     /// The name of the container to change.
     pub container: Box<str>,
+    /// The image that it has.
+    pub before: Box<str>,
     /// The image that the container gets.
     pub image: Box<str>,
     /// The annotations to write; `None` removes one.
@@ -100,6 +106,14 @@ pub struct Change {
     pub report: Option<Report>,
     /// True if it begins an upgrade; false if it ends one, whoever began it.
     pub begins: bool,
+}
+
+impl Change {
+    /// Returns the name of the sidecar.
+    #[must_use]
+    pub fn sidecar(&self) -> Option<&str> {
+        self.container.rsplit_once('-').map(|(sidecar, _)| sidecar)
+    }
 }
 
 /// A pair of containers of one sidecar in a pod.
@@ -161,11 +175,7 @@ impl<'a> Pair<'a> {
                 } else {
                     (first, second)
                 };
-                let entry = self.pod.record.0.get(&self.sidecar.name);
-                let is_ours = |entry: &&Entry| {
-                    entry.failed.is_none() && is_as_written(&new.image, &entry.image)
-                };
-                match entry.filter(is_ours).filter(|_| working.is_some()) {
+                match self.begun().filter(|_| working.is_some()) {
                     Some(entry) => Stage::Upgrades { new, old, entry },
                     None => Stage::Unknown(format!(
                         "neither {} nor {} has the empty image, and no upgrade has begun: set the image of the idle one to {}",
@@ -176,10 +186,43 @@ impl<'a> Pair<'a> {
         }
     }
 
+    /// Returns the entry of an upgrade that has begun in the pod, and is not over.
+    fn begun(&self) -> Option<&'a Entry> {
+        let entry = self.pod.record.0.get(&self.sidecar.name);
+        entry.filter(|entry| entry.failed.is_none())
+    }
+
     /// Returns true if a container has the set's image.
     #[must_use]
     pub fn has_image(&self, container: &UpgradeContainer) -> bool {
-        is_as_written(&container.image, &self.sidecar.image)
+        container.has(&self.sidecar.image)
+    }
+
+    /// Returns true if somebody has given the new container another image than swaplet did. What a
+    /// webhook has made of that is not somebody's.
+    #[must_use]
+    pub fn is_changed_by_others(
+        &self,
+        new: &UpgradeContainer,
+        entry: &Entry,
+        memory: &PairMemory,
+    ) -> bool {
+        !(new.has(&entry.image)
+            || may_be_renamed(&new.image, &entry.image)
+            || memory.stored.as_ref() == Some(&new.image))
+    }
+
+    /// Returns the change that ends an upgrade whose image was set back, as by a webhook, so that
+    /// the pod says which container works; `None` if there is none.
+    #[must_use]
+    pub fn undone(&self, empty: &UpgradeContainer, working: &UpgradeContainer) -> Option<Change> {
+        self.begun()?;
+        let named = self.pod.working.get(&self.sidecar.name)?;
+        let why = "the change of the image was undone, by a webhook of the cluster or somebody";
+        (*named == empty.name).then(|| Change {
+            image: empty.image.clone(),
+            ..self.take_back(empty, working, Some(why))
+        })
     }
 
     /// Returns true if the set's image was taken back here, for this generation of the set.
@@ -224,9 +267,15 @@ impl<'a> Pair<'a> {
         if memory.entry != *entry {
             *memory = PairMemory {
                 entry: entry.clone(),
+                stored: memory.stored.take(),
                 first: memory.first,
                 ..PairMemory::default()
             };
+        }
+        if !new.has(&entry.image) {
+            let image = &entry.image;
+            let why = format!("a webhook of the cluster has made that of {image}");
+            return Step::Write(self.take_back(new, old, Some(&why)));
         }
         let began = *memory.began.get_or_insert(now);
         if runs(new, entry, images) {
@@ -309,6 +358,7 @@ impl<'a> Pair<'a> {
         Change {
             version: self.pod.version.clone(),
             container: container.name.clone(),
+            before: container.image.clone(),
             image: image.into(),
             annotations: vec![(RECORD.to_owned(), record.as_text())],
             report: None,
@@ -321,19 +371,6 @@ impl<'a> Pair<'a> {
         working.insert(self.sidecar.name.clone(), container.name.clone());
         let text = serde_json::to_string(&working).unwrap_or_default();
         (WORKING.to_owned(), Some(text))
-    }
-}
-
-/// Returns true for an image as it was written, also if an admission webhook has added a digest.
-fn is_as_written(image: &str, written: &str) -> bool {
-    if image == written {
-        return true;
-    }
-    let name = image.split_once('@');
-    let name = name.map(|(name, _)| ImageReference::parse(name));
-    match (name, ImageReference::parse(written)) {
-        (Some(Ok(name)), Ok(written)) => name.normalized() == written.normalized(),
-        _ => false,
     }
 }
 

@@ -7,6 +7,9 @@ use kube_core::{Resource as _, Selector, SelectorExt as _};
 use serde::{Deserialize, Deserializer};
 
 use super::record::{RECORD, Record};
+use crate::image::alias::is_same_image;
+use crate::image::reference::ImageReference;
+use crate::objects::node::ConditionWire;
 use crate::objects::pod::evidence::is_pull_error;
 use crate::objects::pod::wire::PodWire;
 use crate::objects::pod::{Container, ContainerState, Pod, RestartPolicy};
@@ -107,13 +110,6 @@ struct StatusWire {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct ConditionWire {
-    r#type: Text,
-    status: Text,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
 struct ContainerStatusWire {
     name: Text,
     ready: Lenient<Option<bool>>,
@@ -158,13 +154,9 @@ impl UpgradePodWire {
         let labels = metadata.labels.value.0;
         let said = |key: &str| annotations.get(key).map(|text| &**text);
         let mut conditions = status.conditions.value.iter().map(|one| &one.value.0);
-        let is_ready = |one: &ConditionWire| {
-            one.r#type.value.as_deref() == Some("Ready")
-                && one.status.value.as_deref() == Some("True")
-        };
         Some(UpgradePod {
             is_active: is_active(&pod),
-            is_ready: conditions.any(is_ready),
+            is_ready: conditions.any(|one| one.is("Ready", "True")),
             is_parked: annotations.contains_key(PARKED) || labels.contains_key(PARKED),
             is_selected: is_selected(labels, selected),
             working: said(WORKING)
@@ -192,6 +184,30 @@ impl UpgradePod {
 }
 
 impl UpgradeContainer {
+    /// Returns true if the container has an image that was written so, also if a webhook has added
+    /// a digest, or under an alias of a restart.
+    #[must_use]
+    pub fn has(&self, written: &str) -> bool {
+        let is_pinned = written.contains('@');
+        let tagged = || {
+            self.tagged()
+                .filter(|image| !is_pinned || image.contains('@'))
+        };
+        *self.image == *written || tagged().is_some_and(|image| is_same_image(image, written))
+    }
+
+    /// Returns the image with its tag. One that is named by its digest alone is the one that the
+    /// node shows by a tag; `None` if it does not.
+    pub(super) fn tagged(&self) -> Option<&str> {
+        let parse = |image: &str| ImageReference::parse(image).ok();
+        let (image, shown) = (parse(&self.image)?, parse(&self.shown));
+        if image.tag().is_some() {
+            return Some(&self.image);
+        }
+        let is_shown = shown.is_some_and(|it| it.tag().is_some() && it.same_repository(&image));
+        is_shown.then_some(&*self.shown)
+    }
+
     fn of(container: &Container, ready: bool) -> Self {
         let status = container.status.as_ref();
         let state = status.map(|status| &status.state);

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::pair::{Change, Pair, PairMemory, Stage, Step};
-use super::pod::UpgradePod;
+use super::pod::{UpgradeContainer, UpgradePod};
+use super::record::Entry;
 use super::sidecar_set::{HotContainer, SidecarSet, UpgradeImages};
 use crate::objects::moment::Moment;
 use crate::report::decision::Report;
@@ -163,39 +164,17 @@ impl Plan {
         }
         let mut standing = Standing::default();
         for pair in pairs {
-            let name = &pair.sidecar.name;
             match pair.stage(images) {
-                Stage::Rests { working, .. } => {
-                    let memory = &mut member.memory;
-                    memory.retain(|of, memory| of != name || memory.rests(set.generation));
-                    if pair.has_image(working) {
-                        standing.is_partly_updated = true;
-                        continue;
-                    }
-                    if !images.lists(&working.image) {
-                        // The admission policy checks the image that is replaced as well.
-                        let why = format!(
-                            "the image {} that works is not on the list of --hot-upgrade-images",
-                            working.image
-                        );
-                        self.refuse(nth, &pair, &why);
-                    }
-                    standing.has_failed |= pair.has_failed();
-                    standing.old.get_or_insert(pair);
+                Stage::Rests { working, empty } => {
+                    self.rests((nth, member), pair, (working, empty), images, &mut standing);
                 }
                 Stage::Upgrades { new, old, entry } => {
-                    standing.upgrades = true;
-                    let memory = member.memory.entry(name.clone()).or_default();
-                    let step = pair.advance((new, old, entry), images, memory, now);
-                    let until = memory.counts_until(set.generation, now);
-                    self.take(nth, step, member.is_busy || pod.is_parked);
-                    if until > now && !member.is_foreign {
-                        standing.is_counted = true;
-                        self.take(nth, Step::Wait(until), false);
-                    }
+                    let all = (new, old, entry);
+                    self.go_on((nth, member), pair, all, images, &mut standing, now);
                 }
                 Stage::Unknown(why) => {
                     self.counts.unknown += 1;
+                    standing.has_failed |= pair.has_failed();
                     standing.old.get_or_insert(pair);
                     self.refuse(nth, &pair, &why);
                 }
@@ -203,6 +182,70 @@ impl Plan {
         }
         self.counts.failed += usize::from(standing.has_failed);
         Some(standing)
+    }
+
+    /// Sorts in a pair of which one container works and the other is empty.
+    fn rests<'a>(
+        &mut self,
+        (nth, member): (usize, &mut Member<'a>),
+        pair: Pair<'a>,
+        (working, empty): (&UpgradeContainer, &UpgradeContainer),
+        images: &UpgradeImages,
+        standing: &mut Standing<'a>,
+    ) {
+        let (name, generation) = (&pair.sidecar.name, pair.set.generation);
+        let memory = &mut member.memory;
+        memory.retain(|of, memory| of != name || memory.rests(generation));
+        if let Some(change) = pair.undone(empty, working) {
+            standing.upgrades = true;
+            let is_busy = member.is_busy || member.pod.is_parked;
+            self.take(nth, Step::Write(change), is_busy);
+            return;
+        }
+        if pair.has_image(working) {
+            standing.is_partly_updated = true;
+            return;
+        }
+        if !images.admits(working) {
+            // The admission policy checks the image that is replaced as well.
+            let why = format!(
+                "the image {} that works is not on the list of --hot-upgrade-images",
+                working.image
+            );
+            self.refuse(nth, &pair, &why);
+        }
+        standing.has_failed |= pair.has_failed();
+        standing.old.get_or_insert(pair);
+    }
+
+    /// Continues an upgrade that has begun, unless somebody else has changed it.
+    fn go_on<'a>(
+        &mut self,
+        (nth, member): (usize, &mut Member<'a>),
+        pair: Pair<'a>,
+        all @ (new, _, entry): (&UpgradeContainer, &UpgradeContainer, &Entry),
+        images: &UpgradeImages,
+        standing: &mut Standing<'a>,
+        now: Moment,
+    ) {
+        standing.upgrades = true;
+        let memory = member.memory.entry(pair.sidecar.name.clone()).or_default();
+        if pair.is_changed_by_others(new, entry, memory) {
+            let why = format!(
+                "somebody else has given {} the image {}",
+                new.name, new.image
+            );
+            self.counts.unknown += 1;
+            standing.old.get_or_insert(pair);
+            return self.refuse(nth, &pair, &why);
+        }
+        let step = pair.advance(all, images, memory, now);
+        let until = memory.counts_until(pair.set.generation, now);
+        self.take(nth, step, member.is_busy || member.pod.is_parked);
+        if until > now && !member.is_foreign {
+            standing.is_counted = true;
+            self.take(nth, Step::Wait(until), false);
+        }
     }
 
     fn refuse(&mut self, nth: usize, pair: &Pair<'_>, why: &str) {
@@ -253,7 +296,7 @@ impl Plan {
             };
             let namespace = &*pod.namespace;
             let is_full = pod.is_ready && waiting.unavailable(namespace) >= most;
-            if !images.lists(&working.image) || pod.is_parked {
+            if !images.admits(working) || pod.is_parked {
                 continue;
             }
             if is_full || waiting.failed.contains(namespace) {

@@ -8,6 +8,8 @@
 use kube_core::{ApiResource, Selector, SelectorExt as _};
 use serde_json::Value;
 
+use super::pod::UpgradeContainer;
+use crate::image::alias::is_same_image;
 use crate::image::pattern::ImagePattern;
 use crate::image::reference::ImageReference;
 use crate::objects::recreate_request::{GROUP, VERSION};
@@ -48,6 +50,20 @@ impl UpgradeImages {
     pub fn lists(&self, image: &str) -> bool {
         let image = ImageReference::parse(image);
         image.is_ok_and(|image| self.listed.iter().any(|listed| listed.matches(&image)))
+    }
+
+    /// Returns true if the image of a container may be replaced, also under an alias of a listed
+    /// one.
+    #[must_use]
+    pub fn admits(&self, container: &UpgradeContainer) -> bool {
+        let Some(image) = container.tagged() else {
+            return self.lists(&container.image);
+        };
+        let name = image.split('@').next().unwrap_or_default();
+        let mut listed = self.listed.iter();
+        self.lists(image)
+            || self.lists(name)
+            || listed.any(|listed| is_same_image(image, listed.as_str()))
     }
 
     /// Returns true if a container with this image is the empty one of its pair. It has the park

@@ -1,9 +1,5 @@
 //! The pod whose containers are to be restarted, as it comes over the wire.
 
-use std::borrow::Cow;
-
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube_core::Resource;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
@@ -17,12 +13,9 @@ use crate::objects::pod::readiness::{GateCondition, KRUISE_POD_READY, PodReadine
 use crate::objects::pod::wire::PodWire;
 use crate::objects::values::bounded_value::BoundedValue;
 use crate::objects::values::bounds;
-use crate::objects::values::lenient::{Lenient, Object, Objects, Present, Text};
+use crate::objects::values::lenient::{Integer, Lenient, Object, Objects, Present, Text, Time};
 use crate::objects::values::parts::Parts;
 use crate::restart::parked::Parked;
-
-type Integer = Lenient<Option<i64>>;
-type Time = Lenient<Option<jiff::Timestamp>>;
 
 /// A pod of a list or watch, decoded for restarts.
 #[derive(Clone, Debug)]
@@ -107,6 +100,7 @@ struct SpecWire {
     containers: Objects<ContainerWire>,
     init_containers: Objects<ContainerWire>,
     readiness_gates: Objects<ReadinessGateWire>,
+    image_pull_secrets: Lenient<Present>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -207,29 +201,7 @@ fn facts(spec: &Value) -> Vec<ContainerFacts> {
     containers.into_iter().map(facts).collect()
 }
 
-impl Resource for RestartPodWire {
-    type DynamicType = ();
-    type Scope = k8s_openapi::NamespaceResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        PodWire::kind(&())
-    }
-    fn group((): &()) -> Cow<'_, str> {
-        PodWire::group(&())
-    }
-    fn version((): &()) -> Cow<'_, str> {
-        PodWire::version(&())
-    }
-    fn plural((): &()) -> Cow<'_, str> {
-        PodWire::plural(&())
-    }
-    fn meta(&self) -> &ObjectMeta {
-        self.pod.meta()
-    }
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        self.pod.meta_mut()
-    }
-}
+of_kind!(RestartPodWire, PodWire, pod);
 
 impl RestartPodWire {
     /// Reads the pod. Returns `None` in the same cases as [`PodWire::read`].
@@ -277,6 +249,7 @@ impl RestartPodWire {
             created_at: metadata.creation_timestamp.value,
             controller: OwnerWire::controller(&metadata.owner_references.value),
             observed_generation: status.observed_generation.value,
+            has_pull_secrets: spec.image_pull_secrets.value.0,
             readiness,
             details: details
                 .map(|(container, facts)| Details {

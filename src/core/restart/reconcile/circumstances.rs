@@ -10,6 +10,7 @@ use crate::cluster::headroom::Headroom;
 use crate::cluster::node_class::NodeClass;
 use crate::objects::moment::Moment;
 use crate::objects::node::KubeletVersion;
+use crate::objects::runs_on::RunsOn;
 use crate::restart::pod::RestartPod;
 use crate::restart::request::RestartRequest;
 
@@ -38,6 +39,8 @@ pub struct Around<'a> {
     pub node: Option<NodeClass>,
     /// The version of the node's kubelet; `None` if the node does not report it.
     pub kubelet: Option<KubeletVersion>,
+    /// What the node says of its operating system and processor.
+    pub runs_on: RunsOn,
     /// Returns whether this many restarts fit into what the pod's Job allows.
     pub room: &'a dyn Fn(u32) -> Headroom,
     /// True if no other request for the pod comes before this one.

@@ -1,14 +1,15 @@
 //! The progress of one container of a request, from its journal entry and what its pod shows.
 
-mod patience;
+pub(super) mod patience;
 mod put_back;
 mod refusal;
+mod risk;
 mod started;
+mod stored;
 
 use std::time::Duration;
 
 use super::circumstances::Case;
-use crate::image::alias::is_same_image;
 use crate::objects::moment::Moment;
 use crate::objects::pod::evidence::is_pull_error;
 use crate::objects::pod::{Container, ContainerState, ContainerStatus, PROVIDER_FAILED};
@@ -126,7 +127,7 @@ impl Target<'_> {
         if *image == intent.from {
             return self.not_changed(intent, restarts);
         }
-        if !is_same_image(image, &intent.to) {
+        if !self.has_what_was_written(&intent.to) {
             return self.changed_by_others();
         }
         if *self.case.pod.pod.reason == *PROVIDER_FAILED {

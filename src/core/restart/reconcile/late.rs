@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use super::circumstances::{Around, Case, Sight};
+use super::container::patience::in_vain;
 use super::container::{Step, Target};
 use super::decision::Decision;
 use super::memory::Memory;
@@ -21,6 +22,8 @@ const ARRIVES: Duration = Duration::from_secs(60);
 
 /// Ends the request, or does first what has to come before.
 pub(crate) fn end(case: Case<'_>, why: &str) -> Decision {
+    let in_vain = in_vain(case.memory).map(|in_vain| format!("{why}; {in_vain}"));
+    let why = in_vain.as_deref().unwrap_or(why);
     parking::end(case, why)
         .or_else(|| put_back(case))
         .unwrap_or_else(|| Decision::give_up(case.request, why))
@@ -96,12 +99,11 @@ fn under_way(case: Case<'_>, name: &str) -> Option<Step> {
     let target = Target::of(case, name).filter(|target| {
         target.details.pulls_always && !case.request.state(name).phase.is_final()
     })?;
-    let image = &target.container.image;
     let intent = target
         .mark
         .intent
         .as_ref()
-        .filter(|intent| intent.parking.is_none() && *image == intent.to)?;
+        .filter(|intent| intent.parking.is_none() && target.container.image != intent.from)?;
     let has_started = target.has_started()
         // It has started and crashes: a deleted request does not wait for that to end.
         || case.request.deleting
@@ -109,5 +111,5 @@ fn under_way(case: Case<'_>, name: &str) -> Option<Step> {
             && target.is_seen_by_node()
             && target.pull_trouble().is_none()
             && intent.back.is_none();
-    (!has_started).then(|| target.carried_out(intent, 1))
+    (!has_started && target.in_vain_for_long().is_none()).then(|| target.carried_out(intent, 1))
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::decision::Decision;
+use super::decision::{Change, Decision};
 use crate::objects::moment::Moment;
 use crate::objects::pod::ContainerState;
 use crate::restart::pod::RestartPod;
@@ -25,21 +25,21 @@ pub struct Memory {
     /// The first recorded value of the time since when the pod is not ready, and when it was
     /// observed. A value that is written later does not count.
     unready: Option<(Box<str>, Moment)>,
-    /// The last consecutive writes to the pod that the API server has denied.
-    denied: Option<Denied>,
+    /// The last consecutive writes to the pod that were not applied.
+    in_vain: Option<InVain>,
     containers: BTreeMap<Box<str>, Watched>,
 }
 
-/// Consecutive writes to the pod that were denied.
+/// Consecutive writes to the pod that were denied, or failed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Denied {
+struct InVain {
     first: Moment,
     last: Moment,
-    /// The message of the last denial.
+    /// The error of the last one.
     words: Box<str>,
 }
 
-/// The longest time between two denials that count as consecutive: in a longer one nothing was
+/// The longest time between two such writes that count as consecutive: in a longer one nothing was
 /// tried.
 const TRIED_WITHIN: Duration = Duration::from_secs(180);
 
@@ -56,6 +56,19 @@ struct Watched {
     ready: Option<(Mark, Moment)>,
     /// The time since when it waits for a condition that may never come true.
     waits: Option<Moment>,
+    /// The last change of its image, as a webhook has changed it.
+    stored: Option<Stored>,
+}
+
+/// A change of an image of which a webhook has made another one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Stored {
+    /// The image before.
+    pub from: Box<str>,
+    /// The image that was written.
+    pub to: Box<str>,
+    /// The image that was stored.
+    pub image: Box<str>,
 }
 
 impl Memory {
@@ -87,26 +100,50 @@ impl Memory {
         }
     }
 
-    /// Records that the API server has denied a write to the pod, with this message.
-    pub fn note_denied(&mut self, words: &str, now: Moment) {
+    /// Records that a write to the pod was denied or failed, with this error.
+    pub fn note_in_vain(&mut self, words: &str, now: Moment) {
         let first = self
-            .denied
+            .in_vain
             .take()
-            .filter(|denied| now <= denied.last + TRIED_WITHIN)
-            .map_or(now, |denied| denied.first);
+            .filter(|before| now <= before.last + TRIED_WITHIN)
+            .map_or(now, |before| before.first);
         let (last, words) = (now, words.into());
-        self.denied = Some(Denied { first, last, words });
+        self.in_vain = Some(InVain { first, last, words });
     }
 
     /// Records that a write to the pod was applied.
     pub fn note_applied(&mut self) {
-        self.denied = None;
+        self.in_vain = None;
     }
 
-    /// Returns for how long every write to the pod has been denied, and the last message.
-    pub(crate) fn denied(&self) -> Option<(Duration, &str)> {
-        let denied = self.denied.as_ref()?;
-        Some((denied.last.since(denied.first), &denied.words))
+    /// Records what the API server has stored of a change of images.
+    pub fn note_stored(&mut self, change: &Change, pod: &RestartPod) {
+        for swap in &change.swaps {
+            let Some((_, container, _)) = pod.find(&swap.container) else {
+                continue;
+            };
+            let is_another = ![&swap.from, &swap.to].contains(&&container.image);
+            let stored = is_another.then(|| Stored {
+                from: swap.from.clone(),
+                to: swap.to.clone(),
+                image: container.image.clone(),
+            });
+            self.containers
+                .entry(swap.container.clone())
+                .or_default()
+                .stored = stored;
+        }
+    }
+
+    /// Returns for how long every write to the pod has been in vain, and the last error.
+    pub(crate) fn in_vain(&self) -> Option<(Duration, &str)> {
+        let in_vain = self.in_vain.as_ref()?;
+        Some((in_vain.last.since(in_vain.first), &in_vain.words))
+    }
+
+    /// Returns what a webhook has made of the last change of the container's image.
+    pub(crate) fn stored(&self, container: &str) -> Option<&Stored> {
+        self.containers.get(container)?.stored.as_ref()
     }
 
     /// Returns since when a container waits for a condition that may never come true.

@@ -11,11 +11,13 @@ use crate::cluster::node_class::NodeClass;
 use crate::report::reason::Reason;
 use crate::restart::request::RestartRequest;
 
-/// How long a request that OpenKruise's daemon has begun waits for the daemon, which comes back
-/// after an update and continues.
+/// How long a request for OpenKruise's daemon waits for the daemon, which comes back after an update
+/// and continues.
 const DAEMON_RETURNS: Duration = Duration::from_secs(600);
 /// The message for a request that no controller continues.
 const ABANDONED: &str = "another controller has begun it without a record, and no kruise-daemon is on the node to continue it";
+/// The message for a request by the name of those that end sidecars, where OpenKruise is not.
+const NO_DAEMON: &str = "its name makes it one for OpenKruise to end sidecars, and no kruise-daemon is on the node; give a request to restart containers another name";
 
 /// Decides about a request that another controller carries out; `None` if swaplet carries it out.
 /// Swaplet completes what it has begun, even if a daemon comes to the node, or the label of a
@@ -27,7 +29,7 @@ pub(crate) fn carry_out(
 ) -> Option<Decision> {
     let left = Some(Decision::quiet(Reason::RequestLeft));
     if request.ends_sidecars() {
-        return left;
+        return Some(left_to_daemon(request, memory, around, NO_DAEMON));
     }
     if request.journal.is_some() {
         return None;
@@ -36,7 +38,7 @@ pub(crate) fn carry_out(
         return if request.on_virtual_node {
             left
         } else {
-            Some(begun_by_daemon(request, memory, around))
+            Some(left_to_daemon(request, memory, around, ABANDONED))
         };
     }
     if request.on_virtual_node && around.left_to_vendor != Some(false) {
@@ -62,10 +64,16 @@ pub(crate) fn may_be_ours(request: &RestartRequest, nodes_tell: bool) -> bool {
 /// Returns true if another controller deletes the request once it is completed.
 pub(crate) fn delete(request: &RestartRequest, around: &Around<'_>) -> bool {
     let is_vendors = request.on_virtual_node && around.left_to_vendor == Some(true);
-    request.ends_sidecars() || (request.journal.is_none() && is_vendors)
+    request.journal.is_none() && is_vendors && !request.ends_sidecars()
 }
 
-fn begun_by_daemon(request: &RestartRequest, memory: &Memory, around: &Around<'_>) -> Decision {
+/// Waits for OpenKruise's daemon, for some time after it is gone.
+fn left_to_daemon(
+    request: &RestartRequest,
+    memory: &Memory,
+    around: &Around<'_>,
+    why: &str,
+) -> Decision {
     let Some(since) = memory.without_daemon else {
         return Decision::quiet(Reason::RequestLeft);
     };
@@ -74,6 +82,6 @@ fn begun_by_daemon(request: &RestartRequest, memory: &Memory, around: &Around<'_
     if until > around.now {
         Decision::later(Reason::RequestLeft, until)
     } else {
-        Decision::give_up(request, ABANDONED)
+        Decision::give_up(request, why)
     }
 }

@@ -26,7 +26,7 @@ impl Target<'_> {
     /// Handles a container that is to be parked, until it is observed in the park image.
     pub(crate) fn goes_out(&self, intent: &Intent, restarts: u32) -> Step {
         let image = &self.container.image;
-        if !self.case.around.parks(image) {
+        if !self.is_out(intent) {
             return if *image == intent.from {
                 self.not_parked(intent, restarts)
             } else {
@@ -35,6 +35,14 @@ impl Target<'_> {
         }
         if self.is_parked_for_another() {
             return Step::Waits;
+        }
+        // Whatever that image is, it is not the one that keeps a container parked.
+        if !self.case.around.parks(image) {
+            let why = format!(
+                "a webhook of the cluster has changed the park image {} to {image}",
+                intent.to
+            );
+            return self.turns_back(intent, Some(why));
         }
         if let Some(trouble) = self.park_trouble() {
             let why = format!(
@@ -121,7 +129,7 @@ impl Target<'_> {
     fn ends(&self, why: &str) -> Option<Step> {
         let intent = self.mark.intent.as_ref()?;
         let parking = intent.parking?;
-        if !self.case.around.parks(&self.container.image) {
+        if !self.is_out(intent) {
             return None;
         }
         Some(match self.taken_out() {
@@ -134,11 +142,10 @@ impl Target<'_> {
 
     /// Handles a container that comes back, until another than the parked one is observed.
     pub(crate) fn comes_back(&self, intent: &Intent) -> Step {
-        let image = &self.container.image;
-        if self.case.around.parks(image) {
+        if self.is_out(intent) {
             return self.taken_out();
         }
-        if !is_same_image(image, &intent.from) {
+        if !self.has_what_was_written(&intent.from) {
             return self.changed_by_others();
         }
         if let Some(why) = &intent.back {
@@ -167,15 +174,17 @@ impl Target<'_> {
             return false;
         };
         let is_own = parked.request == self.case.request.uid;
-        let is_kept = |image: &str| {
-            if around.parks(image) {
+        let is_park = |image: &str| around.parks(image);
+        parked.images.keys().any(|name| {
+            let image = pod.find(name).map(|(_, container, _)| &*container.image);
+            if image.is_some_and(is_park) {
                 !is_own
+            } else if image.is_some_and(|image| is_same_image(image, &parked.park)) {
+                true
             } else {
-                is_same_image(image, &parked.park)
+                !is_own && !before::is_released(pod, parked, name, is_park)
             }
-        };
-        let mut containers = parked.images.keys().filter_map(|name| pod.find(name));
-        containers.any(|(_, container, _)| is_kept(&container.image))
+        })
     }
 
     /// Returns true if the container has the image that the pod records as the park image, whether
@@ -221,7 +230,12 @@ pub(crate) fn end(case: Case<'_>, why: &str) -> Option<Decision> {
         .filter(|_| !pod.pod.phase.is_terminal())?;
     let (mut swaps, mut turned, mut left) = (Vec::new(), Vec::new(), Vec::new());
     for name in journal.0.keys() {
-        match Target::of(case, name).and_then(|target| target.ends(why)) {
+        let step = Target::of(case, name).and_then(|target| {
+            let step = target.ends(why)?;
+            let in_vain = target.in_vain_for_long();
+            Some(in_vain.map_or(step, |why| Step::Final(StatePhase::Failed, why)))
+        });
+        match step {
             Some(Step::Begin(mark)) => turned.push((name.clone(), mark)),
             Some(Step::Swap(swap)) => swaps.push(swap),
             Some(Step::Final(_, stays)) => left.push(stays),

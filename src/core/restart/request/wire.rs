@@ -10,12 +10,12 @@ use super::{
 };
 use crate::objects::recreate_request::{RecreateRequestWire, RequestPhase};
 use crate::objects::values::bounds;
-use crate::objects::values::lenient::{self, Flag, Lenient, Object, Objects, Present, Said, Text};
+use crate::objects::values::lenient::{
+    self, Flag, Integer, Lenient, Object, Objects, Present, Said, Text, Time,
+};
 use crate::objects::values::parts::Parts;
 use crate::restart::on_config::annotation::RESTART_ON;
 
-type Integer = Lenient<Option<i64>>;
-type Time = Lenient<Option<jiff::Timestamp>>;
 type Texts = Lenient<lenient::Texts>;
 
 /// A request of a list or watch.
@@ -95,13 +95,7 @@ impl<'de> Deserialize<'de> for RestartRequestWire {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let top = TopWire::deserialize(deserializer)?;
         let more = top.metadata.value.0;
-        let text = |field: &Text| field.value.as_deref().map(str::to_owned);
-        let metadata = ObjectMeta {
-            name: text(&more.name),
-            namespace: text(&more.namespace),
-            resource_version: text(&more.resource_version),
-            ..ObjectMeta::default()
-        };
+        let metadata = lenient::watched(&more.name, &more.namespace, &more.resource_version);
         Ok(Self {
             metadata,
             more,

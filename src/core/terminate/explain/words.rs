@@ -59,7 +59,10 @@ fn unfinished_main(pod: &Pod) -> String {
         Mains::NotReported(main) => {
             format!("main container {} is not reported by the node", main.name)
         }
-        Mains::Restarting(by) => format!(
+        Mains::Restarting(None) => {
+            "the node starts all containers of the pod again (restartPolicyRules)".to_owned()
+        }
+        Mains::Restarting(Some(by)) => format!(
             "{} has ended, and by its restartPolicyRules all containers are started again",
             by.name
         ),

@@ -3,7 +3,8 @@
 //!
 //! A single denial proves little: a webhook may not have been reached, or an API server's view of
 //! roles may lag behind. So the first retries follow within seconds, and are not reported. What is
-//! still denied then stays denied until an administrator changes something.
+//! still denied then stays denied until an administrator changes something. A write that the API
+//! server does not apply for a minute, whatever its answers are, counts as one that it denies.
 
 use std::time::Duration;
 
@@ -41,12 +42,6 @@ impl Denials {
         self.0 > QUICK_DENIED_RETRIES
     }
 
-    /// Returns true if one more denial makes them lasting.
-    #[must_use]
-    pub const fn last_with_one_more(self) -> bool {
-        self.0 >= QUICK_DENIED_RETRIES
-    }
-
     /// Returns true if the latest denial has made them lasting: the time to report it.
     #[must_use]
     pub const fn are_news(self) -> bool {
@@ -74,6 +69,12 @@ impl DeniedWays {
             .map_or_else(Denials::default, |way| way.denials)
     }
 
+    /// Returns true if those of some method are lasting.
+    #[must_use]
+    pub fn are_lasting(&self) -> bool {
+        self.0.iter().any(|way| way.denials.are_lasting())
+    }
+
     /// Records a denied write of this method, with its error. Returns the end of the wait before
     /// the next retry, at most `longest` from now.
     pub fn remember(
@@ -93,6 +94,24 @@ impl DeniedWays {
             until,
         });
         until
+    }
+
+    /// Records that writes of this method have failed for so long that it counts as denied, until
+    /// then.
+    pub fn failed(&mut self, method: Method, words: Box<str>, until: Moment) {
+        let denials = Denials(
+            self.of(method)
+                .0
+                .max(QUICK_DENIED_RETRIES)
+                .saturating_add(1),
+        );
+        self.forget(method);
+        self.0.push(DeniedWay {
+            method,
+            denials,
+            words,
+            until,
+        });
     }
 
     /// Forgets the denials of this method, because a write was applied.

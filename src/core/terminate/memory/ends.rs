@@ -1,9 +1,7 @@
-//! The method by which each sidecar ended, and where its log is, recorded when its own end is first
-//! observed.
+//! The method by which each sidecar ended, recorded when its own end is first observed.
 
-use super::{Memory, SwapRecord};
-use crate::objects::pod::evidence::exit_image_shown;
-use crate::objects::pod::{Container, Pod, roles};
+use super::Memory;
+use crate::objects::pod::{Pod, roles};
 use crate::report::decision::Method;
 
 /// The sidecars observed to have ended since the main containers are done.
@@ -14,19 +12,6 @@ pub struct SeenEnds(Vec<SeenEnd>);
 struct SeenEnd {
     sidecar: Box<str>,
     method: Option<Method>,
-    is_told: bool,
-}
-
-/// The place where the node has the log of a sidecar that has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogPlace {
-    /// The log of the container that the status shows.
-    Current,
-    /// The log of the container before the exit image.
-    Previous,
-    /// No log: the node shows nothing of the sidecar itself any more (kubelets before 1.36 drop it
-    /// about a second after the exit image has ended).
-    Gone,
 }
 
 impl SeenEnds {
@@ -53,7 +38,6 @@ impl Memory {
                 self.ends.0.push(SeenEnd {
                     sidecar: name.clone(),
                     method,
-                    is_told: false,
                 });
             } else if !has_ended && is_known && swapped.is_none() {
                 self.ends.0.retain(|seen| seen.sidecar != *name);
@@ -86,38 +70,5 @@ impl Memory {
                 .or_else(|| self.swap_of(sidecar).map(|_| Method::Swap)),
             None => self.ending().map(|(_, method)| method),
         }
-    }
-
-    /// Returns the sidecars that a method has ended and that no earlier call returned, each with
-    /// the place of its log.
-    pub fn take_new_ends(&mut self, pod: &Pod) -> Vec<(Box<str>, LogPlace)> {
-        let mut new = Vec::new();
-        for sidecar in roles::sidecars(pod) {
-            let name = &sidecar.name;
-            let is_new = self.ends.of(name).is_some_and(|seen| !seen.is_told);
-            if is_new && self.method_of(name).is_some() {
-                new.push((name.clone(), log_place(sidecar, self.swap_of(name))));
-            }
-        }
-        for seen in &mut self.ends.0 {
-            seen.is_told |= new.iter().any(|(name, _)| *name == seen.sidecar);
-        }
-        new
-    }
-}
-
-fn log_place(sidecar: &Container, swapped: Option<&SwapRecord>) -> LogPlace {
-    let Some(swapped) = swapped else {
-        return LogPlace::Current;
-    };
-    let image = sidecar.status.as_ref().map(|status| &*status.image);
-    let shows_exit_image =
-        image.is_some_and(|image| exit_image_shown(image, &swapped.to) == Some(true));
-    match &swapped.real_end {
-        // Both ends may look the same: times are whole seconds.
-        Some(_) if shows_exit_image => LogPlace::Previous,
-        Some(real) if sidecar.end() != Some(real) => LogPlace::Previous,
-        None if shows_exit_image => LogPlace::Gone,
-        Some(_) | None => LogPlace::Current,
     }
 }

@@ -154,6 +154,16 @@ impl FinishRecord {
         now < self.changed_at + QUIET && now >= self.unrest_since + PATIENCE
     }
 
+    /// Returns when the phase may be written if only the status of the pod has to be unchanged, for
+    /// this long.
+    pub(crate) fn due_in_pause(&self, kubelet: bool, pause: Duration) -> Moment {
+        if kubelet && self.written_at.is_none() {
+            self.status_changed_at + pause
+        } else {
+            self.due(kubelet)
+        }
+    }
+
     /// Returns when the phase may be written.
     pub(crate) fn due(&self, kubelet: bool) -> Moment {
         match (kubelet, self.written_at) {

@@ -9,6 +9,7 @@ use super::{Memory, SwapRecord};
 use crate::cluster::node_verdicts::Proved;
 use crate::objects::moment::Moment;
 use crate::objects::pod::{Container, Phase, Pod, RestartPolicy, Terminated, evidence, roles};
+use crate::terminate::blame::is_ended_by_others;
 use crate::terminate::methods::swap::patience;
 
 /// Returns what the pod proves about its node now; `None` if nothing (any more, or yet).
@@ -60,61 +61,54 @@ fn swapped<'a>(pod: &'a Pod, memory: &'a Memory) -> Vec<Swapped<'a>> {
 }
 
 /// Returns true if a pod under `Never` has failed by its swaps, although its main containers had
-/// succeeded. Only swaps of this process count: anyone who may change a pod can give it an exit
-/// image, and a failure counts for all nodes of the provider.
+/// succeeded. Only swaps of this process count, because anyone who may change a pod can give it an
+/// exit image. A container that no swap touched and that has failed is the cause itself, and none
+/// that has ended with 0 after its swap is.
 fn failed_by_swaps(pod: &Pod, memory: &Memory, swapped: &[Swapped<'_>]) -> bool {
+    let is_untouched = |container: &&Container| {
+        !roles::is_left_to_platform(pod, container)
+            && !swapped
+                .iter()
+                .any(|(sidecar, _)| sidecar.name == container.name)
+    };
+    let ended_well = |(sidecar, record): &Swapped<'_>| {
+        !sidecar.end().is_some_and(has_failed)
+            && evidence::proves_update(sidecar, record.before.as_ref())
+    };
     pod.restart_policy == RestartPolicy::Never
         && pod.phase == Phase::Failed
-        && !swapped.is_empty()
+        && !swapped.iter().all(ended_well)
         && swapped.iter().all(|(_, record)| record.before.is_some())
         && ended_by_swap(pod, memory)
         && roles::mains_succeeded(pod)
-        && !had_failed(pod)
+        && !pod
+            .containers
+            .iter()
+            .filter(is_untouched)
+            .any(|container| container.end().is_some_and(has_failed))
+}
+
+fn has_failed(end: &Terminated) -> bool {
+    end.exit_code.is_some_and(|code| code != 0)
 }
 
 /// Returns true if the container has ended with an error that is the exit image's own: it could not
 /// be started, or it was.
 fn is_end_of_exit_image((sidecar, record): &Swapped<'_>) -> bool {
-    let has_failed = |end: &&Terminated| end.exit_code.is_some_and(|code| code != 0);
-    sidecar.end().filter(has_failed).is_some_and(|end| {
-        evidence::is_start_error(end) || evidence::proves_update(sidecar, record.before.as_ref())
+    sidecar.end().is_some_and(|end| {
+        let proves_update = || evidence::proves_update(sidecar, record.before.as_ref());
+        has_failed(end) && (evidence::is_start_error(end) || proves_update())
     })
 }
-
-/// The reasons of pods that their deadline, their node or the scheduler has ended, whatever was
-/// swapped in them.
-const ENDED_BY_OTHERS: [&str; 6] = [
-    "DeadlineExceeded",
-    "Evicted",
-    "NodeLost",
-    "NodeShutdown",
-    "Preempting",
-    "Terminated",
-];
 
 /// Returns true if nobody else has ended the pod, as far as its state shows.
 fn ended_by_swap(pod: &Pod, memory: &Memory) -> bool {
     !pod.deleting
-        && !ENDED_BY_OTHERS.contains(&&*pod.reason)
+        && !is_ended_by_others(pod)
         && memory
             .finish
             .as_deref()
             .is_none_or(|record| record.written_at().is_none())
-}
-
-/// Returns true if a container has failed before the main containers ended, so that the pod is
-/// Failed whatever became of the swap. A later end may be of the swap: a provider may stop all
-/// containers for it. What the platform ends counts for nothing.
-fn had_failed(pod: &Pod) -> bool {
-    let mains_ended = roles::mains_ended_at(pod);
-    let has_failed = |end: &Terminated| {
-        end.exit_code.is_some_and(|code| code != 0)
-            && end.finished_at.is_some()
-            && end.finished_at < mains_ended
-    };
-    pod.containers.iter().any(|container| {
-        !roles::is_left_to_platform(pod, container) && container.end().is_some_and(has_failed)
-    })
 }
 
 /// Returns the swap that the spec still shows: somebody may have undone it.

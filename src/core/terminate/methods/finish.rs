@@ -16,15 +16,16 @@ use std::time::Duration;
 
 use crate::objects::moment::Moment;
 use crate::objects::pod::roles::Unended;
-use crate::objects::pod::{Container, Phase, Pod, roles};
-use crate::report::decision::{Action, Decision, Finish, Report};
+use crate::objects::pod::{Container, ContainerState, Phase, Pod, roles};
+use crate::report::decision::{Action, Decision, Finish, Method, Report};
 use crate::report::reason::Reason;
+use crate::terminate::blame::{ended_by_others, has_lost_work};
 use crate::terminate::circumstances::{Case, Circumstances};
 use crate::terminate::ending;
 use crate::terminate::memory::Memory;
-use crate::terminate::memory::finish_record::{FinishRecord, PATIENCE, QUIET_STATUS};
+use crate::terminate::memory::finish_record::{FinishRecord, PATIENCE, QUIET, QUIET_STATUS};
 use crate::terminate::methods::Step;
-use crate::terminate::methods::swap::words::changes;
+use crate::terminate::methods::swap::{self, words::changes};
 use crate::terminate::turn;
 
 /// The most writes of the phase of one pod: a kubelet reverts it at most every 10 s, so this covers
@@ -37,12 +38,10 @@ const VIRTUAL_SETTLES: Duration = Duration::from_secs(10);
 const SETTLES: Duration = Duration::from_secs(20);
 /// How long a kubelet may take to show that all containers have ended, besides their grace period.
 const TEARDOWN: Duration = Duration::from_secs(60);
-/// The grace period if the pod sets none (the API server's default).
-const DEFAULT_GRACE_SECONDS: u32 = 30;
 
 /// Decides about a pod whose main containers are done and whose phase is not terminal.
 pub(crate) fn step(case: Case<'_>, unended: &[Unended<'_>]) -> Step {
-    let (pod, memory, around) = (case.pod, case.memory, case.around);
+    let (memory, around) = (case.memory, case.around);
     let Some(record) = memory.finish.as_deref() else {
         return Step::Next {
             reports: Vec::new(),
@@ -61,17 +60,65 @@ pub(crate) fn step(case: Case<'_>, unended: &[Unended<'_>]) -> Step {
             again: None,
         };
     }
-    let kubelet = around.may_be_kubelet();
-    let due = record.due(kubelet);
+    if let Some((until, words)) = memory.denied.closes(Method::Finish, around.now) {
+        return Step::Next {
+            reports: vec![Report {
+                reason: Reason::WriteDenied,
+                note: words.to_owned(),
+            }],
+            again: Some(until),
+        };
+    }
+    let due = record.due(around.may_be_kubelet());
     if due > around.now {
         return Step::Here(wait(record, due, around.now));
     }
+    let names = unended.iter().map(|(_, sidecar)| &*sidecar.name);
+    let restless = record.is_restless(around.now);
+    Step::Here(write(case, record, &names.collect::<Vec<_>>(), restless))
+}
+
+/// Writes the phase of a pod in which a node starts a container again and again, so that it is never
+/// quiet for long: in the pause before the next start, as far as the node tells its length. `None`
+/// if the phase does not end the pod.
+pub(crate) fn at_once(case: Case<'_>) -> Option<Decision> {
+    let (pod, around) = (case.pod, case.around);
+    let record = case.memory.finish.as_deref().filter(|_| may_end(case))?;
+    let due = record.due_in_pause(around.may_be_kubelet(), pause(pod));
+    if due > around.now {
+        return Some(Decision::later(Reason::FinishWaits, due));
+    }
+    let unended = roles::unended(pod).into_iter().map(|(_, sidecar)| sidecar);
+    let names = unended
+        .chain(roles::returning(pod))
+        .map(|sidecar| &*sidecar.name);
+    Some(write(case, record, &names.collect::<Vec<_>>(), true))
+}
+
+/// Returns how long the status of the pod must not have changed, by what a kubelet says of its
+/// back-off: it has work on the pod for a second after a container has failed.
+fn pause(pod: &Pod) -> Duration {
+    let told = roles::sidecars(pod).filter_map(|sidecar| match &sidecar.status.as_ref()?.state {
+        ContainerState::Waiting { message, .. } => {
+            let (wait, _) = message.strip_prefix("back-off ")?.split_once('s')?;
+            Some(match wait.parse::<u64>() {
+                Ok(seconds) if seconds < QUIET.as_secs() => Duration::ZERO,
+                // From one minute on it is written as 1m20.
+                _ => QUIET_STATUS,
+            })
+        }
+        _ => None,
+    });
+    told.min().unwrap_or(Duration::from_secs(1))
+}
+
+fn write(case: Case<'_>, record: &FinishRecord, names: &[&str], restless: bool) -> Decision {
+    let (pod, kubelet) = (case.pod, case.around.may_be_kubelet());
     let phase = if roles::mains_succeeded(pod) {
         Phase::Succeeded
     } else {
         Phase::Failed
     };
-    let restless = record.is_restless(around.now);
     let version = (!restless).then(|| pod.version.clone());
     let action = Action::Finish(Finish {
         phase,
@@ -82,12 +129,12 @@ pub(crate) fn step(case: Case<'_>, unended: &[Unended<'_>]) -> Step {
         action,
         Report {
             reason: Reason::PhaseWritten,
-            note: note(phase, unended, kubelet, restless),
+            note: note(phase, &names.join(", "), kubelet, restless),
         },
     );
     // A repeated write was reported before.
     decision.done = decision.done.filter(|_| record.written_at.is_none());
-    Step::Here(decision)
+    decision
 }
 
 /// Returns true if this method can end the pod, at the latest when all its sidecars are due.
@@ -129,12 +176,7 @@ fn wait(record: &FinishRecord, due: Moment, now: Moment) -> Decision {
     }
 }
 
-fn note(phase: Phase, unended: &[Unended<'_>], kubelet: bool, restless: bool) -> String {
-    let names = unended
-        .iter()
-        .map(|(_, container)| &*container.name)
-        .collect::<Vec<_>>()
-        .join(", ");
+fn note(phase: Phase, names: &str, kubelet: bool, restless: bool) -> String {
     let phase = phase.as_str();
     if kubelet {
         let restless = if restless {
@@ -179,8 +221,7 @@ fn settled(
     {
         return record.changed_at + SETTLES;
     }
-    let grace = Duration::from_secs(pod.grace_seconds.unwrap_or(DEFAULT_GRACE_SECONDS).into());
-    written_at + grace + TEARDOWN
+    written_at + swap::grace(pod) + TEARDOWN
 }
 
 /// Reports on a pod whose phase this method has written, once nothing is left to observe.
@@ -193,7 +234,11 @@ pub(crate) fn finished(case: Case<'_>) -> Option<Decision> {
         .collect::<Vec<_>>()
         .join(", ");
     let changes = changes(case);
-    if pod.phase == Phase::Failed && roles::mains_succeeded(pod) {
+    if let Some(words) = ended_by_others(pod).filter(|_| has_lost_work(pod)) {
+        let note = format!("{words}: {ends}{changes}");
+        return Some(Decision::reporting(Reason::SidecarEnded, note));
+    }
+    if has_lost_work(pod) {
         let note = format!(
             "the pod is Failed although every main container exited with 0 ({ends}): the node judged it by a sidecar before it observed the phase{changes}"
         );

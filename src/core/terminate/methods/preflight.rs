@@ -1,18 +1,18 @@
 //! The exit image that would end a sidecar, determined before anything is written.
 //!
 //! The default image has the standard paths. For a path that it lacks, an image is derived, if the
-//! installation derives images. An image that a pod requests, and that the administrator listed, is
-//! trusted: its paths are unknown, so only an obstacle that no image can remove keeps it from being
-//! written. Whether it starts shows when it does.
+//! installation derives images. Of an image that a pod requests, and that the administrator listed,
+//! nothing is known but its own program, which runs where the container has no command. Where it is
+//! not certain that the image starts and ends well in this container, that is a doubt: a kubelet's
+//! pod is not used to try it (`swap/plan.rs`).
 
 use std::time::Duration;
 
 use crate::cluster::exit_images::derived::Derived;
-use crate::cluster::exit_images::started::Start;
 use crate::cluster::exit_images::{Choice, ExitImages, NoChoice};
 use crate::image::Kind;
 use crate::objects::command::{
-    ContainerFacts, Executes, Obstacle, StandardPaths, Verdict, resolve,
+    ContainerFacts, Executes, Obstacle, StandardPaths, Verdict, resolve_on,
 };
 use crate::objects::moment::Moment;
 use crate::objects::pod::{Container, Pod, RestartPolicy, roles};
@@ -31,9 +31,8 @@ pub(crate) enum Preflight<'a> {
         image: &'a str,
         /// The image that the pod requested and does not get.
         refused: Option<&'a str>,
-        /// The start, if nobody can tell whether it works: the image is listed, or the program is
-        /// assumed to be a script. `None` also once it has worked.
-        doubt: Option<Start>,
+        /// Why it is not certain that it starts and ends well in this container; `None` if it is.
+        doubt: Option<String>,
     },
     /// The image that it needs is being pushed.
     Awaited(Paths),
@@ -79,20 +78,23 @@ pub(crate) fn preflight<'a>(
             &refusal(Obstacle::CommandUnknown, None),
         );
     };
-    let image = |assumed| Preflight::Image {
+    let image = |doubt| Preflight::Image {
         image: choice.image,
         refused: choice.refused,
-        doubt: doubt(pod, container, choice.image, assumed, exit_images),
+        doubt,
     };
-    match verdict(facts, &choice, exit_images) {
-        Verdict::Runnable { executes } => image(assumed(&executes, &choice)),
+    match verdict(pod, facts, &choice, exit_images) {
+        Verdict::Runnable { executes } => image(doubt(&choice, facts, &executes)),
         Verdict::NeedsImage { executes, .. } if !choice.is_default => {
-            image(assumed(&executes, &choice))
+            image(Some(unknown(&choice, executes.path())))
         }
         Verdict::NotSwappable { reason, path }
             if !choice.is_default && reason.is_about_our_image() =>
         {
-            image(Some(path.unwrap_or_default()))
+            image(Some(unknown(
+                &choice,
+                path.as_deref().unwrap_or("its command"),
+            )))
         }
         Verdict::NotSwappable { reason, path } => blocked(
             Reason::NotSwappable,
@@ -100,55 +102,76 @@ pub(crate) fn preflight<'a>(
             &refusal(reason, path.as_deref()),
         ),
         Verdict::NeedsImage { executes, .. } => {
-            let assumed = assumed(&executes, &choice);
-            derived(pod, container, facts, &choice, assumed, exit_images)
+            let doubt = doubt(&choice, facts, &executes);
+            derived(pod, container, facts, &choice, doubt, exit_images)
         }
     }
 }
 
 /// Describes that the end of a container may restart all others.
-fn restarts_all(container: &Container, by: &Container) -> String {
+fn restarts_all(container: &Container, by: &str) -> String {
     let obstacle = Obstacle::RestartsAllContainers;
-    if by.name == container.name {
+    if *by == *container.name {
         return refusal(obstacle, None);
     }
     format!(
-        "it would be missing when {} ends, whose restartPolicyRules may restart all containers of the pod: {}",
-        by.name,
+        "it would be missing when {by} ends, whose restartPolicyRules may restart all containers of the pod: {}",
         obstacle.fix()
     )
 }
 
-fn verdict(facts: &ContainerFacts, choice: &Choice<'_>, exit_images: &ExitImages) -> Verdict {
+fn verdict(
+    pod: &Pod,
+    facts: &ContainerFacts,
+    choice: &Choice<'_>,
+    exit_images: &ExitImages,
+) -> Verdict {
     match exit_images.default_paths().filter(|_| choice.is_default) {
-        Some(paths) => resolve(facts, paths),
-        None => resolve(facts, &StandardPaths),
+        Some(paths) => resolve_on(pod.node_runs_on, facts, paths),
+        None => resolve_on(pod.node_runs_on, facts, &StandardPaths),
     }
 }
 
-/// Returns the program, if nobody can tell whether it can be started: of a listed image nothing is
-/// known, and a file that was not read may be no script.
-fn assumed(executes: &Executes, choice: &Choice<'_>) -> Option<String> {
-    let is_assumed = !choice.is_default || matches!(executes, Executes::Script(_));
-    is_assumed.then(|| executes.to_string())
+/// Returns why it is not certain that the image starts and ends well: of a listed one only its own
+/// program is known, and a file that was not read may be no script.
+fn doubt(choice: &Choice<'_>, facts: &ContainerFacts, executes: &Executes) -> Option<String> {
+    match executes {
+        Executes::Script(path) => Some(format!(
+            "{path} is a file of a ConfigMap or Secret, which is not read: whether the exit image has its interpreter is not known"
+        )),
+        Executes::Program(_) | Executes::ReadScript { .. }
+            if choice.is_default || facts.is_without_command() =>
+        {
+            None
+        }
+        Executes::Program(path) | Executes::ReadScript { path, .. } => Some(unknown(choice, path)),
+    }
 }
 
-/// Returns the start of the image with this program, unless it has worked before.
-fn doubt(
+fn unknown(choice: &Choice<'_>, path: &str) -> String {
+    format!(
+        "whether {}, which is on the list of --exit-images, can run {path} in this container is not known",
+        choice.image
+    )
+}
+
+/// Returns why a kubelet may not start this image in the container, which would cost the pod: a
+/// node that may refuse it, where the pod would be judged by the sidecar's own exit code, or one of
+/// which nothing says what it runs.
+pub(crate) fn uncertain(
     pod: &Pod,
     container: &Container,
     image: &str,
-    assumed: Option<String>,
     exit_images: &ExitImages,
-) -> Option<Start> {
-    let program = assumed?.into();
-    let start = Start {
-        namespace: pod.namespace.clone(),
-        container: container.name.clone(),
-        image: image.into(),
-        program,
-    };
-    (!exit_images.has_started(&start)).then_some(start)
+) -> Option<Report> {
+    let runs_on = container.facts.as_deref().map(|facts| facts.runs_on);
+    if !pod.node_runs_on.or(runs_on.unwrap_or_default()).is_known() {
+        let what = "neither its node nor the pod says on which operating system and processor it runs, and the exit image is not for all of them: give the node the labels kubernetes.io/os and kubernetes.io/arch";
+        return Some(report(Reason::NotSwappable, container, what));
+    }
+    let is_never = *container.effective_policy(pod) == RestartPolicy::Never;
+    let doubt = is_never.then(|| exit_images.is_public(image).doubt(image))??;
+    Some(report(Reason::ExitImageNotPublic, container, &doubt))
 }
 
 /// Looks up a derived image. It has the standard paths and those that are missing there, whatever
@@ -158,16 +181,16 @@ fn derived<'a>(
     container: &Container,
     facts: &ContainerFacts,
     choice: &Choice<'a>,
-    assumed: Option<String>,
+    doubt: Option<String>,
     exit_images: &'a ExitImages,
 ) -> Preflight<'a> {
-    let paths = paths(resolve(facts, &StandardPaths));
+    let paths = paths(resolve_on(pod.node_runs_on, facts, &StandardPaths));
     let (why, again, comes) = match exit_images.derived(&pod.namespace, &paths) {
         Some(Derived::Ready(image)) => {
             return Preflight::Image {
                 image,
                 refused: choice.refused,
-                doubt: doubt(pod, container, image, assumed, exit_images),
+                doubt,
             };
         }
         Some(Derived::Awaited) => return Preflight::Awaited(paths),
@@ -236,7 +259,7 @@ fn remedy(paths: &[String], exit_images: &ExitImages) -> String {
     match exit_images.repository() {
         Some(repository) => format!("push it there: swaplet exit-image push {repository}{flags}"),
         None => format!(
-            "push one that has it: swaplet exit-image push REF{flags}; then list REF in --exit-images and name it in {WITH_IMAGE}, or start the controller with --derived-repository"
+            "push one that has it: swaplet exit-image push REF{flags}; then start the controller with --exit-image REF and its paths in --exit-image-paths, or with --derived-repository"
         ),
     }
 }

@@ -14,19 +14,18 @@ mod consequences;
 mod progress;
 
 use self::consequences::{note, obstacle, past_exit};
-use self::progress::{Progress, STOPPED_VISIBLE, progress};
-use std::time::Duration;
+use self::progress::{Progress, progress};
 
 use super::swap;
 use crate::objects::moment::Moment;
 use crate::objects::pod::roles::Unended;
+use crate::terminate::blame::{failed_by_others, has_lost_work};
 use crate::terminate::circumstances::Case;
 use crate::terminate::ending;
-use crate::terminate::memory::Memory;
 use crate::terminate::memory::asked::{ANSWERS, Asked};
 use crate::terminate::methods::Step;
 
-use crate::objects::pod::{Container, Phase, Pod, RestartPolicy, roles};
+use crate::objects::pod::{Container, Phase, RestartPolicy, roles};
 use crate::objects::recreate_request::RecreateRequest;
 use crate::report::decision::{Action, Decision, Report, one_per_reason};
 use crate::report::reason::Reason;
@@ -65,9 +64,6 @@ fn ask(case: Case<'_>, targets: &[&Container]) -> Step {
             again: None,
         };
     }
-    if let Some(step) = tried_elsewhere(case, targets) {
-        return step;
-    }
     let swaps_wanted = restarts_risked(case, targets);
     if let Some(step) = swap::no_room(case, swaps_wanted).filter(|_| swaps_wanted > 0) {
         return step;
@@ -87,38 +83,6 @@ fn ask(case: Case<'_>, targets: &[&Container]) -> Step {
     })
 }
 
-/// Waits while another pod finds out how a sidecar ends; not longer than for a daemon that does not
-/// answer.
-fn tried_elsewhere(case: Case<'_>, targets: &[&Container]) -> Option<Step> {
-    let (pod, memory, around) = (case.pod, case.memory, case.around);
-    let unknown = targets
-        .iter()
-        .filter(|target| past_exit(case, target).is_none());
-    let until = unknown
-        .filter_map(|target| {
-            around
-                .openkruise
-                .past_exits
-                .tried_until(pod, target, around.now)
-        })
-        .max()?;
-    let patience = memory.mains_done_at.unwrap_or(around.now) + ANSWERS;
-    if around.now < patience {
-        return Some(Step::Here(Decision::later(
-            Reason::ExitCodeProbed,
-            patience.min(until),
-        )));
-    }
-    let note = "OpenKruise's daemon was requested to end the same sidecar of another pod, and has not: check that it runs on the node".to_owned();
-    Some(Step::Next {
-        reports: vec![Report {
-            reason: Reason::RecreateUnanswered,
-            note,
-        }],
-        again: Some(until),
-    })
-}
-
 /// Returns the number of containers that may be restarted, which counts for the Job like swaps do.
 fn restarts_risked(case: Case<'_>, targets: &[&Container]) -> u32 {
     let pod = case.pod;
@@ -130,14 +94,6 @@ fn restarts_risked(case: Case<'_>, targets: &[&Container]) -> u32 {
         .filter(comes_back)
         .filter(|target| past_exit(case, target) != Some(Some(0)));
     u32::try_from(risked.count()).unwrap_or(u32::MAX)
-}
-
-/// Returns how long a request may take at most, until it is known how its containers ended.
-#[must_use]
-pub fn patience(pod: &Pod) -> Duration {
-    swap::graces(pod)
-        .saturating_add(ANSWERS)
-        .saturating_add(STOPPED_VISIBLE)
 }
 
 /// Handles a request that was created, or tried, and that the watch does not show.
@@ -188,7 +144,8 @@ fn follow(case: Case<'_>, targets: &[&Container], request: &RecreateRequest) -> 
 }
 
 /// Reports on a finished pod that was ended by a request; `None` if it was not.
-pub(crate) fn finished(pod: &Pod, memory: &Memory) -> Option<Decision> {
+pub(crate) fn finished(case: Case<'_>) -> Option<Decision> {
+    let (pod, memory) = (case.pod, case.memory);
     let left = [Reason::LeftToOpenKruise, Reason::OpenKruiseIncomplete]
         .iter()
         .any(|reason| memory.said.contains(reason));
@@ -199,7 +156,11 @@ pub(crate) fn finished(pod: &Pod, memory: &Memory) -> Option<Decision> {
     let ends = described.collect::<Vec<_>>().join(", ");
     let late = ending::lateness(pod, memory);
     let ends = format!("{ends}; requested from OpenKruise's daemon{late}");
-    if pod.phase == Phase::Failed && roles::mains_succeeded(pod) {
+    if has_lost_work(pod) {
+        if let Some(words) = failed_by_others(case) {
+            let note = format!("{words}; {ends}");
+            return Some(Decision::reporting(Reason::SidecarEnded, note));
+        }
         let note = format!(
             "the pod is Failed although every main container exited with 0: {ends}; let it exit with 0 on SIGTERM, or allow finish"
         );

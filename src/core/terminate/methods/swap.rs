@@ -1,9 +1,8 @@
 //! The method `swap`: the images of the sidecars are changed to an exit image, and the node is
 //! watched until it has acted.
 //!
-//! A sidecar that can be swapped does not wait for one that cannot. It waits for one whose exit
-//! image may not start, and is being tried (`starts.rs`). The phase is written after those that
-//! were swapped have ended, because it would meet a container that is just being replaced. A pod
+//! A sidecar that can be swapped does not wait for one that cannot. The phase is written after those
+//! that were swapped have ended, because it would meet a container that is just being replaced. A pod
 //! that was left stuck on an exit image that cannot run, by an earlier run of swaplet or somebody
 //! else, is swapped once more under `OnFailure`, to the right one; swaps by this run were checked
 //! before.
@@ -20,7 +19,7 @@ use super::preflight::{Preflight, preflight};
 use crate::objects::moment::Moment;
 use crate::objects::pod::evidence::{self, Progress};
 use crate::objects::pod::roles::{Unended, unended};
-use crate::objects::pod::{Container, Pod, RestartPolicy};
+use crate::objects::pod::{Container, Pod, RestartPolicy, roles};
 use crate::report::decision::{Decision, Method, Paths, Report, one_per_reason};
 use crate::report::reason::Reason;
 use crate::terminate::circumstances::Case;
@@ -29,15 +28,16 @@ use crate::terminate::methods::Step;
 use crate::terminate::turn::is_finished;
 use plan::{Plan, is_settled};
 pub(crate) use room::{headroom, no_room};
-pub use starts::{OF_A_BROKEN_IMAGE, learn_starts, most_restarts};
-use starts::{Restarts, Trial};
-pub(crate) use time::graces;
 pub use time::{age_when_told, patience};
+pub(crate) use time::{grace, graces};
 
 /// How long a started exit image may be observed running until it counts as not ending: it exits in
 /// milliseconds, but its end becomes visible with the kubelet's next relist (1 s), the poll of a virtual node (5
 /// s), and later under load.
 const EXIT_IMAGE_RUNS: Duration = Duration::from_secs(20);
+/// The number of times that exit images may fail in a pod: then its phase is written at once, because
+/// each further start is a restart that its Job may count, and a node may wait for a second only.
+const FAILURES: u32 = 2;
 /// How long a node may fail with the exit image before the next method is tried: two tries of a
 /// pull that backs off for 10 s.
 const TROUBLE_PASSES: Duration = Duration::from_secs(30);
@@ -53,15 +53,13 @@ pub(crate) fn step(case: Case<'_>, unended: &[Unended<'_>], later: &[Method]) ->
         };
     }
     let plan = Plan::make(case, unended);
-    // The restarts of an exit image that does not start do not wait until another one is pushed.
-    let is_waited_for = || around.may_swap(pod) && !Trial::of(case, unended).is_awaited;
-    if let Some(until) = plan.awaits.filter(|_| is_waited_for()) {
+    if let Some(until) = plan.awaits.filter(|_| around.may_swap(pod)) {
         return Step::Here(Decision::later(Reason::ExitImageAwaited, until));
     }
     // Those that can be swapped do not wait for those that cannot.
     if !plan.swaps.is_empty() {
         return if around.may_swap(pod) {
-            plan.decide(case, later_than(case, unended))
+            plan.decide(case, wanted_later(case, unended))
         } else {
             Step::Next {
                 reports: Vec::new(),
@@ -72,32 +70,20 @@ pub(crate) fn step(case: Case<'_>, unended: &[Unended<'_>], later: &[Method]) ->
     let swapped: Vec<_> = unended
         .iter()
         .copied()
-        .filter(|(index, _)| !plan.has_blocked(*index) && !plan.puts_off(*index))
+        .filter(|(index, _)| !plan.has_blocked(*index))
         .collect();
     let beside = later.first() == Some(&Method::Recreate);
-    let pending = match plan.delayed_until.filter(|_| swapped.is_empty()) {
-        Some(until) if plan.blocks() => Step::Next {
-            reports: Vec::new(),
-            again: Some(until),
-        },
-        Some(until) => Step::Here(Decision::later(Reason::SidecarDelayed, until)),
-        None => plan.beside(pending(pod, &swapped, later, memory, around.now)),
-    };
+    let pending = pending(pod, &swapped, later, memory, around.now);
     plan.left_over(pending, beside)
 }
 
 /// Returns the restarts that the swaps still to be made may cause.
 pub(crate) fn wanted(case: Case<'_>, unended: &[Unended<'_>]) -> u32 {
-    Plan::make(case, unended).restarts().count()
+    Plan::make(case, unended).restarts
 }
 
 /// Returns the restarts that the swaps of sidecars whose turn has not come may cause.
 pub(crate) fn wanted_later(case: Case<'_>, turn: &[Unended<'_>]) -> u32 {
-    later_than(case, turn).count()
-}
-
-/// Returns the swaps of sidecars whose turn has not come.
-fn later_than(case: Case<'_>, turn: &[Unended<'_>]) -> Restarts {
     let (pod, around) = (case.pod, case.around);
     let later: Vec<_> = unended(pod)
         .into_iter()
@@ -107,11 +93,9 @@ fn later_than(case: Case<'_>, turn: &[Unended<'_>]) -> Restarts {
         })
         .collect();
     if later.is_empty() || !around.may_swap(pod) {
-        return Restarts::default();
+        return 0;
     }
-    let mut restarts = Plan::make(case, &later).restarts();
-    restarts.is_tried |= Trial::of(case, turn).goes_on();
-    restarts
+    wanted(case, &later)
 }
 
 /// Returns the derived exit images that the sidecars of a pod need and that do not exist yet, also
@@ -163,7 +147,8 @@ struct Swapped {
 }
 
 /// Decides once every sidecar that could be swapped shows an exit image: has the node acted?
-/// `later`: the methods that come after.
+/// `later`: the methods that come after. They, and later steps, wait for each sidecar that may still
+/// end by its swap, unless the node restarts an exit image meanwhile.
 fn pending(
     pod: &Pod,
     unended: &[Unended<'_>],
@@ -180,7 +165,8 @@ fn pending(
     };
     let (given_up, hoped): (Vec<_>, Vec<_>) = swapped.partition(gives_up);
     let again = hoped.iter().map(|swapped| swapped.until).min();
-    if !given_up.is_empty() {
+    let is_urgent = given_up.iter().any(|swapped| swapped.restarts && finishes);
+    if !given_up.is_empty() && (hoped.is_empty() || is_urgent) {
         return Step::Next {
             reports: given_up
                 .into_iter()
@@ -191,6 +177,7 @@ fn pending(
     }
     let mut reports: Vec<_> = hoped
         .into_iter()
+        .chain(given_up)
         .filter(|swapped| swapped.reported)
         .map(|swapped| swapped.trouble)
         .collect();
@@ -262,6 +249,34 @@ fn watch(pod: &Pod, sidecar: &Container, record: &SwapRecord) -> Swapped {
         restarts,
         until,
     }
+}
+
+/// Returns the report about exit images that have failed so often in this pod that none is run
+/// again; `None` if there are none.
+pub(crate) fn fails_again(case: Case<'_>) -> Option<Report> {
+    let (pod, memory, around) = (case.pod, case.memory, case.around);
+    let failed: Vec<_> = roles::sidecars(pod)
+        .filter(|sidecar| {
+            *sidecar.effective_policy(pod) == RestartPolicy::OnFailure
+                && memory.shows_exit_image(sidecar, around.exit_images)
+        })
+        .filter_map(|sidecar| memory.swap_of(&sidecar.name))
+        .filter(|record| record.failures > 0)
+        .collect();
+    let times = failed.iter().map(|record| record.failures);
+    let times = times.fold(0, u32::saturating_add);
+    if times < FAILURES {
+        return None;
+    }
+    let words: Vec<_> = failed.iter().map(|record| record.words()).collect();
+    let note = format!(
+        "the exit image of {} has not started, or not ended with 0, {times} times: swaplet check says what is missing",
+        words.join(", ")
+    );
+    Some(Report {
+        reason: Reason::ExitImageNotStarted,
+        note,
+    })
 }
 
 /// Returns true if a swap of this container was made and may still take effect.

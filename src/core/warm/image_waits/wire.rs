@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer};
 use super::ImageWait;
 use crate::objects::pod::ContainerState;
 use crate::objects::pod::wire::StateWire;
-use crate::objects::values::lenient::{Lenient, Object, Objects, Present, Text};
+use crate::objects::values::lenient::{self, Lenient, Object, Objects, Present, Text};
 use crate::objects::values::parts::Parts;
 
 /// The reasons of a waiting container that may mean a pull under way, or one about to begin. Any
@@ -64,13 +64,7 @@ impl<'de> Deserialize<'de> for ImageWaitWire {
         } = TopWire::deserialize(deserializer)?;
         let meta = metadata.value.0;
         let is_leaving = meta.deletion_timestamp.value.0;
-        let text = |field: Text| field.value.map(String::from);
-        let metadata = ObjectMeta {
-            name: text(meta.name),
-            namespace: text(meta.namespace),
-            resource_version: text(meta.resource_version),
-            ..ObjectMeta::default()
-        };
+        let metadata = lenient::watched(&meta.name, &meta.namespace, &meta.resource_version);
         let pod = meta
             .uid
             .value

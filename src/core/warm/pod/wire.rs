@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 
 use super::{
-    CONTAINER, INIT_CONTAINER, NUMBERED_CONTAINER, Reported, Shape, System, WarmerImage, WarmerPod,
+    CONTAINER, INIT_CONTAINER, NUMBERED_CONTAINER, Reported, Shape, WarmerImage, WarmerPod,
 };
 use crate::objects::node::ConditionWire;
 use crate::objects::pod::Phase;
@@ -66,28 +66,7 @@ struct AnnotationsWire {
 struct SpecWire {
     #[serde(rename = "nodeName")]
     node_name: Text,
-    os: Lenient<Object<OsWire>>,
     containers: Objects<ContainerWire>,
-    volumes: Objects<VolumeWire>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct VolumeWire {
-    name: Text,
-    image: Lenient<Object<ImageVolumeWire>>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct ImageVolumeWire {
-    reference: Text,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct OsWire {
-    name: Text,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -196,36 +175,13 @@ impl WarmerPodWire {
     }
 }
 
-impl VolumeWire {
-    /// Returns true for a volume that swaplet added; a webhook may add others.
-    fn is_ours(&self) -> bool {
-        let is_numbered = self
-            .name
-            .value
-            .as_deref()
-            .is_some_and(|name| name.starts_with(NUMBERED_CONTAINER));
-        is_numbered && self.image.value.0.reference.value.is_some()
-    }
-}
-
 fn shape(spec: &SpecWire) -> Shape {
-    let mut names = spec
-        .containers
-        .value
-        .iter()
-        .filter_map(|container| container.value.0.name.value.as_deref());
-    match spec.os.value.0.name.value.as_deref() {
-        _ if !names.any(|name| name.starts_with(NUMBERED_CONTAINER)) => Shape::InPlace,
-        _ if spec
-            .volumes
-            .value
-            .iter()
-            .any(|volume| volume.value.0.is_ours()) =>
-        {
-            Shape::ImageVolumes
-        }
-        Some("windows") => Shape::ImpossibleCommand(System::Windows),
-        _ => Shape::ImpossibleCommand(System::Linux),
+    let names = spec.containers.value.iter();
+    let mut names = names.filter_map(|container| container.value.0.name.value.as_deref());
+    if names.any(|name| name.starts_with(NUMBERED_CONTAINER)) {
+        Shape::ImpossibleCommand
+    } else {
+        Shape::InPlace
     }
 }
 
@@ -239,21 +195,10 @@ fn image(wanted: &str, name: &str, spec: &SpecWire, status: &StatusWire) -> Opti
         .enumerate();
     let (index, container) =
         containers.find(|(_, container)| container.name.value.as_deref() == Some(name))?;
-    let volume = spec
-        .volumes
-        .value
-        .iter()
-        .map(|volume| &volume.value.0)
-        .find(|volume| volume.name.value.as_deref() == Some(name));
-    let image = volume
-        .map_or(&container.image, |volume| &volume.image.value.0.reference)
-        .value
-        .clone()
-        .unwrap_or_default();
     Some(WarmerImage {
         wanted: wanted.into(),
         index,
-        image,
+        image: container.image.value.clone().unwrap_or_default(),
         container: reported(&status.container_statuses, name),
     })
 }

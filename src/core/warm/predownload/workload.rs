@@ -11,8 +11,8 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube_core::ApiResource;
 use serde::Deserialize;
 
-use self::wire::SpecWire;
 pub use self::wire::WorkloadWire;
+use self::wire::{SpecWire, StatusWire};
 use crate::objects::recreate_request::{GROUP, VERSION};
 use crate::objects::values::bounded_object::BoundedObject;
 use crate::objects::values::bounds::{self, cut};
@@ -97,6 +97,8 @@ pub struct Workload {
     pub images: BTreeMap<Box<str>, Box<str>>,
     /// `spec.template.spec.imagePullSecrets`
     pub pull_secrets: Vec<Box<str>>,
+    /// True if all its pods are of the present template, whatever their images are called.
+    pub is_updated: bool,
 }
 
 /// How images are to be pre-downloaded.
@@ -112,15 +114,23 @@ impl Workload {
     /// Reads a Deployment; `None` if it has no name, namespace, uid or spec.
     #[must_use]
     pub fn of_deployment(deployment: WorkloadWire<Deployment>) -> Option<Self> {
-        let WorkloadWire { metadata, spec, .. } = deployment;
-        Self::of(WorkloadKind::Deployment, metadata, &*spec?)
+        Self::of_apps(WorkloadKind::Deployment, deployment)
     }
 
     /// Reads a StatefulSet; `None` if it has no name, namespace, uid or spec.
     #[must_use]
     pub fn of_stateful_set(set: WorkloadWire<StatefulSet>) -> Option<Self> {
-        let WorkloadWire { metadata, spec, .. } = set;
-        Self::of(WorkloadKind::StatefulSet, metadata, &*spec?)
+        Self::of_apps(WorkloadKind::StatefulSet, set)
+    }
+
+    fn of_apps<K>(kind: WorkloadKind, workload: WorkloadWire<K>) -> Option<Self> {
+        let WorkloadWire {
+            metadata,
+            spec,
+            status,
+            ..
+        } = workload;
+        Self::of(kind, metadata, &*spec?, &status)
     }
 
     /// Reads a CloneSet; `None` if it has no name, namespace, uid or spec.
@@ -128,12 +138,19 @@ impl Workload {
     pub fn of_clone_set(set: BoundedObject) -> Option<Self> {
         let BoundedObject { metadata, mut data } = set;
         let spec = SpecWire::deserialize(data.get_mut("spec")?.take()).ok()?;
-        Self::of(WorkloadKind::CloneSet, metadata, &spec)
+        let status = StatusWire::deserialize(&data["status"]).unwrap_or_default();
+        Self::of(WorkloadKind::CloneSet, metadata, &spec, &status)
     }
 
-    fn of(kind: WorkloadKind, metadata: ObjectMeta, spec: &SpecWire) -> Option<Self> {
+    fn of(
+        kind: WorkloadKind,
+        metadata: ObjectMeta,
+        spec: &SpecWire,
+        status: &StatusWire,
+    ) -> Option<Self> {
         Some(Self {
             kind,
+            is_updated: status.is_updated(metadata.generation),
             namespace: metadata.namespace?.into(),
             name: metadata.name?.into(),
             uid: metadata.uid?.into(),

@@ -1,9 +1,9 @@
 //! The message of a job: its progress in OpenKruise's words, followed by what else a user has to
 //! know.
 
-use super::pins::Pull;
 use super::{Known, Stage};
 use crate::warm::image_cache::CacheState;
+use crate::warm::pull_job::object::Targets;
 use crate::warm::warming::{SLOW, Waits};
 
 /// The note about KEP-2535: since Kubernetes 1.35 a kubelet queries the registry again for a pod
@@ -16,18 +16,16 @@ const WATCHES: &str = "waits until other jobs with a podSelector are completed o
 /// The note about a job without nodes, because those of so many others are kept.
 const ROOM: &str = "waits until other jobs are completed or deleted, because the images of all jobs on all their nodes, and the pods that they select, take memory: those of a namespace half of it at most, unless one job alone takes more";
 
-/// The most keys of `sandboxConfig` that are named, and the most characters of each.
-const KEYS_TOLD: usize = 5;
-const KEY_CHARS: usize = 100;
+/// The most keys of `sandboxConfig`, or nodes, that are named, and the most characters of each.
+const WORDS_TOLD: usize = 5;
+const WORD_CHARS: usize = 100;
 
 /// Returns the message of a job of which `done` of `all` are final: nodes, or images of a list.
 pub(crate) fn message(stage: Stage, done: usize, all: usize, known: Known<'_>) -> String {
     let Known {
         spec,
-        targets,
         warming,
         cached,
-        trouble,
         waits_for_watch,
         waits_for_room,
     } = known;
@@ -42,15 +40,9 @@ pub(crate) fn message(stage: Stage, done: usize, all: usize, known: Known<'_>) -
     {
         parts.push("no node is selected, so nothing is pulled".to_owned());
     }
+    parts.extend(absent(known).filter(|_| !waits_for_room));
     if stage == Stage::Running && done < all && spec.parallelism.of(all) == 0 {
         parts.push("paused: parallelism is 0".to_owned());
-    }
-    let waiting = targets
-        .iter()
-        .filter(|target| target.pull == Pull::Waits)
-        .count();
-    if let Some(trouble) = trouble.filter(|_| waiting > 0) {
-        parts.push(format!("{waiting} image(s) are not pulled yet, because their tags are not pinned: {trouble}; trying again"));
     }
     if let (CacheState::Waits(why), false) = (&cached.state, cached.nodes.is_empty()) {
         parts.push(format!(
@@ -71,9 +63,28 @@ pub(crate) fn message(stage: Stage, done: usize, all: usize, known: Known<'_>) -
         parts.push(CREDENTIALS.to_owned());
     }
     if !spec.pods.left_out.is_empty() {
-        parts.push(left_out(&spec.pods.left_out));
+        let keys: Vec<_> = spec.pods.left_out.iter().map(|key| &**key).collect();
+        parts.push(format!(
+            "not taken over from sandboxConfig: {} (the administrator lists keys by --warm-sandbox-keys)",
+            listed(&keys)
+        ));
     }
     parts.join("; ")
+}
+
+/// Returns the note about names in the selector that are no nodes.
+fn absent(known: Known<'_>) -> Option<String> {
+    let Targets::Names(names) = &known.spec.targets else {
+        return None;
+    };
+    let is_there = |name: &str| {
+        known.warming.has(name)
+            || known.warming.skipped().contains_key(name)
+            || known.cached.nodes.contains(name)
+    };
+    let names = names.iter().map(|name| &**name);
+    let absent: Vec<_> = names.filter(|name| !is_there(name)).collect();
+    (!absent.is_empty()).then(|| format!("no such node: {}", listed(&absent)))
 }
 
 /// Returns what nodes wait for that the job itself does not cause.
@@ -97,30 +108,33 @@ fn waits(waits: &Waits) -> impl Iterator<Item = String> {
             SLOW.as_secs()
         )
     });
+    let untaken = waits.first_untaken.as_ref().map(|(node, why)| {
+        format!(
+            "the API server does not take writes for {} node(s), trying again: {node}: {why}",
+            waits.untaken
+        )
+    });
     let stuck = waits.first_stuck.as_ref().map(|node| {
         format!("{} node(s) have a warmer pod that is stuck in deletion, as while its kubelet pulls: {node}", waits.stuck)
     });
-    [elsewhere, kept, slow, stuck].into_iter().flatten()
+    [untaken, elsewhere, kept, slow, stuck]
+        .into_iter()
+        .flatten()
 }
 
-/// Returns the note about keys that were left out, escaped so that a terminal can show them.
-fn left_out(keys: &[Box<str>]) -> String {
-    let named = keys.iter().take(KEYS_TOLD).map(|key| {
-        key.chars()
-            .take(KEY_CHARS)
+/// Returns the first of these words of a user, escaped so that a terminal can show them.
+fn listed(words: &[&str]) -> String {
+    let named = words.iter().take(WORDS_TOLD).map(|word| {
+        word.chars()
+            .take(WORD_CHARS)
             .flat_map(char::escape_debug)
             .collect::<String>()
     });
-    let named: Vec<_> = named.collect();
-    let more = if keys.len() > KEYS_TOLD {
-        format!(" and {} more", keys.len() - KEYS_TOLD)
-    } else {
-        String::new()
-    };
-    format!(
-        "not taken over from sandboxConfig: {}{more} (the administrator lists keys by --warm-sandbox-keys)",
-        named.join(", ")
-    )
+    let named = named.collect::<Vec<_>>().join(", ");
+    match words.len().saturating_sub(WORDS_TOLD) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
 }
 
 fn progress(stage: Stage, done: usize, all: usize) -> String {

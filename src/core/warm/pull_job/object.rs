@@ -14,11 +14,11 @@ use self::spec::SpecWire;
 use crate::objects::recreate_request::{GROUP, VERSION};
 use crate::objects::values::bounded_object::BoundedObject;
 use crate::objects::values::bounds::{self, cut};
-pub use status::{FailedImage, Failure, ImageCounts, ListStatus, Pinned, PullStatus, Pulls};
+pub use status::{FailedImage, Failure, ImageCounts, ListStatus, PullStatus, Pulls};
 
-/// The annotation that turns on pinning of tags, with the value `true`. OpenKruise has no field for
-/// it.
-pub const PIN_TAGS: &str = "swaplet.io/pin-tags";
+/// The annotation that made earlier versions pull the digests of tags. A job that has it must not
+/// pull what a tag names now.
+const PIN_TAGS: &str = "swaplet.io/pin-tags";
 
 /// The most images of one job: OpenKruise's webhook allows no more.
 pub const MOST_IMAGES: usize = 255;
@@ -63,8 +63,6 @@ pub struct PullJob {
     pub started_at: Option<Timestamp>,
     /// `status.completionTime`
     pub completed_at: Option<Timestamp>,
-    /// `status.pinned`, without entries that cannot be read.
-    pub pinned: Vec<Pinned>,
 }
 
 /// `spec` of a pull job, with defaults filled in.
@@ -84,8 +82,6 @@ pub struct PullSpec {
     pub completion: Completion,
     /// How the pods that pull are made.
     pub pods: PodWishes,
-    /// True if each tag is pulled by the digest that it has when the job begins ([`PIN_TAGS`]).
-    pub pin_tags: bool,
 }
 
 /// The settings by which a job's pods are made. Jobs that differ in them cannot share a pod.
@@ -198,21 +194,8 @@ impl PullJob {
             time("startTime"),
             time("completionTime"),
         );
-        let pins = status["pinned"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .take(MOST_IMAGES)
-            .filter_map(|pin| Pinned::deserialize(pin).ok());
-        let pinned = pins
-            .filter(|pin| pin.image.len().max(pin.digest.len()) <= bounds::TEXT)
-            .collect();
-        let pin_tags = pin_tags(
-            metadata
-                .annotations
-                .as_ref()
-                .and_then(|annotations| annotations.get(PIN_TAGS)),
-        );
+        let annotations = metadata.annotations.unwrap_or_default();
+        let pins = annotations.get(PIN_TAGS).filter(|value| *value != "false");
         let spec = SpecWire::deserialize(data["spec"].take()).map_err(|error| error.to_string());
         let finalizers = metadata.finalizers.unwrap_or_default();
         let other_finalizers = finalizers
@@ -235,12 +218,11 @@ impl PullJob {
             deleting: metadata.deletion_timestamp.is_some(),
             other_finalizers,
             spec: spec
-                .and_then(|spec| spec.read(pin_tags?))
+                .and_then(|spec| pins.map_or_else(|| spec.read(), |_| Err(no_pins())))
                 .map_err(|error| cut(&error, bounds::MESSAGE)),
             observed_generation,
             started_at,
             completed_at,
-            pinned,
         })
     }
 
@@ -254,14 +236,10 @@ impl PullJob {
     }
 }
 
-fn pin_tags(annotation: Option<&String>) -> Result<bool, String> {
-    match annotation.map(String::as_str) {
-        None | Some("false") => Ok(false),
-        Some("true") => Ok(true),
-        Some(other) => Err(format!(
-            "annotation {PIN_TAGS} is {other:?}: write \"true\", or remove it"
-        )),
-    }
+fn no_pins() -> String {
+    format!(
+        "tags are no longer pinned: remove the annotation {PIN_TAGS}, and write the digest into the image, as app:v1@sha256:..."
+    )
 }
 
 #[cfg(test)]

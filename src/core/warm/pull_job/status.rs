@@ -7,10 +7,9 @@
 use serde::Serialize;
 
 use super::message::message;
-use super::pins::{Pull, Target};
 use crate::warm::image_cache::{CacheState, Cached};
 use crate::warm::pull_job::object::{
-    FailedImage, Failure, ImageCounts, JobKind, ListStatus, Pinned, PullSpec, PullStatus, Pulls,
+    FailedImage, Failure, ImageCounts, JobKind, ListStatus, PullSpec, PullStatus, Pulls,
 };
 use crate::warm::warming::pulled::Pulled;
 use crate::warm::warming::{End, ImageProgress, Warming};
@@ -49,33 +48,22 @@ pub enum Status {
 pub struct Known<'a> {
     /// The spec of the job.
     pub spec: &'a PullSpec,
-    /// What is pulled for the images of the job.
-    pub targets: &'a [Target],
-    /// The progress of the nodes.
+    /// The progress of the nodes, which has the images of the job in their order.
     pub warming: &'a Warming,
     /// The nodes that use an image cache of their provider, and the state of that cache.
     pub cached: &'a Cached,
-    /// The last error of a registry that did not answer.
-    pub trouble: Option<&'a str>,
     /// True if the pods by which the job selects nodes are not watched yet.
     pub waits_for_watch: bool,
     /// True if the job has no nodes yet, because other jobs take as much memory as they may.
     pub waits_for_room: bool,
 }
 
-/// Returns the status of a job. `pinned` is written only if the job pins its tags.
+/// Returns the status of a job.
 #[must_use]
-pub fn status(kind: JobKind, known: Known<'_>, pinned: Vec<Pinned>, stage: Stage) -> Status {
-    let pinned = known.spec.pin_tags.then_some(pinned);
+pub fn status(kind: JobKind, known: Known<'_>, stage: Stage) -> Status {
     match kind {
-        JobKind::ImagePullJob => Status::Pull(PullStatus {
-            pinned,
-            ..of_image(known, stage)
-        }),
-        JobKind::ImageListPullJob => Status::List(ListStatus {
-            pinned,
-            ..of_list(known, stage)
-        }),
+        JobKind::ImagePullJob => Status::Pull(of_image(known, stage)),
+        JobKind::ImageListPullJob => Status::List(of_list(known, stage)),
     }
 }
 
@@ -106,41 +94,18 @@ struct Count<'a> {
 }
 
 impl<'a> Count<'a> {
-    /// Counts the nodes. If no node can be warmed, all skipped ones count as failed: such a job
-    /// must not look like one that has succeeded.
-    fn of(target: &'a Target, known: Known<'a>) -> Self {
+    /// Counts the nodes of the image with this index. If no node can be warmed, all skipped ones
+    /// count as failed: such a job must not look like one that has succeeded.
+    fn of(index: usize, known: Known<'a>) -> Self {
         let (mut count, warming) = (Self::default(), known.warming);
-        // The images of each node are in this order.
-        let index = |image: &str| {
-            warming
-                .images()
-                .iter()
-                .position(|pulled| **pulled == *image)
-        };
-        let index = if let Pull::Image(image) = &target.pull {
-            index(image)
-        } else {
-            None
-        };
         for (node, images) in warming.progress() {
-            match &target.pull {
-                Pull::Image(_) => {
-                    if let Some(progress) = index.and_then(|index| images.get(index)) {
-                        count.add(node, progress, warming.is_active(node));
-                    }
-                }
-                Pull::Waits => count.desired += 1,
-                Pull::Fails(why) => {
-                    count.desired += 1;
-                    count.failures.push((node, why));
-                }
+            if let Some(progress) = images.get(index) {
+                count.add(node, progress, warming.has_pod(node));
             }
         }
-        known
-            .cached
-            .nodes
-            .iter()
-            .for_each(|node| count.add_cached(node, &known.cached.state, &target.pull));
+        for node in &known.cached.nodes {
+            count.add_cached(node, &known.cached.state);
+        }
         if count.desired == 0 {
             count.failures = warming
                 .skipped()
@@ -152,7 +117,7 @@ impl<'a> Count<'a> {
         count
     }
 
-    fn add(&mut self, node: &'a str, progress: &'a ImageProgress, is_active: bool) {
+    fn add(&mut self, node: &'a str, progress: &'a ImageProgress, has_pod: bool) {
         self.desired += 1;
         if let Some(pulled) = &progress.pulled {
             add_pull(&mut self.pulls, node, pulled);
@@ -160,19 +125,17 @@ impl<'a> Count<'a> {
         match &progress.end {
             Some(End::Succeeded) => self.succeeded += 1,
             Some(End::Failed(why)) => self.failures.push((node, why)),
-            None => self.active += usize::from(is_active),
+            None => self.active += usize::from(has_pod),
         }
     }
 
     /// Counts a node whose provider has a cache, or will have it.
-    fn add_cached(&mut self, node: &'a str, state: &'a CacheState, pull: &'a Pull) {
+    fn add_cached(&mut self, node: &'a str, state: &'a CacheState) {
         self.desired += 1;
-        match (pull, state) {
-            (Pull::Fails(why), _) => self.failures.push((node, why)),
-            (Pull::Image(_), CacheState::Failed(why)) => self.failures.push((node, why)),
-            (Pull::Image(_), CacheState::Ready) => self.succeeded += 1,
-            (Pull::Image(_), CacheState::Waits(_)) => self.active += 1,
-            (Pull::Waits, _) => {}
+        match state {
+            CacheState::Failed(why) => self.failures.push((node, why)),
+            CacheState::Ready => self.succeeded += 1,
+            CacheState::Waits(_) => self.active += 1,
         }
     }
 
@@ -199,11 +162,7 @@ fn add_pull(pulls: &mut Option<Pulls>, node: &str, pulled: &Pulled) {
 
 fn of_image(known: Known<'_>, stage: Stage) -> PullStatus {
     let warming = known.warming;
-    let count = known
-        .targets
-        .first()
-        .map(|target| Count::of(target, known))
-        .unwrap_or_default();
+    let count = Count::of(0, known);
     let failure = |(node, why): &(&str, &str)| Failure {
         node: (*node).into(),
         message: (*why).into(),
@@ -223,15 +182,13 @@ fn of_image(known: Known<'_>, stage: Stage) -> PullStatus {
             .collect(),
         failures: count.failures.iter().take(FAILURES).map(failure).collect(),
         pulls: count.pulls,
-        pinned: None,
     }
 }
 
 fn of_list(known: Known<'_>, stage: Stage) -> ListStatus {
-    let counts: Vec<_> = known
-        .targets
-        .iter()
-        .map(|target| (&target.image, Count::of(target, known)))
+    let images = known.spec.images.iter().enumerate();
+    let counts: Vec<_> = images
+        .map(|(index, image)| (image, Count::of(index, known)))
         .collect();
     let is_over = |count: &Count| {
         count.done() == count.desired && (count.desired > 0 || stage != Stage::Running)
@@ -256,7 +213,6 @@ fn of_list(known: Known<'_>, stage: Stage) -> ListStatus {
             .iter()
             .map(|(image, count)| counts_of(image, count))
             .collect(),
-        pinned: None,
     }
 }
 

@@ -58,9 +58,6 @@ pub enum Verdict {
     /// There is a new container, but which image it runs is unknown, as with two names of the same
     /// bytes. A pod that has never had another image would prove it.
     Unclear,
-    /// The image may be there, but the node cannot create a container that has it as a volume; in
-    /// the node's words.
-    NotMounted(Box<str>),
     /// A container has run a program, though no image has its command; how that was observed.
     HasRun(Box<str>),
     /// The status proves nothing yet.
@@ -73,33 +70,7 @@ pub enum Verdict {
 pub fn judge(pod: &WarmerPod, image: &WarmerImage, announced: bool) -> Verdict {
     match pod.shape {
         Shape::InPlace => judge_in_place(pod, image, announced),
-        Shape::ImageVolumes => judge_volume(&image.container),
-        Shape::ImpossibleCommand(_) => judge_impossible(&image.container),
-    }
-}
-
-/// Judges an image volume. A running container has its volume; one that could not be created may
-/// lack it, as with a runtime without image volumes (containerd before 2.1).
-fn judge_volume(container: &Reported) -> Verdict {
-    match &container.state {
-        ContainerState::Running { .. } => Verdict::Pulled,
-        ContainerState::Waiting { reason, message } if PULL_FAILURES.contains(&&**reason) => {
-            refused(reason, message)
-        }
-        ContainerState::Waiting { reason, message } if PAST_THE_PULL.contains(&&**reason) => {
-            Verdict::NotMounted(cut(&format!("{reason}: {message}")).into())
-        }
-        ContainerState::Terminated(ended) if !container.container_id.is_empty() => {
-            let why = format!(
-                "the container that has it as a volume has ended with {}",
-                ended.exit_code.unwrap_or(-1)
-            );
-            Verdict::Refused {
-                why: why.into(),
-                is_final: false,
-            }
-        }
-        _ => Verdict::Pending,
+        Shape::ImpossibleCommand => judge_impossible(&image.container),
     }
 }
 
@@ -170,9 +141,7 @@ pub fn has_started(pod: &WarmerPod) -> bool {
         matches!(&pod.init, ContainerState::Terminated(ended) if ended.exit_code == Some(0));
     let is_begun = |image: &WarmerImage| match pod.shape {
         Shape::InPlace => !image.container.container_id.is_empty(),
-        Shape::ImageVolumes | Shape::ImpossibleCommand(_) => {
-            image.container.state != ContainerState::Unreported
-        }
+        Shape::ImpossibleCommand => image.container.state != ContainerState::Unreported,
     };
     init_is_done || pod.images.iter().any(is_begun)
 }

@@ -6,6 +6,7 @@ mod observe;
 mod open_images;
 mod stands;
 mod stuck;
+mod untaken;
 mod writes;
 
 use std::collections::BTreeSet;
@@ -14,10 +15,10 @@ use std::time::Duration;
 
 use self::kept::Kept;
 pub use self::stuck::SLOW;
+use self::untaken::Untaken;
 use super::action::{Action, End, Limits};
 use super::evidence::{has_started, what_keeps};
 use super::image::ImageProgress;
-use super::shape::Shapes;
 use crate::objects::moment::Moment;
 use crate::objects::pod::Phase;
 use crate::warm::pod::{Shape, WarmerPod};
@@ -45,6 +46,8 @@ pub(crate) struct NodeProgress {
     writing: bool,
     /// Since when it is unknown whether a creation has made a pod; `None` if none is unknown.
     unsure: Option<Moment>,
+    /// The writes that were not taken since one was answered.
+    pub untaken: Option<Untaken>,
     /// The earliest time of the next write.
     not_before: Moment,
     /// When the pod was first observed, started, got its present image, or began to terminate.
@@ -54,11 +57,8 @@ pub(crate) struct NodeProgress {
     /// Set once an image has become final since then.
     had_one: bool,
     unready_since: Option<Moment>,
-    shapes: Shapes,
-    /// Why another shape is used now; `None` once that was reported.
-    pub fell_back: Option<Box<str>>,
-    /// Set once an image was proved after a swap.
-    swaps_work: bool,
+    /// The shape of its pods.
+    shape: Shape,
     /// Set once each image gets a pod of its own, because a pod with several did not work.
     alone: bool,
     /// The image that the next pod begins with.
@@ -110,7 +110,7 @@ pub(crate) struct Slots {
 }
 
 impl NodeProgress {
-    pub fn new(images: &[Arc<str>], shapes: Shapes, ready: bool, now: Moment) -> Self {
+    pub fn new(images: &[Arc<str>], shape: Shape, ready: bool, now: Moment) -> Self {
         Self {
             images: images.iter().cloned().map(ImageProgress::new).collect(),
             ready,
@@ -118,14 +118,13 @@ impl NodeProgress {
             pod: None,
             writing: false,
             unsure: None,
+            untaken: None,
             not_before: Moment::START,
             since: now,
             asked: now,
             had_one: false,
             unready_since: (!ready).then_some(now),
-            shapes,
-            fell_back: None,
-            swaps_work: false,
+            shape,
             alone: false,
             first: None,
             expected: false,
@@ -142,6 +141,11 @@ impl NodeProgress {
     /// Returns true if the node may be pulling.
     pub const fn is_active(&self) -> bool {
         self.writing || ((self.pod.is_some() || self.unsure.is_some()) && !self.abandoned)
+    }
+
+    /// Returns true if it has a pod, which may be pulling.
+    pub const fn has_pod(&self) -> bool {
+        self.pod.is_some() && !self.abandoned
     }
 
     /// Returns true if only a slot is missing to create a pod.
@@ -177,6 +181,9 @@ impl NodeProgress {
         if self.is_done() {
             // A pod that turns up all the same is deleted. Until then it holds the node for nobody.
             self.unsure = None;
+            if self.pod.is_none() {
+                self.untaken = None;
+            }
         }
         if self.writing || now < self.not_before {
             return None;
@@ -203,7 +210,7 @@ impl NodeProgress {
         let first = self.first.filter(|first| self.images[*first].is_due(now));
         let due = (0..self.images.len())
             .filter(|index| self.images[*index].is_due(now) && Some(*index) != first);
-        let most = if self.shapes.next == Shape::InPlace || self.alone {
+        let most = if self.shape == Shape::InPlace || self.alone {
             1
         } else {
             TOGETHER
@@ -221,7 +228,7 @@ impl NodeProgress {
         // Images that are new since then have opened the node again.
         self.abandoned = false;
         Some(Action::Create {
-            shape: self.shapes.next,
+            shape: self.shape,
             images,
             number: self.number,
         })
@@ -254,12 +261,20 @@ impl NodeProgress {
 
     /// Judges the images of the pod, and takes the next image once these are final or have to wait.
     fn advance(&mut self, limits: &Limits, slots: Slots, now: Moment) -> Option<Action> {
-        if !self.is_ours() {
-            self.setback(
-                "the image of the warmer pod was changed by somebody else",
-                limits,
-            );
-            return self.delete(true);
+        match self.is_ours() {
+            Some(true) => {}
+            Some(false) => {
+                self.setback(
+                    "the image of the warmer pod was changed by somebody else",
+                    limits,
+                );
+                return self.delete(true);
+            }
+            None => {
+                let images = &self.pod.as_ref()?.pod.images;
+                self.first = images.iter().find_map(|image| self.position(image));
+                return self.delete(true);
+            }
         }
         if let Some(replace) = self.observe(limits, now) {
             return Some(replace);
@@ -304,14 +319,18 @@ impl NodeProgress {
         self.delete(true)
     }
 
-    /// Takes the next image: by a swap if the pod has that shape, else by another pod.
+    /// Takes the next image: by a swap if the pod has that shape, else, or where a swap to it was
+    /// refused, by another pod.
     fn swap(&mut self, next: usize) -> Option<Action> {
         let seen = self.pod.as_ref()?;
         let (Shape::InPlace, Shape::InPlace, [present]) =
-            (self.shapes.next, seen.pod.shape, &*seen.pod.images)
+            (self.shape, seen.pod.shape, &*seen.pod.images)
         else {
             return self.delete(true);
         };
+        if self.first == Some(next) {
+            return self.delete(true);
+        }
         Some(Action::Swap {
             name: seen.pod.name.clone(),
             uid: seen.pod.uid.clone(),
@@ -320,16 +339,6 @@ impl NodeProgress {
             to: (&*self.images[next].image).into(),
             before: present.container.container_id.clone(),
         })
-    }
-
-    /// Switches to the fallback shape for all further pods; returns false if there is none.
-    fn fall_back(&mut self, why: &str) -> bool {
-        let Some(shape) = self.shapes.fallback.take() else {
-            return false;
-        };
-        self.shapes = Shapes::after(shape);
-        self.fell_back = Some(why.into());
-        true
     }
 
     fn next(&self, now: Moment) -> Option<usize> {

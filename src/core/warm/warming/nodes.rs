@@ -1,8 +1,9 @@
 //! The nodes that can be warmed at all.
 
-use super::shape::{ShapeChoice, Shapes};
+use super::shape::shape_on;
 use crate::cluster::node_class::{NodeClass, Recognised};
 use crate::objects::node::Node;
+use crate::warm::pod::Shape;
 
 /// The remedy for nodes whose provider has image caches.
 const CACHES: &str = "; for jobs swaplet run --warm --warm-image-caches creates an ImageCache for it, if the CRD of ImageCaches is installed";
@@ -16,7 +17,7 @@ pub fn has_image_caches(recognised: &Recognised) -> bool {
         .is_some_and(|row| row.eci_image_caches)
 }
 
-/// Returns the shapes of the warmer pods for a node.
+/// Returns the shape of the warmer pods for a node.
 ///
 /// On a virtual node there is no place where an image could wait for the next pod: each pod gets a
 /// machine of its own, or runs elsewhere. A status from such a node would
@@ -24,7 +25,7 @@ pub fn has_image_caches(recognised: &Recognised) -> bool {
 ///
 /// # Errors
 /// The reason why images cannot be warmed there.
-pub fn shapes(node: &Node, recognised: &Recognised, choice: ShapeChoice) -> Result<Shapes, String> {
+pub fn shape(node: &Node, recognised: &Recognised) -> Result<Shape, String> {
     let provider = recognised.provider().unwrap_or("a virtual node");
     let why = &recognised.why;
     if recognised.class == NodeClass::Unknown {
@@ -51,5 +52,5 @@ pub fn shapes(node: &Node, recognised: &Recognised, choice: ShapeChoice) -> Resu
             "{provider} runs each pod on a machine of its own, which keeps no images for later pods ({why})"
         ));
     }
-    Shapes::of(node, choice)
+    shape_on(node)
 }

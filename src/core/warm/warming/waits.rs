@@ -20,6 +20,10 @@ pub struct Waits {
     pub stuck: usize,
     /// The first of the nodes in `stuck`.
     pub first_stuck: Option<Box<str>>,
+    /// Nodes for which the last write was not taken.
+    pub untaken: usize,
+    /// The first of the nodes in `untaken`, with the reason.
+    pub first_untaken: Option<(Box<str>, Box<str>)>,
 }
 
 impl Waits {
@@ -34,6 +38,8 @@ impl Waits {
             first_slow: None,
             stuck: 0,
             first_stuck: None,
+            untaken: 0,
+            first_untaken: None,
         }
     }
 
@@ -54,6 +60,11 @@ impl Waits {
         if node.is_stuck(now) {
             self.stuck += 1;
             self.first_stuck.get_or_insert_with(|| name.into());
+        }
+        if let Some(untaken) = &node.untaken {
+            self.untaken += 1;
+            self.first_untaken
+                .get_or_insert_with(|| (name.into(), untaken.why.clone()));
         }
     }
 }

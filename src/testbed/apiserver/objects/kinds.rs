@@ -229,6 +229,14 @@ const TABLE: &[Row] = &[
         0,
     ),
     (
+        AUTHORIZATION,
+        "v1",
+        "selfsubjectaccessreviews",
+        "SelfSubjectAccessReview",
+        "",
+        0,
+    ),
+    (
         EXTENSIONS,
         "v1",
         "customresourcedefinitions",

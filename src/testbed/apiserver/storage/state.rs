@@ -28,6 +28,8 @@ pub struct State {
     pub applied: HashMap<(String, Key, String), Value>,
     /// A function that changes new objects, like a mutating admission webhook.
     pub webhook: Option<Webhook>,
+    /// A function that changes what others change, like a mutating admission webhook.
+    pub update_webhook: Option<UpdateWebhook>,
     /// The handling of watches that begin with a list.
     pub streamed_lists: StreamedLists,
     /// The logs that were set.
@@ -50,6 +52,9 @@ pub enum StreamedLists {
 /// A function that changes an object of this resource before it is stored.
 pub type Webhook = fn(resource: &str, object: &mut Value);
 
+/// A function that is given an object of this resource as it was, and changes what it is to become.
+pub type UpdateWebhook = fn(resource: &str, old: &Value, new: &mut Value);
+
 impl State {
     /// Returns a server with only the usual namespaces.
     pub fn new(clock: Clock) -> Self {
@@ -59,6 +64,7 @@ impl State {
             clock,
             applied: HashMap::new(),
             webhook: None,
+            update_webhook: None,
             streamed_lists: StreamedLists::Served,
             logs: HashMap::new(),
             random: 0,

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{pod_defaults, pod_spec};
-use crate::apiserver::objects::json::{carry, child, default, int, object, text};
+use crate::apiserver::objects::json::{carry, child, default, int, list, object, text};
 use crate::apiserver::objects::status::FieldError;
 
 /// Sets defaults and the generated selector. Needs the uid in the metadata.
@@ -215,29 +215,53 @@ fn restart_policy(job: &Value) -> Option<FieldError> {
     }
 }
 
-/// Compares templates, without the scheduling fields if the job is suspended and never started.
-fn same_template(new: &Value, old: &Value) -> bool {
-    let (new, mut before) = (&new["spec"]["template"], old["spec"]["template"].clone());
-    if old["spec"]["suspend"] == true && old["status"]["startTime"].is_null() {
-        for field in ["annotations", "labels"] {
-            carry(child(&mut before, "metadata"), &new["metadata"], field);
-        }
-        for field in ["nodeSelector", "tolerations", "schedulingGates"] {
-            carry(child(&mut before, "spec"), &new["spec"], field);
-        }
-        if let Some(affinity) = new["spec"]
-            .get("affinity")
-            .filter(|affinity| affinity.is_object())
-        {
-            let spec = child(&mut before, "spec");
-            carry(
-                object(spec.entry("affinity").or_insert(Value::Null)),
-                affinity,
-                "nodeAffinity",
-            );
+/// Returns the error of a changed template. That of a suspended job without pods may get other
+/// scheduling fields and resources (1.37: `validatePodTemplateUpdate`).
+fn changed_template(new: &Value, old: &Value) -> Option<FieldError> {
+    let (new, before) = (&new["spec"]["template"], &old["spec"]["template"]);
+    if !is_suspended(old) {
+        return (new != before).then(|| FieldError::immutable("spec.template", new));
+    }
+    let mut before = before["spec"].clone();
+    for field in ["nodeSelector", "tolerations", "schedulingGates"] {
+        carry(object(&mut before), &new["spec"], field);
+    }
+    for list in ["containers", "initContainers"] {
+        if let Some(before) = before.get_mut(list) {
+            carry_resources(before, &new["spec"][list]);
         }
     }
-    *new == before
+    let affinity = &new["spec"]["affinity"];
+    if affinity.is_object() {
+        let entry = object(&mut before).entry("affinity").or_insert(Value::Null);
+        carry(object(entry), affinity, "nodeAffinity");
+    }
+    (new["spec"] != before).then(|| FieldError::immutable("spec.template.spec", &new["spec"]))
+}
+
+/// Returns true if the job is suspended and has no pods (`shouldAllowMutablePodTemplate`).
+fn is_suspended(job: &Value) -> bool {
+    let conditions = list(job, "/status/conditions");
+    let is_told = || {
+        let mut conditions = conditions.iter();
+        conditions.any(|one| one["type"] == "Suspended" && one["status"] == "True")
+    };
+    job["spec"]["suspend"] == true
+        && (job["status"]["startTime"].is_null() || is_told())
+        && int(job, "/status/active").unwrap_or(0) == 0
+}
+
+fn carry_resources(before: &mut Value, new: &Value) {
+    let (Some(before), Some(new)) = (before.as_array_mut(), new.as_array()) else {
+        return;
+    };
+    if before.len() == new.len() {
+        for (before, new) in before.iter_mut().zip(new) {
+            if before["name"] == new["name"] {
+                carry(object(before), new, "resources");
+            }
+        }
+    }
 }
 
 /// Returns the errors of a changed job.
@@ -255,16 +279,15 @@ pub fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
         "podFailurePolicy",
         "managedBy",
     ] {
+        if field == "template" {
+            errors.extend(changed_template(new, old));
+            continue;
+        }
         // An indexed job may be scaled by changing completions and parallelism together.
         let elastic = field == "completions"
             && indexed
             && new["spec"]["completions"] == new["spec"]["parallelism"];
-        let same = if field == "template" {
-            same_template(new, old)
-        } else {
-            new["spec"][field] == old["spec"][field]
-        };
-        if same || elastic {
+        if new["spec"][field] == old["spec"][field] || elastic {
             continue;
         }
         if field == "completions" && indexed && !new["spec"][field].is_null() {

@@ -38,29 +38,18 @@ pub fn validate(kind: &Kind, new: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// Checks that owners are complete.
+/// Checks that owners are complete (1.37: `validateOwnerReference` in apimachinery).
 fn owners(new: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    for owner in list(new, "/metadata/ownerReferences") {
-        let missing = |field: &&str| text(owner, &format!("/{field}")).is_empty();
-        let fields = ["apiVersion", "kind", "name", "uid"]
+    let owners = list(new, "/metadata/ownerReferences").iter().enumerate();
+    let missing = owners.flat_map(|(index, owner)| {
+        ["apiVersion", "kind", "name", "uid"]
             .into_iter()
-            .filter(missing);
-        errors.extend(fields.map(|field| {
-            let (place, rule) = match field {
-                "apiVersion" => (
-                    "metadata.ownerReferences.apiVersion".to_owned(),
-                    "version must not be empty",
-                ),
-                _ => (
-                    format!("metadata.ownerReferences.{field}"),
-                    "must not be empty",
-                ),
-            };
-            FieldError::invalid(place, &"".into(), rule)
-        }));
-    }
-    errors
+            .filter(|field| text(owner, &format!("/{field}")).is_empty())
+            .map(move |field| format!("metadata.ownerReferences[{index}].{field}"))
+    });
+    missing
+        .map(|field| FieldError::required(field, "must not be empty"))
+        .collect()
 }
 
 /// Checks that finalizers have a domain, except those of the garbage collector.

@@ -120,12 +120,14 @@ fn transitions(
     errors
 }
 
-/// Returns true if the container may restart; its own policy takes precedence over the pod's.
+/// Returns true if the container may restart; its own policy takes precedence over the pod's. One
+/// that the spec does not have may not, from 1.35 on (`ValidateContainerStateTransition`).
 fn restarts(pod: &Value, name: &str, code: i64) -> bool {
-    let container = list(pod, "/spec/containers")
-        .iter()
-        .find(|container| text(container, "/name") == name);
-    let own = container.map_or("", |container| text(container, "/restartPolicy"));
+    let mut containers = list(pod, "/spec/containers").iter();
+    let Some(container) = containers.find(|container| text(container, "/name") == name) else {
+        return false;
+    };
+    let own = text(container, "/restartPolicy");
     let policy = if own.is_empty() {
         text(pod, "/spec/restartPolicy")
     } else {

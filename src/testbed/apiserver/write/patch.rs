@@ -7,7 +7,7 @@ use super::json_patch::json_patch;
 use super::{apply, strategic};
 use crate::apiserver::objects::status::ApiError;
 use crate::apiserver::objects::typed;
-use crate::apiserver::request::{Request, unparsed};
+use crate::apiserver::request::Request;
 use crate::apiserver::storage::codec::show;
 use crate::apiserver::storage::state::State;
 
@@ -26,38 +26,35 @@ impl State {
     fn patch_with(
         &mut self,
         request: &Request,
-        with: fn(&mut Value, &Request) -> Result<(), ApiError>,
+        with: fn(&mut Value, &Value, &Request) -> Result<(), ApiError>,
     ) -> Result<Written, ApiError> {
+        // From 1.37 on before anything else, for the audit log (`validateAndTranscodePatch`).
+        let patch = serde_json::from_slice(&request.body)
+            .map_err(|_| ApiError::bad_request("invalid JSON patch"))?;
         let old = self.current(request)?;
         let mut patched = Value::clone(&show(&request.kind, &old));
-        with(&mut patched, request)?;
+        with(&mut patched, &patch, request)?;
         self.finish_patch(request, &old, patched)
     }
 }
 
-fn operations(target: &mut Value, request: &Request) -> Result<(), ApiError> {
-    json_patch(target, &read(request)?)
+fn operations(target: &mut Value, patch: &Value, _: &Request) -> Result<(), ApiError> {
+    json_patch(target, patch)
 }
 
-fn merge_patch(target: &mut Value, request: &Request) -> Result<(), ApiError> {
-    let patch = read(request)?;
+fn merge_patch(target: &mut Value, patch: &Value, _: &Request) -> Result<(), ApiError> {
     if !patch.is_object() {
         return Err(ApiError::undecodable_patch(
             "json: cannot unmarshal array into Go value of type map[string]interface {}",
         ));
     }
-    ::json_patch::merge(target, &patch);
+    ::json_patch::merge(target, patch);
     Ok(())
 }
 
-fn strategic_patch(target: &mut Value, request: &Request) -> Result<(), ApiError> {
+fn strategic_patch(target: &mut Value, patch: &Value, request: &Request) -> Result<(), ApiError> {
     if typed::is_untyped(&request.kind) {
         return Err(ApiError::unsupported_media_type());
     }
-    strategic::apply(target, &read(request)?)
-}
-
-fn read(request: &Request) -> Result<Value, ApiError> {
-    serde_json::from_slice(&request.body)
-        .map_err(|error| ApiError::undecodable_patch(&unparsed(&error)))
+    strategic::apply(target, patch)
 }

@@ -56,6 +56,9 @@ impl State {
             Part::Main
         };
         check_version(request, &new, old)?;
+        if let Some(webhook) = self.update_webhook {
+            webhook(&kind.resource, old, &mut new);
+        }
         keep_metadata(&mut new, old);
         strategy::prepare_update(&kind, part, &mut new, old);
         refuse_invalid(

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// The longest back-off of pulls, and by default of restarts.
+pub(super) const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
+
 /// A kubelet version of `docs/measured.md`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KubeletVersion {
@@ -29,6 +32,16 @@ impl KubeletVersion {
     }
 }
 
+/// The runtime that a kubelet calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Runtime {
+    /// containerd: what cannot be started is a container that has ended (`StartError`).
+    #[default]
+    Containerd,
+    /// CRI-O: what cannot be started is no container (`CreateContainerError`).
+    Crio,
+}
+
 /// The behaviour of a kubelet. The times are those of a quiet node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KubeletOptions {
@@ -50,8 +63,13 @@ pub struct KubeletOptions {
     pub reconcile: Duration,
     /// The wait after a failed start.
     pub retry: Duration,
-    /// The shortest and the longest back-off of restarts and of pulls.
-    pub backoff: (Duration, Duration),
+    /// The longest back-off of restarts, at least 1 s
+    /// (`crashLoopBackOff.maxContainerRestartPeriod`).
+    pub longest_backoff: Duration,
+    /// The runtime.
+    pub runtime: Runtime,
+    /// True if an image that was pulled is for those only who could pull it (KEP-2535).
+    pub checks_credentials: bool,
     /// True if `lastState` outlives the end of the next container.
     pub keeps_last_state: bool,
     /// True if `status.observedGeneration` is set.
@@ -74,7 +92,10 @@ impl KubeletOptions {
             status_delay: Duration::from_millis(20),
             reconcile: Duration::from_secs(10),
             retry: Duration::from_secs(10),
-            backoff: (Duration::from_secs(10), Duration::from_secs(300)),
+            longest_backoff: LONGEST_BACKOFF,
+            runtime: Runtime::default(),
+            // From 1.35 on.
+            checks_credentials: version >= KubeletVersion::V1_36,
             keeps_last_state: version >= KubeletVersion::V1_36,
             observed_generation: version >= KubeletVersion::V1_34,
             restarts_native_sidecars: version > KubeletVersion::V1_30,

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use swaplet_core::image::ImageReference;
 
 use super::Kubelet;
+use super::options::{LONGEST_BACKOFF, Runtime};
 use super::state::unit::{Record, State, Unit, Waiting};
 use super::state::work::{Doing, Starting, Work};
 use crate::virtual_node::action::PodEvent;
@@ -16,15 +17,6 @@ impl Kubelet {
     pub(super) fn begin_starting(&mut self, index: usize, at: Timestamp, images: &Images) {
         let unit = &self.units[index].spec;
         let (image, policy) = (unit.image.clone(), unit.image_pull_policy);
-        let volume = self
-            .synced
-            .spec
-            .image_volumes(unit)
-            .find(|volume| images.local(volume).is_none())
-            .map(str::to_owned);
-        if let Some(volume) = volume {
-            return self.begin_pull(index, &volume, at, images);
-        }
         if ImageReference::parse(&image).is_err() && images.local(&image).is_none() {
             return self.fail(
                 index,
@@ -33,8 +25,9 @@ impl Kubelet {
                 true,
             );
         }
-        match (policy, images.local(&image)) {
-            (Pull::IfNotPresent | Pull::Never, Some(_)) => {
+        let may_use = !self.options.checks_credentials || images.may_use(&image, &self.secrets());
+        match (policy, images.local(&image).is_some() && may_use) {
+            (Pull::IfNotPresent | Pull::Never, true) => {
                 self.container_event(
                     index,
                     PodEvent::normal(
@@ -44,7 +37,7 @@ impl Kubelet {
                 );
                 self.create(index, at);
             }
-            (Pull::Never, None) => {
+            (Pull::Never, false) => {
                 let message =
                     format!("Container image {image:?} is not present with pull policy of Never");
                 self.container_event(
@@ -57,16 +50,23 @@ impl Kubelet {
         }
     }
 
-    /// Returns true if the back-off of a container that ended is not over.
-    pub(super) fn backs_off(&mut self, index: usize, at: Timestamp) -> bool {
+    /// Returns the names of the pod's pull secrets.
+    fn secrets(&self) -> Vec<String> {
+        let secrets = self.synced.spec.image_pull_secrets.iter();
+        secrets.map(|secret| secret.name.clone()).collect()
+    }
+
+    /// Returns true if the back-off of the name of the image is not over, which counts from the last
+    /// end but this many.
+    pub(super) fn backs_off(&mut self, index: usize, unseen: usize, at: Timestamp) -> bool {
         let unit = &self.units[index];
-        let Some(end) = unit.end() else { return false };
+        let Some(end) = unit.records.iter().rev().nth(unseen).and_then(Record::end) else {
+            return false;
+        };
         let key = format!("{} {}", unit.spec.name, unit.spec.image);
-        let Some(wait) = self
-            .restarts
-            .waiting(&key, end.at, at, self.options.backoff.1)
-        else {
-            self.restarts.next(&key, end.at, at, self.options.backoff);
+        let longest = self.options.longest_backoff;
+        let Some(wait) = self.restarts.waiting(&key, end.at, at, longest) else {
+            self.restarts.next(&key, end.at, at, longest);
             return false;
         };
         let (name, pod) = (&unit.spec.name, &self.pod.metadata);
@@ -132,7 +132,7 @@ impl Kubelet {
         at: Timestamp,
         images: &mut Images,
     ) {
-        if images.pull(image) {
+        if images.pull_with(image, &self.secrets()) {
             let millis = at.as_millisecond() - since.as_millisecond();
             let message = format!(
                 "Successfully pulled image {image:?} in {millis}ms ({millis}ms including waiting). Image size: 4096 bytes."
@@ -145,7 +145,7 @@ impl Kubelet {
                 self.begin_starting(index, at, images)
             };
         }
-        self.pulls.next(image, at, at, self.options.backoff);
+        self.pulls.next(image, at, at, LONGEST_BACKOFF);
         let message = pull_problem(image);
         self.container_event(
             index,
@@ -178,6 +178,10 @@ impl Kubelet {
         let Some(local) = images.local(&unit.spec.image) else {
             return;
         };
+        let problem = not_startable(unit, images);
+        if let (Runtime::Crio, Some(problem)) = (self.options.runtime, &problem) {
+            return self.fail(index, "CreateContainerError", problem.clone(), true);
+        }
         self.container_event(
             index,
             PodEvent::normal(
@@ -186,7 +190,7 @@ impl Kubelet {
             ),
         );
         self.container_changed(at);
-        if let Some(problem) = not_startable(&self.units[index], images) {
+        if let Some(problem) = problem {
             self.record(index, local, State::NotStarted(at, problem.clone()));
             return self.fail(index, "RunContainerError", problem, true);
         }
@@ -208,8 +212,12 @@ impl Kubelet {
         let uid = &self.pod.metadata.uid;
         let unit = &mut self.units[index];
         let restarts = unit.last().map_or(0, |last| last.restarts + 1);
+        let runtime = match self.options.runtime {
+            Runtime::Containerd => "containerd",
+            Runtime::Crio => "cri-o",
+        };
         let id = format!(
-            "containerd://{}",
+            "{runtime}://{}",
             hash(&format!("{uid}/{}/{restarts}", unit.spec.name))
         );
         unit.records.push(Record {

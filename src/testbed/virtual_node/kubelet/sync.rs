@@ -178,7 +178,9 @@ impl Kubelet {
                 self.doing(Doing::Killing(index));
             }
             Step::Sandbox => self.doing(Doing::Sandbox(later(at, self.options.sandbox))),
-            Step::Start(index) if self.backs_off(index, at) => (),
+            Step::Start(index) if self.backs_off(index, 0, at) => (),
+            // The sync has not seen the end of the container that it has just stopped.
+            Step::Restart(index) if self.backs_off(index, 1, at) => (),
             Step::Start(index) | Step::Restart(index) => self.begin_starting(index, at, images),
         }
     }

@@ -1,6 +1,7 @@
 //! What was measured on real kubelets (`docs/measured.md`).
 
 mod jobs_end;
+mod names;
 mod phases;
 mod properties;
 mod restarts;

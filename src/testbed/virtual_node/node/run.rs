@@ -110,6 +110,11 @@ impl VirtualNode {
         self.images().set_missing(missing);
     }
 
+    /// Changes the Secrets that exist, from now on.
+    pub fn set_secrets(&self, secrets: Vec<String>) {
+        self.images().set_secrets(secrets);
+    }
+
     fn object(&self) -> NodeObject {
         NodeObject {
             client: self.client.clone(),

@@ -16,20 +16,6 @@ impl Spec {
             }
         }
     }
-
-    /// Returns the images that a container has as volumes.
-    pub fn image_volumes<'a>(&'a self, container: &'a Container) -> impl Iterator<Item = &'a str> {
-        let is_mounted = |volume: &&Volume| {
-            container
-                .volume_mounts
-                .iter()
-                .any(|mount| mount.name == volume.name)
-        };
-        self.volumes
-            .iter()
-            .filter(is_mounted)
-            .filter_map(|volume| Some(&*volume.image.as_ref()?.reference))
-    }
 }
 
 impl Container {

@@ -3,21 +3,14 @@
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-/// A volume of the spec, if it is an image, or holds configuration files.
+/// A volume of the spec, if it holds configuration files.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Volume {
     pub name: String,
-    pub image: Option<ImageVolume>,
     pub config_map: Option<IgnoredAny>,
     pub secret: Option<IgnoredAny>,
     pub projected: Option<IgnoredAny>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct ImageVolume {
-    pub reference: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]

@@ -5,10 +5,10 @@ use swaplet::image::build::derived_paths;
 use swaplet_core::objects::recreate_request::RequestPhase;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::restart::parked::{PARKED, Parked};
-use swaplet_core::restart::reconcile::{Action, Orphan, ParkImage, orphan};
+use swaplet_core::restart::reconcile::{Action, Orphan, ParkImage, needs_pod, orphan};
 use swaplet_core::restart::request::StatePhase;
 
-use super::super::parking::parked;
+use super::super::parking::{parked, starts};
 use super::super::world::{
     PARK, World, images, park_image, pod, read_pod, request, without_digests,
 };
@@ -68,10 +68,19 @@ fn bug14_v1_a_pod_and_a_request_that_disagree_have_nothing_written() {
                 "the request is a witness also when it is over: {named}"
             );
         }
-        // For as long as it is there.
+        // For as long as there is something to say (R18).
         assert!(world.decide().again.is_some());
         world.request.ttl_seconds = Some(1);
+        assert!(needs_pod(&world.request, false));
         assert_eq!(world.later(100).decide().action, None);
+        let (mut gone, mut given) = (world.clone(), world);
+        gone.pod = None;
+        assert_eq!(gone.decide().action, Some(Action::Delete));
+        given.node_says("app", |pod, index| {
+            pod.pod.containers[index].image = images("app").0.into();
+            pod.parked = None;
+        });
+        assert_eq!(given.decide().action, Some(Action::Delete));
     }
     let mut other_way_round = parked("Always");
     other_way_round.settle_until(|action| matches!(action, Action::Swap(_)));
@@ -159,6 +168,8 @@ fn v6_a_note_is_taken_away_where_somebody_else_gave_the_container_an_image() {
         world.node_says("app", |pod, index| {
             pod.pod.containers[index].image = image.into()
         });
+        assert_eq!(orphan_of(&world, &[]), None, "it has not run");
+        starts(&mut world);
         assert_eq!(
             orphan_of(&world, std::slice::from_ref(&world.request)),
             None,
@@ -324,7 +335,12 @@ fn a_container_that_is_parked_for_a_request_that_is_gone_is_not_forgotten_for_th
     assert!(decision.again.is_some());
     let orphan = orphan_of(&second, std::slice::from_ref(&second.request)).unwrap();
     second.write(&Action::Swap(orphan.change.unwrap()));
-    second.settle();
+    assert_eq!(
+        second.settle().reason,
+        Reason::RequestWaits,
+        "it has not run"
+    );
+    starts(&mut second).settle();
     assert_eq!(
         (second.image("app"), second.image("log")),
         (&*images("app").0, PARK)

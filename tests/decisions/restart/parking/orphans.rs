@@ -10,7 +10,8 @@ use swaplet_core::restart::request::{RestartRequest, StatePhase};
 use super::{note, parked};
 use crate::restart::world::{DIGEST, PARK, World, images, park_image, read_request, request};
 
-/// What a life does that finds the pod with these requests.
+/// What a life does that finds the pod with these requests: the images before and after, and whether
+/// the record stays.
 fn orphans(world: &World, requests: &[RestartRequest]) -> Option<(String, String, bool)> {
     let change = orphan(world.pod.as_ref().unwrap(), requests.iter(), |image| {
         park_image().is(image)
@@ -22,7 +23,7 @@ fn orphans(world: &World, requests: &[RestartRequest]) -> Option<(String, String
     Some((
         swap.from.to_string(),
         swap.to.to_string(),
-        change.note.unwrap().parked.is_none(),
+        change.note.unwrap().parked == world.pod.as_ref().unwrap().parked,
     ))
 }
 

@@ -63,9 +63,9 @@ fn r12_a_park_image_that_cannot_be_started_is_taken_back() {
         trouble(&mut world);
         world.dies().settle();
         assert_eq!(
-            (world.image("app"), world.swaps, note(&world)),
-            (&*images("app").0, 2, None),
-            "{word}"
+            (world.image("app"), world.swaps, note(&world).is_some()),
+            (&*images("app").0, 2, true),
+            "{word}: it has not run again"
         );
         let (phase, message) = world.assert_over("app");
         assert!(
@@ -106,8 +106,8 @@ fn r21_a_deadline_that_passes_while_it_is_parked_brings_it_back_first() {
         }
         world.later(60).dies().settle();
         assert_eq!(
-            (world.image("app"), world.swaps, note(&world)),
-            (&*images("app").0, 2, None)
+            (world.image("app"), world.swaps, note(&world).is_some()),
+            (&*images("app").0, 2, true)
         );
         let (phase, message) = world.assert_over("app");
         assert!(

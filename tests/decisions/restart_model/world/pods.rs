@@ -1,12 +1,12 @@
 //! What happens to the object of the pod, and what it looks like then.
 
 use jiff::Timestamp;
+use swaplet::image::alias::original;
 use swaplet_core::objects::pod::{ContainerState, Terminated};
 use swaplet_core::restart::pod::RestartPod;
 use swaplet_core::restart::reconcile::Action;
 
 use super::{Mutant, ORIGINAL, Stores};
-use crate::restart::world::images;
 use crate::restart_model::forger::forged_note;
 use crate::restart_model::state::{Id, ImageId, Real, Run};
 use crate::restart_model::store::key;
@@ -119,12 +119,9 @@ fn show(object: &mut RestartPod, image: &str, real: Real, generation: u8) {
     object.observed_generation = object.observed_generation.map(|_| generation.into());
     object.details[0].ready = real.run == Run::Running;
     let status = object.pod.containers[0].status.as_mut().unwrap();
-    let name = image.split('@').next().unwrap_or_default();
-    status.image = if name == "r.example/app" {
-        images("app").0.into()
-    } else {
-        name.into()
-    };
+    // A runtime names the tag that it has.
+    let named = original(image);
+    status.image = named.split('@').next().unwrap_or_default().into();
     status.restart_count = real.count.into();
     status.container_id = format!("containerd://app-{}", real.count).into();
     status.state = match real.run {

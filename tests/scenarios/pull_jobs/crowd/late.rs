@@ -9,7 +9,8 @@ use super::*;
 
 fn node(number: usize) -> Event<NodeWire> {
     let metadata = json!({"name": format!("n{number}"), "uid": format!("node-{number}")});
-    let status = json!({"conditions": [{"type": "Ready", "status": "True"}]});
+    let info = json!({"operatingSystem": "linux", "architecture": "amd64"});
+    let status = json!({"conditions": [{"type": "Ready", "status": "True"}], "nodeInfo": info});
     let node = json!({"metadata": metadata, "status": status});
     Event::Applied(serde_json::from_value(node).unwrap())
 }
@@ -140,7 +141,7 @@ fn the_deletion_of_a_pod_is_not_requested_again_before_its_answer() {
     };
     let answer = PullAnswer::Done(Err(failed));
     mock.takes(Happened::Written(Box::new((writes.remove(0), answer))));
-    let again = mock.now + Duration::from_secs(5);
+    let again = mock.now + Duration::from_secs(60);
     assert_eq!((mock.steps().len(), mock.next_due()), (0, Some(again)));
     mock.now = again;
     let writes = mock.steps();

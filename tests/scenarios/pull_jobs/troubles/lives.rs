@@ -112,8 +112,9 @@ async fn clock_a_job_neither_fails_nor_goes_early_by_a_clock_that_is_wrong_by_te
         let world = &jobs.cluster.world;
         let clock = world.server.clock();
         let _next = world.start_warming(PARK, NAMESPACE, |settings| {
-            settings.warm.as_mut().unwrap().time_of_day =
-                Arc::new(move || clock.now() + jiff::SignedDuration::from_secs(ahead));
+            settings.warm.as_mut().unwrap().time_of_day = TimeOfDay(Arc::new(move || {
+                clock.now() + jiff::SignedDuration::from_secs(ahead)
+            }));
         });
         let status = jobs.completed(ONE, "j").await;
         assert_eq!(counts(&status), [1, 0, 1, 0, 0], "{ahead}: {status}");

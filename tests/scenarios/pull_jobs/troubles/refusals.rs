@@ -62,6 +62,36 @@ async fn jobs_with_pull_secrets_have_their_pods_in_their_own_namespace() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn r11_a_job_whose_pods_cannot_be_created_says_why_and_ends() {
+    let jobs = Jobs::on(2, &ImageOptions::default()).await;
+    let down = "failed calling webhook \"w.example\": connection refused";
+    jobs.cluster
+        .world
+        .fault(Effect::reply(500).message(down), |rule| {
+            rule.verb(Verb::Create).resource("pods")
+        });
+    let _life = jobs.controller();
+    let spec = json!({"image": image(0), "parallelism": 2, "pullPolicy": {"timeoutSeconds": 100, "backoffLimit": 1}});
+    jobs.create(ONE, "j", spec).await;
+    jobs.wait(60).await;
+    let status = jobs.status(ONE, "j");
+    assert_eq!(counts(&status), vec![2, 0, 0, 0, 0], "no node is pulling");
+    let message = status["message"].as_str().unwrap().to_owned();
+    assert!(
+        message.contains("does not take writes for 2 node(s)") && message.contains(down),
+        "{message}"
+    );
+    let status = jobs.completed(ONE, "j").await;
+    assert_eq!(counts(&status), vec![2, 0, 0, 2, 0]);
+    let why = status["failures"][0]["message"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(why.contains(down), "{why}");
+    assert_eq!(jobs.writes().len(), 18, "nine for each node, and no pod");
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_the_right_to_see_events_a_job_ends_all_the_same() {
     let jobs = Jobs::on(2, &ImageOptions::default()).await;
     jobs.cluster

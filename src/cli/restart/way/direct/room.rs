@@ -62,7 +62,7 @@ impl Room {
         ledger.pod_list_ends(LIST);
         for other in under_way {
             if let Some(pod) = other.pod.as_ref().filter(|_| other.coming() > 0) {
-                ledger.need(pod, Need::Asked(other.coming()));
+                ledger.need(pod, Need::Begun(other.coming()));
             }
         }
         Ok(Self(ledger))

@@ -12,13 +12,8 @@ use swaplet_core::restart::hot_upgrade::pod::UpgradePod;
 use swaplet_core::restart::hot_upgrade::rollout::PodMemory;
 
 use crate::frame::writer::report::Notice;
-use crate::frame::writer::{Target, TargetKind};
+use crate::frame::writer::{RETRY, Target, TargetKind};
 
-/// The backoff after a write that was not applied.
-const RETRY: Backoff = Backoff {
-    first: Duration::from_secs(1),
-    longest: Duration::from_secs(60),
-};
 /// The backoff after a denial: somebody has to change the pod, or the policies.
 const DENIED: Backoff = Backoff {
     first: Duration::from_secs(60),
@@ -85,7 +80,7 @@ impl KeptPod {
     /// Handles the outcome of a write. Returns what to report.
     pub(super) fn written(
         &mut self,
-        outcome: &Result<(), WriteError>,
+        outcome: &Result<Option<Box<str>>, WriteError>,
         target: &Target,
         change: &Change,
         now: Moment,
@@ -93,8 +88,12 @@ impl KeptPod {
         self.is_refused = outcome.is_err();
         match outcome {
             // The watch shows the new version.
-            Ok(()) => {
+            Ok(stored) => {
                 self.failures = 0;
+                if let Some(sidecar) = change.sidecar() {
+                    let stored = stored.clone().filter(|image| *image != change.image);
+                    self.memory.entry(sidecar.into()).or_default().stored = stored;
+                }
                 self.is_foreign &= !change.begins;
                 return change.report.clone().map(|report| Notice {
                     target: target.clone(),
@@ -102,12 +101,17 @@ impl KeptPod {
                 });
             }
             Err(WriteError::Conflict | WriteError::Gone) => self.hold(now + RETRY.after(2)),
-            Err(WriteError::Failed { retry_after, .. }) => {
+            Err(WriteError::Failed { retry_after, error }) => {
                 let wait = RETRY
                     .after(self.failures)
                     .max(retry_after.unwrap_or_default());
                 self.failures += 1;
                 self.hold(now + wait);
+                if wait >= RETRY.longest {
+                    let note = format!("the API server does not apply a hot upgrade: {error}");
+                    let reason = Reason::WriteDenied;
+                    return self.news(Report { reason, note });
+                }
             }
             Err(WriteError::Denied(words)) => {
                 self.hold = Some(Hold {
@@ -169,13 +173,14 @@ mod tests {
             let change = Change {
                 version: "1".into(),
                 container: "mesh-2".into(),
+                before: "park:1".into(),
                 image: "mesh:2".into(),
                 annotations: Vec::new(),
                 report: None,
                 begins,
             };
             let was_foreign = kept.is_foreign;
-            kept.written(&Ok(()), &target, &change, Moment::START);
+            kept.written(&Ok(None), &target, &change, Moment::START);
             assert_eq!(kept.is_foreign, was_foreign && !begins);
         }
         assert!(!kept.is_foreign);

@@ -1,15 +1,41 @@
 //! The status of a set.
 
 use serde_json::{Value, json};
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::restart::hot_upgrade::rollout::Counts;
 
-use super::Kept;
 use super::pods::MOST_PODS;
+use super::{Kept, STATUS_EVERY};
 use crate::restart::hot_upgrade::MOST_SETS;
+use crate::restart::hot_upgrade::write::HotWrite;
 
 impl Kept {
+    /// Returns the write of the status with these counts, if it is to be written now.
+    pub(super) fn next_status(&mut self, counts: &Counts, now: Moment) -> Option<HotWrite> {
+        let status = self.status_of(counts);
+        if status == self.status || self.is_status_under_way {
+            return None;
+        }
+        let mut due = self.status_due;
+        if status == self.stored.0 {
+            due = due.max(self.stored.1);
+        }
+        if due > now {
+            self.wake(due);
+            return None;
+        }
+        self.status_due = now + STATUS_EVERY;
+        self.is_status_under_way = true;
+        self.status = status.clone();
+        Some(HotWrite::Status {
+            set: self.set.name.clone(),
+            uid: self.set.uid.clone(),
+            status,
+        })
+    }
+
     /// Returns the status with these counts.
-    pub(super) fn status_of(&self, counts: &Counts) -> Value {
+    fn status_of(&self, counts: &Counts) -> Value {
         let mut message = self.set.problems.clone();
         if self.is_left_out {
             message.push(format!(

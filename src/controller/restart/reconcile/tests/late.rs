@@ -14,8 +14,7 @@ use crate::restart::write::Stored;
 use crate::restart::write::is_later;
 
 const DIGEST: &str = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
-const ALIAS: &str =
-    "r.example/side:1@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+const ALIAS: &str = "r.example/side:1-restart-2@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
 fn at(seconds: u64) -> Now {
     let since_start = Duration::from_secs(seconds);
@@ -38,7 +37,7 @@ fn pod_of_job(name: &str, version: &str) -> Value {
     json!({
         "metadata": {"name": name, "namespace": "team", "uid": format!("u-{name}"), "resourceVersion": version, "generation": 1,
             "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": "ju", "controller": true}]},
-        "spec": {"restartPolicy": "OnFailure", "nodeName": "n", "containers": [
+        "spec": {"restartPolicy": "OnFailure", "nodeName": "n", "nodeSelector": {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}, "containers": [
             {"name": "app", "image": "r.example/app:1", "imagePullPolicy": "IfNotPresent"},
             {"name": "side", "image": "r.example/side:1", "imagePullPolicy": "IfNotPresent", "command": ["/bin/sh"],
                 "env": [{"name": "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT", "value": "true"}]}]},

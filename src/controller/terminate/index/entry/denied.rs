@@ -1,29 +1,44 @@
-//! Handles writes that the API server forbids.
+//! Handles writes that the API server forbids, or does not apply for long.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use swaplet_core::objects::moment::Moment;
+use swaplet_core::objects::pod::Container;
 use swaplet_core::objects::pod::annotations::SIDECARS;
 use swaplet_core::objects::pod::rule::SidecarRule;
-use swaplet_core::report::decision::{Action, Report, Swap};
+use swaplet_core::report::decision::{Action, Method, Report, Swap};
 use swaplet_core::report::reason::Reason;
 
-use super::Entry;
+use super::{Entry, RETRY};
 use crate::terminate::index::effect::{Effect, Write, notice};
 
+/// What the API server says where a right is missing (Kubernetes: `responsewriters.ForbiddenStatusError`),
+/// and not where admission denies.
+const NO_RIGHT: &str = " cannot patch resource ";
 /// The longest backoff after denials.
 const LAST_DENIED_RETRY: Duration = Duration::from_secs(15 * 60);
+/// How long writes to a pod may fail, one after another, until the next method is tried: a webhook
+/// that is down concerns one kind of write.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Entry {
     /// Records a denial. A swap that is denied repeatedly gives way to the next method, which needs
-    /// another right; all other writes of the pod back off.
+    /// another right: the first time at once, later after a minute, so that a pod that does not
+    /// change gets one write a minute. All other writes of the pod back off.
     pub(crate) fn denied(&mut self, write: Write, words: &str, now: Moment) -> Vec<Effect> {
         let method = write.action.method();
+        let lacks_right = words.contains(NO_RIGHT);
+        let what_to_do = match &write.action {
+            Action::Finish(_) if lacks_right => {
+                " (grant patch of pods/status, or start with --finish=never)".to_owned()
+            }
+            _ if lacks_right => String::new(),
+            action => self.opt_in(action, words),
+        };
         let note = format!(
-            "the API server forbids to {}: {words}{}",
-            attempt(&write.action),
-            self.opt_in(&write.action)
+            "the API server forbids to {}: {words}{what_to_do}",
+            attempt(&write.action)
         );
         let until =
             self.memory
@@ -32,6 +47,8 @@ impl Entry {
         let denials = self.memory.denied.of(method);
         if !denials.are_lasting() || !matches!(write.action, Action::Swap(_)) {
             self.memory.not_before = Some(until);
+        } else if !denials.are_news() {
+            self.memory.not_before = Some(now + RETRY.longest);
         }
         // Reported once per method: a denial of one says nothing about the others.
         if !denials.are_news() {
@@ -49,42 +66,92 @@ impl Entry {
         .collect()
     }
 
-    /// Returns how to let swaplet end a container that only a policy makes a sidecar; else empty.
-    fn opt_in(&self, action: &Action) -> String {
-        let Action::Swap(swaps) = action else {
-            return String::new();
+    /// Records a write that was not applied, or of which that is not known. Where that goes on, a
+    /// swap gives way to the next method, and they take turns, one a minute.
+    pub(crate) fn failed(
+        &mut self,
+        write: Write,
+        error: &str,
+        retry_after: Option<Duration>,
+        now: Moment,
+    ) -> Vec<Effect> {
+        let since = *self.memory.failing_since.get_or_insert(now);
+        let are_lasting = self.memory.denied.are_lasting();
+        let at_least = are_lasting.then_some(RETRY.longest).max(retry_after);
+        self.back_off(now, RETRY, at_least);
+        if now < since + PATIENCE {
+            self.keep_unconfirmed(write);
+            return Vec::new();
+        }
+        let method = write.action.method();
+        let is_news = !self.memory.denied.of(method).are_lasting();
+        let note = format!(
+            "the API server has not done for {} s what it was asked, to {}: {error}",
+            now.since(since).as_secs(),
+            attempt(&write.action)
+        );
+        // Longer than the pod waits, so that the next method has a turn before this one again.
+        let until = now + RETRY.longest * 2;
+        self.memory
+            .denied
+            .failed(method, note.as_str().into(), until);
+        if is_news && method == Method::Swap {
+            self.memory.not_before = retry_after.map(|wait| now + wait);
+        }
+        let target = write.target.clone();
+        self.keep_unconfirmed(write);
+        let report = Report {
+            reason: Reason::WriteDenied,
+            note,
         };
-        let by_policy = |swap: &&Swap| {
-            let container = self.pod.containers.get(swap.index);
-            container.is_some_and(|container| {
-                let has_policy = |rule: &Arc<SidecarRule>| rule.policy().is_some();
-                !container.mark.is_sidecar() && container.rule.as_ref().is_some_and(has_policy)
-            })
+        let is_told = !self.memory.first_time(report.reason);
+        notice(target, Some(report).filter(|_| !is_told))
+            .into_iter()
+            .collect()
+    }
+
+    /// Returns how to open containers that only a policy makes sidecars, or leaves to run: for the
+    /// admission policy they are main containers otherwise. Where its message (`words`) names some
+    /// of them, only these. Empty where there are none.
+    fn opt_in(&self, action: &Action, words: &str) -> String {
+        let by_policy = |container: &&Container| {
+            let has_policy = |rule: &Arc<SidecarRule>| rule.policy().is_some();
+            !container.mark.is_sidecar()
+                && container.end().is_none()
+                && container.rule.as_ref().is_some_and(has_policy)
         };
-        let names: Vec<_> = swaps
-            .iter()
-            .filter(by_policy)
-            .map(|swap| &*swap.container)
-            .collect();
-        if names.is_empty() {
+        let all = self.pod.containers.iter().filter(by_policy);
+        let mut names: Vec<_> = all.map(|container| &*container.name).collect();
+        let is_named = |name: &&str| {
+            let mut parts = words.split(|sign: char| !sign.is_ascii_alphanumeric() && sign != '-');
+            parts.any(|part| part == *name)
+        };
+        if names.iter().any(is_named) {
+            names.retain(|name| is_named(name));
+        }
+        if names.is_empty() || matches!(action, Action::Recreate(_)) {
             return String::new();
         }
+        let waiting = match action {
+            Action::Swap(swaps) if swaps.len() > names.len() => {
+                "; until then the other sidecars of the pod are not ended either"
+            }
+            _ => "",
+        };
         let names = names.join(",");
         format!(
-            " (where the admission policy swaplet-leash denies it: name {names} in the value sidecarPolicies.containers of the chart, or in the annotation {SIDECARS} of the namespace)"
+            " (where the admission policies of swaplet deny it: name {names} in the value sidecarPolicies.containers of the chart, or in the annotation {SIDECARS} of the namespace{waiting})"
         )
     }
 }
 
-/// Describes the attempt, in words that follow "forbids to".
+/// Describes the attempt, in words that follow "to".
 fn attempt(action: &Action) -> String {
+    let verb = action.verb();
     match action {
-        Action::Swap(swaps) => format!("change the image of {}", names(swaps)),
-        Action::Finish(_) => {
-            "write the phase of the pod (grant patch of pods/status, or start with --finish=never)"
-                .to_owned()
-        }
-        Action::Recreate(containers) => format!("request the end of {}", containers.join(", ")),
+        Action::Swap(swaps) => format!("{verb} {}", names(swaps)),
+        Action::Finish(_) => format!("{verb} of the pod"),
+        Action::Recreate(containers) => format!("{verb} {}", containers.join(", ")),
     }
 }
 

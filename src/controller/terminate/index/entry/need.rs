@@ -41,8 +41,8 @@ impl Entry {
         std::mem::take(&mut self.fresh)
     }
 
-    /// Returns the headroom that the decision needs. What was granted to a write is kept until the
-    /// watch shows its effect, because an older state may arrive after the answer.
+    /// Returns the headroom that the decision needs. What a write has taken is kept until the watch
+    /// shows its effect, because an older state may arrive after the answer.
     pub(crate) fn need(&mut self, decision: &Decision, shown: bool, now: Moment) -> Need {
         let may_write = self.memory.in_flight
             || decision.swaps_wanted > 0
@@ -54,11 +54,10 @@ impl Entry {
             Need::Held
         } else {
             match (decision.swaps_wanted, decision.reason) {
-                // What was granted to all steps of the pod stays granted between them.
-                (0, _) if decision.swaps_later > 0 => Need::Swaps(decision.swaps_later),
                 (0, _) => Need::Nothing,
-                (restarts, Reason::RecreatePending) => Need::Asked(restarts),
-                (swaps, _) => Need::Swaps(swaps),
+                (restarts, Reason::RecreatePending) => Need::Begun(restarts),
+                _ if decision.action.is_some() => Need::Nothing,
+                (swaps, _) => Need::Waits(swaps),
             }
         }
     }

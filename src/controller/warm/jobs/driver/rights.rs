@@ -59,8 +59,7 @@ pub(crate) fn note_rights(health: &Health, happened: &Happened) {
             }
         }
         Happened::Written(written) => note_write(health, written),
-        Happened::Pulled(..) | Happened::Own(_) | Happened::Derived(_) | Happened::Resolved(..) => {
-        }
+        Happened::Pulled(..) | Happened::Own(_) | Happened::Derived(_) => {}
     }
 }
 

@@ -16,7 +16,7 @@ impl Entry {
             .run
             .as_mut()
             .filter(|run| !run.cached.nodes.is_empty() && !run.gave_up)?;
-        let cache = match wanted(&self.job, &run.spec, &run.targets, &caches.options) {
+        let cache = match wanted(&self.job, &run.spec, &caches.options) {
             Ok(cache) => cache,
             Err(state) => {
                 self.has_news |= state != run.cached.state;

@@ -31,8 +31,6 @@ const TIMEOUT_SECONDS: u32 = 300;
 /// The wait before failed nodes are tried again: there is no user who could create the job again
 /// when the registry works.
 const AGAIN: Duration = Duration::from_secs(1800);
-/// The most derived images that are kept, in turns by namespace: tenants can request ever new ones.
-const MOST_DERIVED: usize = 50;
 
 /// Returns the label [`JOB`](swaplet_core::warm::pod::JOB) of its pods: the same after a restart,
 /// but different for each installation.
@@ -52,7 +50,7 @@ pub(in crate::warm::jobs) fn job(
 ) -> Option<PullJob> {
     let exit_image = settings.exit_image.clone()?;
     let images: Vec<_> = std::iter::once(exit_image)
-        .chain(derived.in_turns(MOST_DERIVED))
+        .chain(derived.images().cloned())
         .collect();
     Some(PullJob {
         kind: JobKind::ImageListPullJob,
@@ -71,14 +69,11 @@ pub(in crate::warm::jobs) fn job(
             backoff_limit: BACKOFF_LIMIT,
             completion: Completion::Never,
             pods: PodWishes::default(),
-            // They are named by digest, or by a tag that the administrator maintains.
-            pin_tags: false,
         }),
         observed_generation: None,
         // It needs no `startTime` in a status before it begins.
         started_at: Some(Timestamp::UNIX_EPOCH),
         completed_at: None,
-        pinned: Vec::new(),
     })
 }
 

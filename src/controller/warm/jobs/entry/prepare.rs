@@ -30,9 +30,6 @@ impl Entry {
         let is_late = self
             .started_at
             .is_some_and(|started_at| exceeds_deadline(spec, started_at, now.today));
-        self.pins
-            .settle(spec, &self.job.pinned, is_late, now.moment);
-        let targets = self.pins.targets(spec, &self.job.pinned);
         let warmers = warmers(&self.job, self.has_object, spec, settings);
         if self
             .run
@@ -41,15 +38,14 @@ impl Entry {
         {
             self.run = Some(Run::new(
                 spec.clone(),
-                targets.clone(),
                 Arc::new(warmers),
                 settings.longest_try,
             ));
             self.is_stale = true;
         }
         let Some(run) = &mut self.run else { return };
-        if run.spec != *spec || run.targets != targets {
-            run.change(spec, targets);
+        if run.spec != *spec {
+            run.change(spec);
             self.has_news = true;
         }
         let stale_nodes = std::mem::take(&mut self.stale_nodes);

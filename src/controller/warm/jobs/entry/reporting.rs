@@ -71,9 +71,6 @@ impl Entry {
 
     fn report_news(&mut self, now: Now) -> Option<PullWrite> {
         let may_begin = self.may_begin();
-        if self.started_at.is_none() && self.waits_for_digests() {
-            return None;
-        }
         // Counting takes time in proportion to the nodes, so it is done only if something has
         // changed, or if the end depends on time.
         let counts = self
@@ -91,18 +88,12 @@ impl Entry {
                 let is_over = may_end && run.is_over(now.moment);
                 let known = Known {
                     spec: &run.spec,
-                    targets: &run.targets,
                     warming: &run.warming,
                     cached: &run.cached,
-                    trouble: self.pins.trouble(),
                     waits_for_watch: self.selected.waits,
                     waits_for_room: self.waits_for_room,
                 };
-                let pinned = self.pins.to_keep(&run.spec, &self.job.pinned);
-                (
-                    status(self.job.kind, known, pinned, run.stage(is_over)),
-                    is_over,
-                )
+                (status(self.job.kind, known, run.stage(is_over)), is_over)
             }
             (Ok(_), None) => return None,
         };
@@ -143,7 +134,6 @@ impl Entry {
                 if let Some(stored) = stored.filter(|stored| {
                     stored.uid == self.job.uid && stored.generation >= self.job.generation
                 }) {
-                    self.digests_were_written(&report.status, &stored);
                     self.apply(*stored);
                 }
             }
@@ -219,5 +209,28 @@ mod tests {
         assert_eq!(entry.started_at, None);
         entry.apply(started(2));
         assert_eq!(entry.started_at, Some(STARTED.parse().unwrap()));
+    }
+
+    /// OpenKruise's CRD has no `observedGeneration`.
+    #[test]
+    fn r20b_a_completed_job_that_is_edited_starts_anew_also_where_no_generation_is_kept() {
+        let completed = |generation| {
+            job(
+                generation,
+                &json!({"startTime": STARTED, "completionTime": COMPLETED}),
+            )
+        };
+        let mut entry = Entry::new(completed(1));
+        entry.apply(completed(1));
+        assert!(entry.is_completed());
+        entry.apply(completed(2));
+        assert!(!entry.is_completed());
+        let report = Report {
+            status: unusable(JobKind::ImagePullJob, "x"),
+            started_at: STARTED.parse().unwrap(),
+            completed_at: Some(COMPLETED.parse().unwrap()),
+        };
+        entry.reported(&completed(2), &report, Ok(None), Moment::START);
+        assert!(entry.is_completed());
     }
 }

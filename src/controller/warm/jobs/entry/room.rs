@@ -68,7 +68,6 @@ mod tests {
     use serde_json::{Value, json};
     use swaplet_core::cluster::node_table::NodeTable;
     use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
-    use swaplet_core::warm::warming::shape::ShapeChoice;
 
     use super::*;
     use crate::frame::watch::Event;
@@ -94,7 +93,7 @@ mod tests {
     }
 
     fn cost(entry: &Entry) -> usize {
-        let nodes = Nodes::new(NodeTable::built_in(), ShapeChoice::Auto, None, false);
+        let nodes = Nodes::new(NodeTable::built_in(), None, false);
         entry.wanted_room(&nodes).unwrap().cost
     }
 

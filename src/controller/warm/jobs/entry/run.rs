@@ -7,12 +7,10 @@ use std::time::Duration;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::values::short_digest::short_digest;
 use swaplet_core::warm::image_cache::{CacheState, Cached};
-use swaplet_core::warm::pod::WarmerPod;
+use swaplet_core::warm::pod::{Shape, WarmerPod};
 use swaplet_core::warm::pull_job::object::{PodWishes, PullJob, PullSpec};
-use swaplet_core::warm::pull_job::pins::{Pull, Target};
 use swaplet_core::warm::pull_job::{Stage, TargetNode, is_over, limits, wants};
 use swaplet_core::warm::warming::Warming;
-use swaplet_core::warm::warming::shape::Shapes;
 
 use super::selected::Selected;
 use crate::warm::direct::LATE_EVENTS;
@@ -24,13 +22,11 @@ use crate::warm::write::Warmers;
 const LIFE_SECONDS: u64 = 86_400;
 /// The form of the pods. It changes when no further image may be pulled in pods of earlier
 /// versions: those then belong to a different run, and are deleted.
-const FORM: u32 = 2;
+const FORM: u32 = 3;
 
 /// The work that is under way for a job.
 pub(crate) struct Run {
     pub spec: PullSpec,
-    /// What is pulled for the images of the job.
-    pub targets: Vec<Target>,
     pub warmers: Arc<Warmers>,
     pub warming: Warming,
     /// The uids of the wanted nodes, by name.
@@ -45,16 +41,10 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    pub fn new(
-        spec: PullSpec,
-        targets: Vec<Target>,
-        warmers: Arc<Warmers>,
-        longest_try: Duration,
-    ) -> Self {
-        let warming = Warming::new(pulled(&targets), limits(&spec, 0, 0, longest_try));
+    pub fn new(spec: PullSpec, warmers: Arc<Warmers>, longest_try: Duration) -> Self {
+        let warming = Warming::new(spec.images.clone(), limits(&spec, 0, 0, longest_try));
         Self {
             spec,
-            targets,
             warmers,
             warming,
             nodes: BTreeMap::new(),
@@ -77,7 +67,7 @@ impl Run {
 
     /// Returns true if everything is final, and kubelets have had time to report the pulls.
     pub fn is_over(&mut self, now: Moment) -> bool {
-        if !is_over(&self.spec, &self.targets, &self.warming, &self.cached) {
+        if !is_over(&self.spec, &self.warming, &self.cached) {
             self.over_since = None;
             return false;
         }
@@ -98,13 +88,11 @@ impl Run {
         }
     }
 
-    pub fn change(&mut self, spec: &PullSpec, targets: Vec<Target>) {
-        let pulled = pulled(&targets);
-        let known = self.warming.images().iter().map(|image| &**image);
-        if known.ne(pulled.iter().map(|image| &**image)) {
-            self.warming.set_images(pulled);
+    pub fn change(&mut self, spec: &PullSpec) {
+        if self.spec.images != spec.images {
+            self.warming.set_images(spec.images.clone());
         }
-        (self.spec, self.targets) = (spec.clone(), targets);
+        self.spec = spec.clone();
     }
 
     /// Adds the nodes that the job wants, and drops the others. Existing pods are taken over.
@@ -157,16 +145,16 @@ impl Run {
         }
         for (name, node) in wanted {
             let is_new = self.nodes.insert(name.into(), node.uid.clone()).is_none();
-            match &node.shapes {
+            match &node.shape {
                 Err(_) if node.has_image_caches && nodes.uses_image_caches => {
                     self.warming.leave(name);
                     self.cached.nodes.insert(name.into());
                     continue;
                 }
                 Err(why) => self.warming.skip(name, why.clone()),
-                Ok(shapes) if is_new || !self.warming.has(name) => {
+                Ok(shape) if is_new || !self.warming.has(name) => {
                     let known = known.get(name).map(Vec::as_slice).unwrap_or_default();
-                    self.begin(name, *shapes, node.ready, known, now);
+                    self.begin(name, *shape, node.ready, known, now);
                 }
                 Ok(_) => self.warming.observe_node(name, node.ready, now),
             }
@@ -183,24 +171,11 @@ impl Run {
         self.gave_up = true;
     }
 
-    fn begin(&mut self, node: &str, shapes: Shapes, ready: bool, pods: &[&WarmerPod], now: Moment) {
-        self.warming.add(node, shapes, ready, now);
+    fn begin(&mut self, node: &str, shape: Shape, ready: bool, pods: &[&WarmerPod], now: Moment) {
+        self.warming.add(node, shape, ready, now);
         pods.iter()
             .for_each(|pod| self.warming.observe_pod((*pod).clone(), now));
     }
-}
-
-/// Returns the images to pull, each once: two tags may have one digest.
-fn pulled(targets: &[Target]) -> Vec<Box<str>> {
-    let mut images = Vec::new();
-    for target in targets {
-        if let Pull::Image(image) = &target.pull
-            && !images.contains(image)
-        {
-            images.push(image.clone());
-        }
-    }
-    images
 }
 
 /// Returns the pod settings. A job with pull secrets has its pods in the namespace of the secrets,

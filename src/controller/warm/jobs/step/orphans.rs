@@ -12,7 +12,7 @@ use crate::warm::jobs::entry::Entry;
 use crate::warm::jobs::messages::{Key, PullWrite};
 
 /// The wait after the answer before the deletion of the same pod is requested again.
-const DELETE_AGAIN: Duration = Duration::from_secs(5);
+const DELETE_AGAIN: Duration = Duration::from_secs(60);
 /// The wait after the API server has denied it: a right is missing, as for a pod that somebody has
 /// made to look like one of ours in a namespace of their own.
 const DENIED_AGAIN: Duration = Duration::from_secs(600);

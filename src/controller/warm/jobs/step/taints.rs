@@ -69,7 +69,7 @@ impl PullJobs {
         if is_missing {
             tracing::warn!(%node, why, "nodes keep the taint {STARTUP_TAINT}: bind the ClusterRole swaplet-warm-startup-taint; trying again each minute");
         } else {
-            tracing::warn!(%node, why, "this node keeps the taint {STARTUP_TAINT}, because it may not be changed; trying again each minute");
+            tracing::warn!(%node, why, "this node keeps the taint {STARTUP_TAINT}, because it cannot be changed; trying again");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The answers of a Job's account to swaps and restarts of containers of its pods.
 
-use super::{Account, Claim, Entry, Totals, Turn, allowed};
+use super::{Account, Entry, Swapped, Totals, Turn, allowed};
 use crate::cluster::headroom::{Headroom, Shortage};
 
 /// What the swaps of a pod leave of the room that its Job has, if they are the first.
@@ -32,11 +32,10 @@ impl Account {
         let Some(entry) = self.pods.get(&turn.uid) else {
             return Headroom::TooEarly;
         };
-        let own = entry.seen.restarts + entry.seen.coming;
-        if own + swaps > allowed(limit) {
+        if entry.own() + swaps > allowed(limit) {
             return Headroom::NeverFits(Shortage {
                 limit,
-                restarts: own,
+                restarts: entry.own(),
                 under_way: 0,
                 swaps,
                 spared: 0,
@@ -45,18 +44,32 @@ impl Account {
         if !pods_known {
             return Headroom::TooEarly;
         }
-        let fits_still = |granted: &i64| swaps <= *granted && self.totals.room(limit) >= 0;
-        let without = self.totals_without(turn, entry, swaps);
-        match &entry.claim {
-            // It may have been written already.
-            Claim::Held(granted) if fits_still(granted) => Headroom::Fits,
-            // Main containers may have run, or failed, since it was granted.
-            Claim::Granted(_, granted)
-                if fits_still(granted) && leaves.taken(&without, swaps, limit) == 0 =>
-            {
-                Headroom::Fits
-            }
-            _ => self.answer_in_line(turn, &without, swaps, limit, leaves),
+        let (others, with) = self.totals_beside(entry);
+        // What it keeps, or may have written, was found to fit.
+        let spared = if entry.is_begun() {
+            0
+        } else {
+            leaves.taken(&with, swaps, limit)
+        };
+        let fits = if entry.is_begun() {
+            swaps <= allowed(limit) - with.restarts
+        } else {
+            with.admits(swaps, limit) && spared == 0
+        };
+        let shortage = Shortage {
+            limit,
+            restarts: with.restarts,
+            under_way: others.under_way,
+            swaps,
+            spared,
+        };
+        let half_way = Some(entry.kept()).filter(|kept| *kept > 0);
+        if fits {
+            Headroom::Fits
+        } else if self.makes_room(&with, limit, half_way) || others.leaving > 0 {
+            Headroom::Wait(shortage)
+        } else {
+            Headroom::NeverFits(shortage)
         }
     }
 
@@ -73,7 +86,7 @@ impl Account {
             return Headroom::TooEarly;
         };
         let restarts = restarts + (shown - entry.seen.restarts).max(0);
-        let room = self.totals.room(limit) + entry.claim.granted();
+        let room = self.totals.room(limit) + entry.claim;
         let Totals {
             restarts: counted,
             under_way,
@@ -88,46 +101,28 @@ impl Account {
         };
         match room {
             room if restarts <= room => Headroom::Fits,
-            _ if under_way > entry.claim.granted() => Headroom::Wait(shortage),
+            _ if under_way > entry.claim => Headroom::Wait(shortage),
             _ => Headroom::NeverFits(shortage),
         }
     }
 
-    /// Returns the sums with this pod in the queue, and without what was granted to it.
-    fn totals_without(&self, turn: &Turn, entry: &Entry, swaps: i64) -> Totals {
-        let mut totals = self.totals;
-        totals.subtract(Totals::of(entry));
-        totals.add(Totals::of(&Entry {
-            claim: Claim::Waiting(turn.clone(), swaps),
-            ..*entry
-        }));
-        totals
-    }
-
-    /// Returns the answer that [`settle`](Self::settle) would give with this pod in the queue, and
-    /// these sums.
-    fn answer_in_line(
-        &self,
-        turn: &Turn,
-        totals: &Totals,
-        swaps: i64,
-        limit: u32,
-        leaves: Leaves,
-    ) -> Headroom {
-        let is_first = self.line.first().is_none_or(|first| turn <= first);
-        let alone = totals.under_way == 0;
-        let spared = leaves.taken(totals, swaps, limit);
-        let shortage = Shortage {
-            limit,
-            restarts: totals.restarts,
-            under_way: totals.under_way,
-            swaps,
-            spared,
+    /// Returns the sums without this pod, and those with the restarts that it has shown and nothing
+    /// more of it.
+    fn totals_beside(&self, entry: &Entry) -> (Totals, Totals) {
+        let mut others = self.totals;
+        others.subtract(entry.totals());
+        let mut with = others;
+        let idle = Entry {
+            seen: super::Seen {
+                restarts: entry.own(),
+                swapped: Swapped::default(),
+                ..entry.seen
+            },
+            claim: 0,
+            waits: None,
+            list: entry.list,
         };
-        match totals.admits(swaps, limit) && spared == 0 {
-            true if is_first || alone => Headroom::Fits,
-            false if is_first && alone && totals.leaving == 0 => Headroom::NeverFits(shortage),
-            _ => Headroom::Wait(shortage),
-        }
+        with.add(idle.totals());
+        (others, with)
     }
 }

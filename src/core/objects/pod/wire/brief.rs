@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 
 use crate::objects::node::ConditionWire;
-use crate::objects::values::lenient::{Lenient, Objects, Present, Text, Texts};
+use crate::objects::values::lenient::{self, Lenient, Objects, Present, Text, Texts};
 use crate::objects::values::parts::Parts;
 
 /// A pod, reduced to these fields.
@@ -76,13 +76,9 @@ impl<'de> Deserialize<'de> for PodBriefWire {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let top = TopWire::deserialize(deserializer)?;
         let (meta, spec, status) = (top.metadata.value.0, top.spec.value.0, top.status.value.0);
-        let text = |field: &Text| field.value.as_deref().map(str::to_owned);
         let metadata = ObjectMeta {
-            name: text(&meta.name),
-            namespace: text(&meta.namespace),
-            uid: text(&meta.uid),
-            resource_version: text(&meta.resource_version),
-            ..ObjectMeta::default()
+            uid: meta.uid.value.as_deref().map(str::to_owned),
+            ..lenient::watched(&meta.name, &meta.namespace, &meta.resource_version)
         };
         let conditions = status.conditions.value.iter();
         let pod = PodBrief {

@@ -3,7 +3,8 @@
 use serde::Deserialize;
 
 use super::{Integer, Time};
-use crate::objects::pod::{ContainerState, ContainerStatus, Terminated};
+use crate::objects::pod::container_wire::InitContainerWire;
+use crate::objects::pod::{ContainerState, ContainerStatus, ImageDigest, Terminated};
 use crate::objects::values::lenient::{Lenient, Object, Said, Text};
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -11,6 +12,8 @@ use crate::objects::values::lenient::{Lenient, Object, Said, Text};
 pub(super) struct ContainerStatusWire {
     name: Text,
     image: Text,
+    #[serde(rename = "imageID")]
+    image_id: Text,
     #[serde(rename = "containerID")]
     container_id: Text,
     restart_count: Integer,
@@ -73,6 +76,28 @@ impl StatusList {
             .iter()
             .map(|status| status.restart_count.value.unwrap_or_default())
     }
+
+    /// Returns whether an init container has ended so that the node starts all containers of the pod
+    /// again (Kubernetes: `ShouldAllContainersRestart`), and the first native sidecar whose end may.
+    pub(super) fn restart_all(
+        &mut self,
+        init_containers: Vec<Lenient<Object<InitContainerWire>>>,
+    ) -> (bool, Option<Box<str>>) {
+        let (mut ended, mut restarter) = (false, None);
+        for init in init_containers.into_iter().map(|init| init.value.0) {
+            let rules = init.rules_that_restart_all();
+            let Some(name) = init.name.value.clone().filter(|_| !rules.is_empty()) else {
+                continue;
+            };
+            if let Some(ContainerState::Terminated(end)) = self.take(&name).map(|s| s.state) {
+                ended |= rules.iter().any(|rule| rule.may_match(end.exit_code));
+            }
+            if init.is_native_sidecar() {
+                restarter.get_or_insert(name);
+            }
+        }
+        (ended, restarter)
+    }
 }
 
 impl ContainerStatusWire {
@@ -83,6 +108,7 @@ impl ContainerStatusWire {
     pub(super) fn read(self) -> ContainerStatus {
         ContainerStatus {
             image: self.image.value.unwrap_or_default(),
+            image_digest: self.image_id.value.as_deref().and_then(ImageDigest::of),
             container_id: self.container_id.value.unwrap_or_default(),
             restart_count: self.restart_count.value.unwrap_or_default(),
             state: self.state.value.0.read(),

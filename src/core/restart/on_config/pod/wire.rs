@@ -8,9 +8,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 
 use super::{ConfiguredPod, Life, Use};
+use crate::objects::node::ConditionWire;
 use crate::objects::values::bounds;
 use crate::objects::values::lenient::{
-    self, Flag, Lenient, Member, Object, Objects, Present, Text,
+    self, Flag, Integer, Lenient, Member, Object, Objects, Present, Text,
 };
 use crate::objects::values::parts::Parts;
 use crate::restart::on_config::annotation::{RESTART_ON, Reference, ReferenceKind, parse};
@@ -141,17 +142,10 @@ struct StatusWire {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct ConditionWire {
-    r#type: Text,
-    status: Text,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct ContainerStatusWire {
     name: Text,
-    restart_count: Lenient<Option<i64>>,
+    restart_count: Integer,
     state: Lenient<Object<StateWire>>,
     last_state: Lenient<Object<StateWire>>,
 }
@@ -167,13 +161,7 @@ impl<'de> Deserialize<'de> for ConfiguredPodWire {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let top = TopWire::deserialize(deserializer)?;
         let meta = top.metadata.value.0;
-        let text = |field: &Text| field.value.as_deref().map(str::to_owned);
-        let metadata = ObjectMeta {
-            name: text(&meta.name),
-            namespace: text(&meta.namespace),
-            resource_version: text(&meta.resource_version),
-            ..ObjectMeta::default()
-        };
+        let metadata = lenient::watched(&meta.name, &meta.namespace, &meta.resource_version);
         Ok(Self {
             metadata,
             meta,
@@ -235,7 +223,7 @@ impl ConfiguredPodWire {
                 .conditions
                 .value
                 .iter()
-                .any(|condition| condition.value.0.is_ready()),
+                .any(|condition| condition.value.0.is("Ready", "True")),
             wish,
             uses: spec.uses(),
             metadata,
@@ -348,13 +336,6 @@ fn mentions<'a>(
             source.optional.value != Some(true),
         ))
     })
-}
-
-impl ConditionWire {
-    fn is_ready(&self) -> bool {
-        self.r#type.value.as_deref() == Some("Ready")
-            && self.status.value.as_deref() == Some("True")
-    }
 }
 
 impl ContainerStatusWire {

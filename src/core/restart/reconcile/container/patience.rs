@@ -1,16 +1,21 @@
 //! Timeouts for a container that waits before it is changed, and for changes that the API server
-//! denies: a request blocks all later ones for its pod. The timeout is the request's own deadline,
-//! or ten minutes without one.
+//! denies or does not answer: a request blocks all later ones for its pod. The timeout is the
+//! request's own deadline, or ten minutes without one.
 
 use std::time::Duration;
 
 use super::{Step, Target, Wait};
 use crate::objects::moment::Moment;
-use crate::restart::reconcile::circumstances::deadline;
+use crate::restart::reconcile::circumstances::{age, deadline};
+use crate::restart::reconcile::memory::Memory;
+use crate::restart::reconcile::parking::before;
 use crate::restart::request::{Parking, StatePhase};
 
-/// How long a request without a deadline waits, and retries what is denied.
+/// How long a request without a deadline waits, and retries what is not applied.
 const PATIENCE: Duration = Duration::from_secs(600);
+/// How long a process retries what is not applied for a request that is older than that: the one
+/// before may have tried all the time, and it has lost its memory.
+const OF_NEW_LEADER: Duration = Duration::from_secs(60);
 /// The interval at which a wait is checked again.
 const AGAIN: Duration = Duration::from_secs(2);
 /// The same for a wait whose end is reported by a pod event.
@@ -27,15 +32,15 @@ impl Wait {
 }
 
 impl Target<'_> {
-    /// Returns the step, or fails the container if it has waited or been denied for too long. A
-    /// container that was changed is never given up so.
+    /// Returns the step, or fails the container if it has waited or been tried for too long. One
+    /// that is parked then is left to the search for orphans, which never gives up.
     pub(crate) fn in_patience(&self, step: Step) -> Step {
         if deadline(self.case.request, self.case.around).is_some() {
             return step;
         }
         let why = match &step {
             Step::WaitsFor(wait) => self.waited_in_vain(*wait),
-            Step::Begin(_) | Step::Swap(_) if self.is_as_before() => self.denied_for_long(),
+            Step::Begin(_) | Step::Swap(_) => self.in_vain_for_long(),
             _ => None,
         };
         why.map_or(step, |why| Step::Final(StatePhase::Failed, why))
@@ -49,7 +54,7 @@ impl Target<'_> {
                 "not restarted: no room in the pod's Job in {seconds} s: restarts of its pods that have not ended, as far as they are observed, count against its backoffLimit"
             ),
             Wait::Node => format!(
-                "not restarted: node {} has not reported in {seconds} s that it has observed the current spec of the pod",
+                "not restarted: node {} has not reported in {seconds} s that it has started the image that the spec of the pod has",
                 self.case.pod.pod.node
             ),
             Wait::Parked => format!(
@@ -58,13 +63,27 @@ impl Target<'_> {
         })
     }
 
-    fn denied_for_long(&self) -> Option<String> {
-        let (lasted, words) = self.case.memory.denied()?;
-        (lasted >= PATIENCE).then(|| {
-            format!(
-                "not restarted: the API server has denied the change of the pod for {} s: {words}",
-                lasted.as_secs()
-            )
+    /// Returns the reason to give up a change that is not applied; `None` while it is retried.
+    pub(crate) fn in_vain_for_long(&self) -> Option<String> {
+        let (lasted, _) = self.case.memory.in_vain()?;
+        let made = self.case.request.created_at;
+        let is_old = made.is_some_and(|made| age(made, self.case.around) >= PATIENCE);
+        // An image that no pod records is put back by nobody else.
+        let is_lost = !self.is_as_before()
+            && (self.mark.intent.as_ref()).is_some_and(|intent| intent.parking.is_none());
+        let longest = if is_old && !is_lost {
+            OF_NEW_LEADER
+        } else {
+            PATIENCE
+        };
+        let why = in_vain(self.case.memory).filter(|_| lasted >= longest)?;
+        let intent = self.mark.intent.as_ref();
+        Some(match intent {
+            Some(intent) if intent.parking.is_some() && self.is_out(intent) => {
+                before::stays(self.case.pod, &self.container.name, &why)
+            }
+            _ if self.is_as_before() => format!("not restarted: {why}"),
+            _ => format!("its image is not put back: {why}"),
         })
     }
 
@@ -74,4 +93,14 @@ impl Target<'_> {
             self.container.image == intent.from && intent.parking != Some(Parking::Back)
         })
     }
+}
+
+/// Returns for how long no change of the pod has been applied, and the last error; `None` if the
+/// last one was.
+pub(crate) fn in_vain(memory: &Memory) -> Option<String> {
+    let (lasted, words) = memory.in_vain()?;
+    let seconds = lasted.as_secs();
+    Some(format!(
+        "the API server has not applied the change of the pod for {seconds} s: {words}"
+    ))
 }

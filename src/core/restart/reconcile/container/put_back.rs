@@ -1,7 +1,7 @@
 //! The return to the image before, from an alias that cannot be started.
 
 use super::{Step, Target};
-use crate::image::alias::{Alias, is_same_digest, is_same_image};
+use crate::image::alias::{is_fresh_name_of, is_same_digest};
 use crate::image::reference::ImageReference;
 use crate::restart::reconcile::parking::before;
 use crate::restart::request::{Intent, StatePhase};
@@ -9,7 +9,7 @@ use crate::restart::request::{Intent, StatePhase};
 impl Target<'_> {
     pub(super) fn put_back(&self, intent: &Intent, why: &str) -> Step {
         let present = &self.container.image;
-        if *present == intent.from || !is_same_image(present, &intent.to) {
+        if *present == intent.from || !self.has_what_was_written(&intent.to) {
             return Step::Final(
                 StatePhase::Failed,
                 format!(
@@ -21,7 +21,11 @@ impl Target<'_> {
         if self.has_started() {
             return self.becomes_ready();
         }
-        // A webhook that has changed what was written would also change what is put back.
+        // What this process itself has changed is known to be the image before.
+        let stored = self.stored_for(&intent.to);
+        if stored.is_some_and(|stored| stored.from == intent.from) {
+            return Step::Swap(self.change(present, &intent.from));
+        }
         if *present != intent.to {
             let changed = format!("somebody has changed {}, which was written", intent.to);
             return self.not_put_back(&changed, why);
@@ -55,9 +59,7 @@ impl Target<'_> {
         };
         match (one.digest(), other.digest()) {
             (None, None) => one.normalized() == other.normalized(),
-            (None, Some(_)) => {
-                Alias::of(before, self.reported()).is_some_and(|alias| alias.image == present)
-            }
+            (None, Some(_)) => is_fresh_name_of(present, before, self.reported()),
             (Some(_), _) => is_same_digest(before, present),
         }
     }

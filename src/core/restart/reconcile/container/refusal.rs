@@ -8,7 +8,7 @@ use crate::image::alias::{Alias, Reported, is_bare_digest};
 use crate::objects::node::KubeletVersion;
 use crate::objects::pod::evidence::is_pull_error;
 use crate::objects::pod::roles::{self, Mains};
-use crate::objects::pod::{Container, ContainerState, RestartPolicy};
+use crate::objects::pod::{ContainerState, RestartPolicy};
 use crate::restart::pod::RestartPod;
 use crate::restart::reconcile::circumstances::Around;
 use crate::restart::reconcile::coming::coming;
@@ -61,9 +61,6 @@ impl Target<'_> {
     pub(crate) fn begin(&self, restarts: u32) -> Step {
         match self.ask(restarts) {
             Answer::Yes(Way::Park(_)) if self.overwrites() => Step::WaitsFor(Wait::Parked),
-            // A status of an older spec has the digest of another image: a new image would be
-            // started with the old bytes.
-            Answer::Yes(Way::Alias(_)) if !self.is_seen_by_node() => Step::WaitsFor(Wait::Node),
             Answer::Yes(way) => Step::Begin(self.mark_now(&way)),
             Answer::Wait(wait) => Step::WaitsFor(wait),
             Answer::No(why) => Step::Final(StatePhase::Failed, format!("not restarted: {why}")),
@@ -124,6 +121,11 @@ impl Target<'_> {
             Ok(way) => way,
             Err(no) => return Answer::No(no),
         };
+        // A status of an older spec has the digest of another image: a new image would be started
+        // with the old bytes.
+        if matches!(way, Way::Alias(_)) && !(self.is_seen_by_node() && self.is_reported()) {
+            return Answer::Wait(Wait::Node);
+        }
         let force = self.case.request.strategy.force;
         match self.risk(&way).filter(|_| !force) {
             Some(risk) => Answer::No(format!("{risk}; {UNLESS_FORCED}")),
@@ -139,9 +141,18 @@ impl Target<'_> {
         // No registry has an image by its bare digest.
         let can_be_had =
             |alias: &Alias| !(self.details.pulls_always && is_bare_digest(&alias.image));
-        match Alias::of(&self.container.image, self.reported()).filter(can_be_had) {
+        let count = self
+            .case
+            .pod
+            .generation
+            .unwrap_or(self.status.restart_count);
+        let count = count.try_into().unwrap_or_default();
+        match Alias::of(&self.container.image, self.reported(), count).filter(can_be_had) {
             Some(alias) => Ok(Way::Alias(alias)),
-            None => image::park(self.container, self.details, self.case.around.park).map(Way::Park),
+            None => {
+                let Around { park, runs_on, .. } = *self.case.around;
+                image::park(self.container, self.details, park, runs_on).map(Way::Park)
+            }
         }
     }
 
@@ -151,6 +162,12 @@ impl Target<'_> {
             image: &self.status.image,
             image_id: &self.details.image_id,
         }
+    }
+
+    /// Returns true if what the node reports is about the image that the spec has: it may be of the
+    /// container before while that stops.
+    fn is_reported(&self) -> bool {
+        self.case.pod.generation == Some(1) || self.reported().is_about(&self.container.image)
     }
 
     /// Returns why the container has ended for good, or is about to; `None` if it has not.
@@ -192,77 +209,6 @@ impl Target<'_> {
             "its restartPolicyRules may restart all containers of the pod when it is stopped"
                 .to_owned()
         })
-    }
-
-    /// Returns the risk that the restart loses the container; `None` if there is none. Under
-    /// `Never` a start that fails after the old container was stopped is final, and no later change
-    /// brings the container back (`docs/measured.md`, "Images by other names"). Under `OnFailure`
-    /// it is final if the container exits with 0 when it is stopped (`docs/measured.md`, row 13). A
-    /// start can fail for many reasons that no status shows before: the node restarts in between
-    /// (`docs/measured.md`, row 37), a Secret is gone. For a main container of a Job it would count
-    /// as the end of its work, which is done only in part, so that is never risked without
-    /// `forceRecreate`.
-    fn risk(&self, way: &Way) -> Option<String> {
-        let (pod, container) = (self.case.pod, self.container);
-        let policy = container.effective_policy(&pod.pod);
-        let (stop, lost) = match policy {
-            RestartPolicy::Always => return None,
-            RestartPolicy::OnFailure => (
-                "a stop with exit code 0",
-                "under restartPolicy OnFailure it would be lost for good if it stopped with exit code 0 and did not start again",
-            ),
-            RestartPolicy::Never => (
-                "its stop",
-                "under restartPolicy Never it would be lost for good if it did not start again",
-            ),
-            RestartPolicy::Unknown(_) => return Some("its restart policy is not known".to_owned()),
-        };
-        if let Some(owner) = pod
-            .controller
-            .as_ref()
-            .filter(|_| roles::mains(&pod.pod).any(|main| main.name == container.name))
-        {
-            return Some(format!(
-                "it is a main container of {owner}, and under restartPolicy {} {stop} would count as the end of its work if it did not start again",
-                policy.as_str()
-            ));
-        }
-        let is_never = *policy == RestartPolicy::Never;
-        Some(format!("{lost}, and {}", self.danger(way, is_never)?))
-    }
-
-    /// Returns what may prevent the next start; `None` if nothing is known.
-    fn danger(&self, way: &Way, is_never: bool) -> Option<&'static str> {
-        if self.details.pulls_always {
-            Some("imagePullPolicy Always queries the registry at the start")
-        } else if matches!(way, Way::Park(_)) {
-            Some("the node may have to pull the park image first")
-        } else if matches!(way, Way::Alias(alias) if !alias.is_on_node) {
-            Some("the node does not report that it has the image under another name")
-        } else if is_never && !self.others_run() {
-            Some("no other container of the pod runs in the meantime")
-        } else if is_never && self.case.around.node != Some(NodeClass::Kubelet) {
-            Some(
-                "the node is, or may be, a virtual one, which may judge the pod while the container is stopped",
-            )
-        } else {
-            None
-        }
-    }
-
-    fn others_run(&self) -> bool {
-        let runs = |other: &Container| {
-            other
-                .status
-                .as_ref()
-                .is_some_and(|status| matches!(status.state, ContainerState::Running { .. }))
-        };
-        self.case
-            .pod
-            .pod
-            .containers
-            .iter()
-            .any(|other| other.name != self.container.name && runs(other))
     }
 }
 

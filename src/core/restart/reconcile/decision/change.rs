@@ -21,13 +21,13 @@ pub struct Change {
 }
 
 impl Change {
-    /// Returns how many container restarts are to come once it is made: a container that is parked
-    /// is started twice.
+    /// Returns how many container restarts are to come once it is made: a container that goes into
+    /// the park image is started twice, one that comes back once.
     #[must_use]
     pub fn restarts(&self) -> u32 {
         let parks = |swap: &&Swap| {
             let parked = self.note.as_ref().and_then(|note| note.parked.as_ref());
-            parked.is_some_and(|parked| parked.images.contains_key(&swap.container))
+            parked.is_some_and(|parked| parked.park == swap.to)
         };
         let own = self.swaps.len() + self.swaps.iter().filter(parks).count();
         u32::try_from(own)
@@ -72,8 +72,8 @@ pub(crate) fn change(request: &RestartRequest, pod: &RestartPod, swaps: Vec<Swap
     for swap in &swaps {
         match parking(swap) {
             Some(Parking::Out) => drop(images.insert(swap.container.clone(), swap.from.clone())),
-            Some(Parking::Back) => drop(images.remove(&swap.container)),
-            None => {}
+            // The record goes when the container is seen running: a webhook may change the image.
+            Some(Parking::Back) | None => {}
         }
     }
     let park = park.unwrap_or(before.park);

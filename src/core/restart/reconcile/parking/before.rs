@@ -5,10 +5,13 @@
 //! (`restart::parked`) holds. The admission policy reserves that record for swaplet. The journal is
 //! no source. But where it contradicts the pod, one of the two was forged, and nothing is written.
 
-use crate::image::alias::is_bare_digest;
+use crate::image::alias::{is_bare_digest, is_same_image};
 use crate::image::reference::ImageReference;
+use crate::objects::pod::ContainerState;
 use crate::restart::parked::{PARKED, Parked};
 use crate::restart::pod::RestartPod;
+use crate::restart::reconcile::circumstances::{Around, Sight};
+use crate::restart::reconcile::readiness::is_its_pod;
 use crate::restart::request::{Parking, RestartRequest, StatePhase};
 
 /// The message for a container that stays parked. A request that has ended with it is kept as
@@ -23,6 +26,23 @@ pub(crate) fn is_witness(request: &RestartRequest) -> bool {
         .any(|state| state.phase == StatePhase::Failed && state.message.contains(STAYS))
 }
 
+/// Returns true while a request that has ended may contradict its pod: until that is gone, or is
+/// seen with no container that is parked.
+pub(crate) fn is_evidence(request: &RestartRequest, sight: Sight<'_>, around: &Around<'_>) -> bool {
+    let is_parked = |pod: &RestartPod| {
+        let mut containers = pod.pod.containers.iter();
+        pod.parked.is_some() || containers.any(|container| around.parks(&container.image))
+    };
+    is_witness(request)
+        && match sight {
+            Sight::Unseen | Sight::Refused(_) => true,
+            Sight::Absent => false,
+            Sight::There(pod) => {
+                is_its_pod(request, pod) && !pod.pod.phase.is_terminal() && is_parked(pod)
+            }
+        }
+}
+
 /// Returns the manual fix for a parked container that does not get its image back, and the reason.
 /// In this order, because notes of Events are cut, and what is quoted may be long.
 pub(crate) fn stays(pod: &RestartPod, name: &str, why: &str) -> String {
@@ -34,6 +54,37 @@ pub(crate) fn stays(pod: &RestartPod, name: &str, why: &str) -> String {
     format!(
         "{name}{STAYS}Give it the image that its workload names: kubectl set image -n {namespace} pod/{pod_name} {name}=IMAGE. It has {image}, and {why}"
     )
+}
+
+/// Returns true if a container of the record is seen with an image that it has run, and that is no
+/// park program: then nobody needs the image that it had. The image in the spec alone may be
+/// anything's other name.
+pub(crate) fn is_released(
+    pod: &RestartPod,
+    parked: &Parked,
+    name: &str,
+    is_park: impl Fn(&str) -> bool,
+) -> bool {
+    let Some((_, container, _)) = pod.find(name) else {
+        return true;
+    };
+    let parks = |image: &str| {
+        is_park(image)
+            || is_same_image(image, &parked.park)
+            || parked.renames(name, image, &is_park)
+    };
+    let image = &container.image;
+    let had = parked.images.get(name);
+    container.status.as_ref().is_some_and(|status| {
+        let has_run = matches!(
+            status.state,
+            ContainerState::Running { .. } | ContainerState::Terminated(_)
+        );
+        // Before the node has seen another image in the spec, its status is of the one before.
+        let is_current =
+            had.is_some_and(|had| is_same_image(image, had)) || is_same_image(&status.image, image);
+        has_run && is_current && !parks(&status.image) && !parks(image)
+    })
 }
 
 /// Returns the image that the pod records for a container that is parked for this request, or why

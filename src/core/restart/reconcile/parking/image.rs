@@ -7,8 +7,9 @@ use crate::image::Kind;
 use crate::image::alias::is_bare_digest;
 use crate::image::path_set::PathSet;
 use crate::image::reference::ImageReference;
-use crate::objects::command::{ExitPaths, Note, Verdict, resolve};
+use crate::objects::command::{ExitPaths, Note, Verdict, resolve_on};
 use crate::objects::pod::Container;
+use crate::objects::runs_on::RunsOn;
 use crate::restart::pod::Details;
 
 /// The image in which containers wait while they are parked.
@@ -73,11 +74,12 @@ fn no_alias(container: &Container, details: &Details) -> String {
     }
 }
 
-/// Returns the reference to park a container without an alias.
+/// Returns the reference to park a container without an alias, on a node that says this of itself.
 pub(crate) fn park(
     container: &Container,
     details: &Details,
     park: Option<&ParkImage>,
+    node: RunsOn,
 ) -> Result<String, String> {
     let no_alias = no_alias(container, details);
     if details.is_native_sidecar {
@@ -95,7 +97,7 @@ pub(crate) fn park(
             "{no_alias}; it is not parked, because its postStart hook would run in the park image and fail"
         ));
     }
-    match resolve(facts, park) {
+    match resolve_on(node, facts, park) {
         Verdict::Runnable { .. } => Ok(park.image.to_string()),
         Verdict::NeedsImage { paths, .. } => {
             let flags: String = paths.iter().map(|path| format!(" --path {path}")).collect();

@@ -1,7 +1,6 @@
 //! Containers that are parked for no request: theirs was deleted, or it ended while the patch that
 //! parked them was still in flight.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::before::{self, Before};
@@ -43,19 +42,20 @@ pub fn orphan<'a>(
     let under_way = requests.clone().find(|request| {
         request.uid == parked.request && !request.is_completed() && !request.deleting
     });
-    let (mut swaps, mut stays, mut left) = (Vec::new(), Vec::new(), BTreeMap::new());
-    for (name, image) in &parked.images {
+    let (mut swaps, mut stays, mut is_needed) = (Vec::new(), Vec::new(), false);
+    for name in parked.images.keys() {
         let Some((index, container, details)) = pod.find(name) else {
             continue;
         };
+        is_needed |= !before::is_released(pod, parked, name, &is_park);
         if under_way.is_some_and(|request| brings_back(request, name)) {
-            left.insert(name.clone(), image.clone());
             continue;
         }
-        let before = match is_park(&container.image) {
+        let has = &container.image;
+        let before = match is_park(has) || parked.renames(name, has, &is_park) {
             true => before::of_record(pod, parked, name, requests.clone(), &is_park),
             // An image that another writer has set meanwhile stays.
-            false if !is_same_image(&container.image, &parked.park) => continue,
+            false if !is_same_image(has, &parked.park) => continue,
             false => Before::Unknown(
                 "its pod records that as the park image, which differs here (--park-image)"
                     .to_owned(),
@@ -74,16 +74,15 @@ pub fn orphan<'a>(
             }
             Before::Unknown(why) => {
                 stays.push(before::stays(pod, name, &why));
-                left.insert(name.clone(), image.clone());
             }
-            Before::OfAnother => drop(left.insert(name.clone(), image.clone())),
+            Before::OfAnother => {}
         }
     }
-    let is_over = left.is_empty() && under_way.is_none();
+    let is_over = !is_needed && under_way.is_none();
     if swaps.is_empty() && stays.is_empty() && !is_over {
         return None;
     }
-    let change = (!swaps.is_empty() || is_over).then(|| put_back(pod, parked, swaps, left));
+    let change = (!swaps.is_empty() || is_over).then(|| put_back(pod, parked, swaps));
     Some(Orphan {
         change,
         stays,
@@ -91,17 +90,9 @@ pub fn orphan<'a>(
     })
 }
 
-/// Builds the change after which the pod's record holds only the containers that are `left` parked.
-fn put_back(
-    pod: &RestartPod,
-    parked: &Parked,
-    swaps: Vec<Swap>,
-    left: BTreeMap<Box<str>, Box<str>>,
-) -> Change {
-    let parked = (!left.is_empty()).then(|| Parked {
-        images: left,
-        ..parked.clone()
-    });
+/// Builds the change of these images; one without any removes the record, which no container needs.
+fn put_back(pod: &RestartPod, parked: &Parked, swaps: Vec<Swap>) -> Change {
+    let parked = (!swaps.is_empty()).then(|| parked.clone());
     Change {
         swaps,
         generation: pod.generation,
@@ -114,17 +105,24 @@ fn put_back(
 }
 
 /// Like [`orphan`], for a human, who reviews the change: with or without a request, and out of the
-/// image that the pod records as the park image. `None` if there is nothing to put back.
+/// image that the pod records as the park image. The record goes with the last image, because no
+/// controller may come later that removes it. `None` if there is nothing to put back.
 #[must_use]
 pub fn orphan_as_told(pod: &RestartPod) -> Option<Orphan> {
-    let park = &pod.parked.as_ref()?.park;
-    let found = orphan(pod, std::iter::empty(), |image| is_same_image(image, park));
-    found.filter(|found| {
-        found
-            .change
-            .as_ref()
-            .is_some_and(|change| !change.swaps.is_empty())
-    })
+    let parked = pod.parked.as_ref()?;
+    let is_park = |image: &str| is_same_image(image, &parked.park);
+    let mut found = orphan(pod, std::iter::empty(), is_park)?;
+    let change = found
+        .change
+        .as_mut()
+        .filter(|change| !change.swaps.is_empty())?;
+    let mut names = parked.images.keys();
+    if names.all(|name| change.swaps.iter().any(|swap| swap.container == *name))
+        && let Some(note) = &mut change.note
+    {
+        note.parked = None;
+    }
+    Some(found)
 }
 
 fn is_for(request: &RestartRequest, pod: &RestartPod) -> bool {

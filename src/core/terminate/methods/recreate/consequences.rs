@@ -26,7 +26,7 @@ pub(super) fn note(case: Case<'_>, targets: &[&Container]) -> String {
             Some(code) => write!(note, "; {} {}", target.name, ended(code)),
             None => write!(
                 note,
-                "; how {} ends is not known yet ({})",
+                "; how {} ends is not known ({})",
                 target.name,
                 consequence(pod, target)
             ),
@@ -44,7 +44,7 @@ pub(super) fn obstacle(case: Case<'_>, target: &Container) -> Option<Report> {
         let note = format!(
             "container {}: a ContainerRecreateRequest would keep its exit code, and the restartPolicyRules of {} may restart all containers of the pod: {}",
             target.name,
-            by.name,
+            by,
             Obstacle::RestartsAllContainers.fix()
         );
         return Some(Report {
@@ -112,15 +112,11 @@ fn consequence(pod: &Pod, target: &Container) -> &'static str {
     }
 }
 
-/// Returns the exit code with which the container ended before: by a swap of this pod, earlier in
-/// this pod, or in another pod. The inner `None` is an end without an exit code.
+/// Returns the exit code with which the container ended before, by a swap or earlier in this pod.
+/// The inner `None` is an end without an exit code.
 pub(super) fn past_exit(case: Case<'_>, target: &Container) -> Option<Option<i64>> {
-    let (pod, memory, around) = (case.pod, case.memory, case.around);
-    let swapped = memory
-        .swap_of(&target.name)
-        .and_then(|record| record.real_end.as_ref());
+    let swapped = case.memory.swap_of(&target.name);
+    let swapped = swapped.and_then(|record| record.real_end.as_ref());
     let earlier = swapped.or_else(|| target.status.as_ref()?.last_end.as_deref());
-    earlier
-        .map(|end| end.exit_code)
-        .or_else(|| around.openkruise.past_exits.of(pod, target).map(Some))
+    earlier.map(|end| end.exit_code)
 }

@@ -13,7 +13,7 @@ use crate::terminate::methods::swap;
 
 /// How long the daemon and the kubelet may take after a response, besides the grace periods of the
 /// containers, which are stopped one after another.
-pub(super) const STOPPED_VISIBLE: Duration = Duration::from_secs(60);
+const STOPPED_VISIBLE: Duration = Duration::from_secs(60);
 
 /// The progress of one container of a request.
 pub(super) enum Progress {

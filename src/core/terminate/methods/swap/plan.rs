@@ -1,23 +1,21 @@
 //! The swaps that are still to be made in a pod, and why some of its sidecars get none.
 
 use std::fmt::Write as _;
-use std::mem::take;
 use std::time::Duration;
 
 use super::room::no_room;
-use super::starts::{Restarts, Trial, starts_count};
+use super::starts::restarts_of;
 use super::words::{refused_image, unknown_owner};
 use crate::cluster::owner;
 use crate::objects::moment::Moment;
 use crate::objects::pod::roles::Unended;
-use crate::objects::pod::{Container, Pod, RestartPolicy, evidence, roles};
+use crate::objects::pod::{Container, Pod, RestartPolicy, evidence};
 use crate::report::decision::{Action, Decision, Method, Report, Swap};
 use crate::report::reason::Reason;
 use crate::terminate::circumstances::{Case, Circumstances};
 use crate::terminate::memory::Memory;
 use crate::terminate::methods::Step;
-use crate::terminate::methods::preflight::{Preflight, not_pushed, preflight};
-use crate::terminate::turn::all_due;
+use crate::terminate::methods::preflight::{Preflight, not_pushed, preflight, uncertain};
 
 /// How often the image of one container is swapped if something keeps reverting it.
 const SWAPS_PER_CONTAINER: u32 = 3;
@@ -29,17 +27,8 @@ const PUSHED: Duration = Duration::from_secs(300);
 #[derive(Default)]
 pub(crate) struct Plan {
     pub(crate) swaps: Vec<Swap>,
-    /// The restarts that they may cause, and those that are put off.
-    restarts: Restarts,
-    /// The positions of the sidecars whose exit images may not start.
-    risky: Vec<usize>,
-    /// The positions of the sidecars whose swaps wait for the outcome of another one.
-    put_off: Vec<usize>,
-    /// Until when they wait at most, if no unended sidecar shows that outcome.
-    tried_until: Option<Moment>,
-    /// Until when those wait whose exit images may not start, because the phase could not end the
-    /// pod before.
-    pub(crate) delayed_until: Option<Moment>,
+    /// The restarts that they may cause.
+    pub(super) restarts: u32,
     /// Text for the notes about images that were requested and not granted.
     refused: Vec<String>,
     /// The positions of the sidecars that cannot be swapped.
@@ -60,38 +49,7 @@ impl Plan {
                 plan.add(case, index, container);
             }
         }
-        plan.try_one(case, unended);
         plan
-    }
-
-    /// Puts off all swaps but that to one exit image that may not start, and all while such a one
-    /// is being tried. The last one of the spec is the first: its sidecar was started last. None is
-    /// tried before the phase could end its restarts.
-    fn try_one(&mut self, case: Case<'_>, unended: &[Unended<'_>]) {
-        if self.swaps.is_empty() {
-            return;
-        }
-        let trial = Trial::of(case, unended);
-        let first = self.risky.last().copied();
-        if !trial.goes_on() && first.is_none() {
-            return;
-        }
-        if trial.goes_on() {
-            (self.restarts.is_tried, self.tried_until) = (true, trial.until);
-        } else {
-            self.delayed_until = all_due(case);
-        }
-        let (risky, is_delayed) = (&self.risky, self.delayed_until.is_some());
-        let is_next = |swap: &Swap| {
-            if is_delayed {
-                !risky.contains(&swap.index)
-            } else {
-                !trial.goes_on() && Some(swap.index) == first
-            }
-        };
-        let (now, later) = take(&mut self.swaps).into_iter().partition(is_next);
-        self.swaps = now;
-        self.put_off = positions(&later);
     }
 
     fn add(&mut self, case: Case<'_>, index: usize, container: &Container) {
@@ -117,14 +75,13 @@ impl Plan {
                 refused,
                 doubt,
             } => {
-                if let Some((report, again)) = held_back(case, container, image) {
+                if let Some((report, again)) = held_back(case, container, image, doubt.as_deref()) {
                     return self.block(index, report, again);
                 }
                 self.refused
                     .extend(refused.map(|image| refused_image(name, image)));
-                let is_risky = doubt.is_some() && starts_count(pod, case.memory, around.allowed);
-                self.restarts.add(is_risky);
-                self.risky.extend(is_risky.then_some(index));
+                let restarts = restarts_of(pod, case.memory, around.allowed, doubt.is_none());
+                self.restarts = self.restarts.saturating_add(restarts);
                 self.swaps.push(Swap {
                     index,
                     is_native_sidecar: false,
@@ -147,46 +104,13 @@ impl Plan {
         self.left.contains(&index)
     }
 
-    /// Returns true if any sidecar cannot be swapped.
-    pub(crate) const fn blocks(&self) -> bool {
-        !self.left.is_empty()
-    }
-
-    /// Returns true if the swap of the sidecar at this position waits for the outcome of another.
-    pub(crate) fn puts_off(&self, index: usize) -> bool {
-        self.put_off.contains(&index)
-    }
-
-    /// Adds to what is awaited the swaps that wait for it, and until when they do.
-    pub(super) fn beside(&self, pending: Step) -> Step {
-        let swaps_later = if self.delayed_until.is_some() {
-            0
-        } else {
-            self.restarts.count()
-        };
-        let until = self.tried_until.into_iter().chain(self.delayed_until);
-        match pending {
-            Step::Here(decision) => Step::Here(Decision {
-                swaps_later,
-                again: decision.again.into_iter().chain(until).min(),
-                ..decision
-            }),
-            next @ Step::Next { .. } => next,
-        }
-    }
-
-    /// Returns the restarts that these swaps may cause.
-    pub(super) const fn restarts(&self) -> Restarts {
-        self.restarts
-    }
-
-    /// Decides on these swaps. `later` more follow when these have ended: all together have to fit.
-    pub(super) fn decide(self, case: Case<'_>, later: Restarts) -> Step {
+    /// Decides on these swaps. `later` more restarts may follow when these have ended: all together have to fit.
+    pub(super) fn decide(self, case: Case<'_>, later: u32) -> Step {
         let (pod, around) = (case.pod, case.around);
         if let Some(until) = around.facts.probed_until {
             return Step::Here(Decision::later(Reason::NodeProbed, until));
         }
-        let swaps_wanted = self.restarts.and(later).count();
+        let swaps_wanted = self.restarts.saturating_add(later);
         let step = no_room(case, swaps_wanted);
         match step {
             None => {
@@ -255,19 +179,22 @@ impl Plan {
     }
 }
 
-fn positions(swaps: &[Swap]) -> Vec<usize> {
-    swaps.iter().map(|swap| swap.index).collect()
-}
-
-/// Returns why a container does not get this image although it would end it, and until when.
+/// Returns why a container does not get this image although it may end it, and until when. On a
+/// kubelet the phase ends the pod without a trial; a virtual node would go on and be billed.
 fn held_back(
     case: Case<'_>,
     container: &Container,
     image: &str,
+    doubt: Option<&str>,
 ) -> Option<(Report, Option<Moment>)> {
     let (pod, memory, around) = (case.pod, case.memory, case.around);
     let (name, now) = (&container.name, around.now);
     let because = |reason, note, until| Some((Report { reason, note }, until));
+    if around.node.is_kubelet()
+        && let Some(report) = uncertain(pod, container, image, around.exit_images)
+    {
+        return Some((report, None));
+    }
     if let Some(owner) = owner::counting(pod) {
         let note = format!(
             "container {name}: a swap is a restart, and {owner}, so the swap may fail it: start the controller without --finish=never, or end the sidecars yourself"
@@ -287,32 +214,13 @@ fn held_back(
     if let Some((until, words)) = memory.denied.closes(Method::Swap, now) {
         return because(Reason::WriteDenied, words.to_owned(), Some(until));
     }
-    if let Some(until) = around.image_troubles.denied_until(pod, image, now) {
+    if let Some(doubt) = doubt.filter(|_| around.node.is_kubelet()) {
         let note = format!(
-            "container {name}: the API server forbids {image} in pods of this namespace, as other pods have shown: allow it in the policy or webhook"
+            "container {name}: {doubt}, so it is not tried: allow finish (start the controller without --finish=never), or give it an exit image whose paths are known (--exit-image with --exit-image-paths, --derived-repository)"
         );
-        return because(Reason::WriteDenied, note, Some(until));
+        return because(Reason::ExitImageDoubtful, note, None);
     }
-    if !costs_the_pod(pod, container) {
-        return None;
-    }
-    if let Some(until) = around.image_troubles.not_pulled_until(pod, image, now) {
-        let note = format!(
-            "container {name}: {image} could not be pulled, as other pods have shown, and a pod with restartPolicy Never whose sidecar is stopped for it fails: push it, or let the nodes pull it"
-        );
-        return because(Reason::ExitImageNotPulled, note, Some(until));
-    }
-    let until = around.image_troubles.failed_until(pod, image, now)?;
-    let note = format!(
-        "container {name}: another pod of this namespace with restartPolicy Never failed when its sidecar was stopped for {image}, and its node does not say why: check that nodes can pull and start it"
-    );
-    because(Reason::ExitImageNotStarted, note, Some(until))
-}
-
-/// Returns true if the pod fails when the exit image is not started after the sidecar was stopped:
-/// its last exit code is then the sidecar's own.
-fn costs_the_pod(pod: &Pod, container: &Container) -> bool {
-    *container.effective_policy(pod) == RestartPolicy::Never && roles::mains_succeeded(pod)
+    around.image_troubles.holds(pod, container, image, now)
 }
 
 /// Returns true if the container shows an exit image, and all that is left is to wait.
@@ -321,21 +229,6 @@ pub(super) fn is_settled(case: Case<'_>, container: &Container) -> bool {
     memory.shows_exit_image(container, around.exit_images)
         && *container.effective_policy(pod) != RestartPolicy::Always
         && !is_stuck(pod, container, memory)
-}
-
-/// Returns true if no other swap would be made in the container: it is settled, or stuck on the
-/// image that it would get.
-pub(super) fn is_waited_for(case: Case<'_>, container: &Container) -> bool {
-    let (pod, memory, around) = (case.pod, case.memory, case.around);
-    if is_settled(case, container) {
-        return true;
-    }
-    memory.shows_exit_image(container, around.exit_images)
-        && matches!(
-            preflight(pod, container, around.exit_images),
-            Preflight::Image { image, .. }
-                if evidence::exit_image_shown(&container.image, image) == Some(true)
-        )
 }
 
 /// Returns true if an exit image written by somebody else, an earlier run or another version of

@@ -14,16 +14,17 @@ use crate::terminate::methods::{AllowedMethods, Step, finish};
 /// How long a Job may stay unobserved until that is reported: a list of a large cluster, or a new
 /// Job whose pod ends at once.
 const JOB_APPEARS: Duration = Duration::from_secs(30);
-/// How long a pod waits for those queued before it, besides the time these may take to end: if the
-/// queue has not moved in that time, they do not end (their node is dead, or somebody keeps them).
-const LINE_STANDS: Duration = Duration::from_secs(120);
+/// How long a pod waits for others of its Job, besides the time that one of them may take to end:
+/// these do not end (their node is dead, or somebody keeps them), or others are served again and
+/// again.
+const WAITS: Duration = Duration::from_secs(120);
 /// How long a pod waits for pods that are being deleted, besides their grace period.
 const DELETED: Duration = Duration::from_secs(30);
 /// The most that a pod's own grace periods add to these waits.
 const LONGEST: Duration = Duration::from_secs(600);
 
 /// Decides what to do if this many restarts do not fit into what the pod's Job allows; `None` if
-/// they do. A wait has an end: then the next method is tried, and the pod stays queued.
+/// they do. A wait has an end: then the next method is tried, and room that comes is still taken.
 pub(crate) fn no_room(case: Case<'_>, restarts: u32) -> Option<Step> {
     let (pod, memory, around) = (case.pod, case.memory, case.around);
     let wait = |until| {
@@ -36,34 +37,31 @@ pub(crate) fn no_room(case: Case<'_>, restarts: u32) -> Option<Step> {
         reports: vec![report],
         again: None,
     };
-    let moved = memory
-        .mains_done_at
-        .max(around.line_moved)
-        .unwrap_or(around.now);
+    let done_at = memory.mains_done_at.unwrap_or(around.now);
     match headroom(case, restarts) {
         Headroom::Free | Headroom::Fits => None,
         Headroom::Wait(shortage) => {
             let patience = if shortage.under_way > 0 {
-                patience(pod).min(LONGEST) + LINE_STANDS
+                patience(pod).min(LONGEST) + WAITS
             } else {
                 graces(pod).min(LONGEST) + DELETED
             };
-            let until = moved + patience;
+            let until = done_at + patience;
             Some(if around.now < until {
                 wait(until)
             } else {
-                next(stands(&shortage, patience, around.allowed))
+                next(waited(case, &shortage, patience))
             })
         }
         Headroom::TooEarly => {
-            let until = moved + patience(pod).min(LONGEST) + LINE_STANDS;
+            let until = done_at + patience(pod).min(LONGEST) + WAITS;
             Some(if around.now < until {
                 wait(until)
             } else {
                 next(too_early())
             })
         }
-        Headroom::NeverFits(shortage) => Some(next(no_headroom(&shortage, around.allowed))),
+        Headroom::NeverFits(shortage) => Some(next(no_headroom(case, &shortage))),
         Headroom::JobUnknown { trouble } => {
             Some(job_unknown(trouble.as_deref(), memory, around.now))
         }
@@ -82,26 +80,33 @@ pub(crate) fn headroom(case: Case<'_>, restarts: u32) -> Headroom {
 }
 
 /// Reports that the swaps never fit, in words that hold for all pods of the Job.
-fn no_headroom(shortage: &Shortage, allowed: &AllowedMethods) -> Report {
-    let note = format!(
-        "the main containers of a pod are done, but swapping its sidecars {} fail the Job: {shortage}. {}, or end the sidecars yourself",
+fn no_headroom(case: Case<'_>, shortage: &Shortage) -> Report {
+    let mut note = format!(
+        "the main containers of a pod are done, but swapping its sidecars {} fail the Job: {shortage}",
         shortage.may(),
-        raise(shortage, allowed)
     );
+    // Where the phase ends the pod nothing is to be done.
+    if !finish::may_end(case) {
+        let raise = raise(shortage, case.around.allowed);
+        note.push_str(&format!(". {raise}, or end the sidecars yourself"));
+    }
     Report {
         reason: Reason::NoHeadroom,
         note,
     }
 }
 
-/// Reports that the pods that this one waits for do not end.
-fn stands(shortage: &Shortage, patience: Duration, allowed: &AllowedMethods) -> Report {
-    let note = format!(
-        "the main containers of a pod are done, but swapping its sidecars would fail the Job: {shortage}. The pods with these restarts have not ended in {} s: \
-         check them (is a node dead?), delete them with force, or: {}",
+/// Reports that no room has come for this pod.
+fn waited(case: Case<'_>, shortage: &Shortage, patience: Duration) -> Report {
+    let mut note = format!(
+        "the main containers of a pod are done, but swapping its sidecars would fail the Job: {shortage}. It has waited {} s for the pods with these restarts to end: \
+         check them (is a node dead?)",
         patience.as_secs(),
-        raise(shortage, allowed)
     );
+    if !finish::may_end(case) {
+        let raise = raise(shortage, case.around.allowed);
+        note.push_str(&format!(", delete them with force, or: {raise}"));
+    }
     Report {
         reason: Reason::NoHeadroom,
         note,

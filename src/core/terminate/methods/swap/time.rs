@@ -18,12 +18,16 @@ pub fn patience(pod: &Pod) -> Duration {
     graces(pod).saturating_add(SWAP_VISIBLE)
 }
 
+/// Returns how long one container may take to stop.
+pub(crate) fn grace(pod: &Pod) -> Duration {
+    Duration::from_secs(pod.grace_seconds.unwrap_or(DEFAULT_GRACE_SECONDS).into())
+}
+
 /// Returns how long the sidecars may take to stop: a kubelet, like OpenKruise's daemon, stops
 /// swapped containers one by one, each with its grace period (`docs/measured.md`, row 26).
 pub(crate) fn graces(pod: &Pod) -> Duration {
-    let grace = Duration::from_secs(pod.grace_seconds.unwrap_or(DEFAULT_GRACE_SECONDS).into());
     let count = u32::try_from(roles::sidecars(pod).count()).unwrap_or(u32::MAX);
-    grace.saturating_mul(count)
+    grace(pod).saturating_mul(count)
 }
 
 /// Returns the minimal age of a swap when this reason is reported; `None` if the reason is not

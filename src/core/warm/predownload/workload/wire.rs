@@ -24,6 +24,7 @@ use crate::objects::values::lenient::{Lenient, Object, Objects, Shape, Text, dra
 pub struct WorkloadWire<K> {
     pub(super) metadata: ObjectMeta,
     pub(super) spec: Option<Box<SpecWire>>,
+    pub(super) status: StatusWire,
     kind: PhantomData<K>,
 }
 
@@ -35,6 +36,7 @@ of_kind!(WorkloadWire<StatefulSet>, StatefulSet);
 struct TopWire {
     metadata: Lenient<Object<MetaWire>>,
     spec: Lenient<Option<Box<SpecWire>>>,
+    status: Lenient<Object<StatusWire>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -44,6 +46,7 @@ struct MetaWire {
     namespace: Text,
     uid: Text,
     resource_version: Text,
+    generation: Lenient<Option<i64>>,
     annotations: Lenient<Object<AnnotationsWire>>,
 }
 
@@ -57,6 +60,25 @@ struct AnnotationsWire {
     parallelism: Text,
     #[serde(rename = "apps.kruise.io/image-predownload-timeout-seconds")]
     timeout: Text,
+}
+
+/// `status` of a workload of any of the kinds.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct StatusWire {
+    observed_generation: Lenient<Option<i64>>,
+    replicas: Lenient<Option<i64>>,
+    updated_replicas: Lenient<Option<i64>>,
+}
+
+impl StatusWire {
+    /// Returns true if all pods of a workload of this generation are of its present template.
+    pub(super) fn is_updated(&self, generation: Option<i64>) -> bool {
+        let counted = |count: &Lenient<Option<i64>>| count.value.unwrap_or_default();
+        generation.is_some()
+            && self.observed_generation.value >= generation
+            && counted(&self.updated_replicas) == counted(&self.replicas)
+    }
 }
 
 /// `spec` of a workload of any of the kinds.
@@ -121,7 +143,11 @@ struct SecretWire {
 
 impl<'de, K> Deserialize<'de> for WorkloadWire<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let TopWire { metadata, spec } = TopWire::deserialize(deserializer)?;
+        let TopWire {
+            metadata,
+            spec,
+            status,
+        } = TopWire::deserialize(deserializer)?;
         let meta = metadata.value.0;
         let text = |field: Text| field.value.map(String::from);
         let metadata = ObjectMeta {
@@ -129,12 +155,14 @@ impl<'de, K> Deserialize<'de> for WorkloadWire<K> {
             namespace: text(meta.namespace),
             uid: text(meta.uid),
             resource_version: text(meta.resource_version),
+            generation: meta.generation.value,
             annotations: Some(meta.annotations.value.0.read()),
             ..ObjectMeta::default()
         };
         Ok(Self {
             metadata,
             spec: spec.value,
+            status: status.value.0,
             kind: PhantomData,
         })
     }

@@ -70,7 +70,7 @@ struct SandboxConfigWire {
 impl SpecWire {
     /// Validates the spec and applies OpenKruise's defaults, because its own webhook does not
     /// always do so, and may not be there.
-    pub(crate) fn read(self, pin_tags: bool) -> Result<PullSpec, String> {
+    pub(crate) fn read(self) -> Result<PullSpec, String> {
         self.check_bounds()?;
         let images = self
             .image
@@ -94,7 +94,6 @@ impl SpecWire {
                 annotations: sandbox.annotations.unwrap_or_default(),
                 left_out: Vec::new(),
             },
-            pin_tags,
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Serialize, Serializer};
 
 /// `status` of an `ImagePullJob`, without the times, which are written once. It counts nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -27,17 +27,6 @@ pub struct PullStatus {
     /// What kubelets have reported of the pulls; null, which removes it, if they have reported
     /// nothing.
     pub pulls: Option<Pulls>,
-    /// The digest of the image's tag; null, which removes it, if tags are not pinned.
-    pub pinned: Option<Vec<Pinned>>,
-}
-
-/// The digest that a tag had when the job began, and by which the image is pulled.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pinned {
-    /// The image, as the job spells it.
-    pub image: Box<str>,
-    /// The digest, as `sha256:...`.
-    pub digest: Box<str>,
 }
 
 /// What kubelets have reported of the pulls of an image. They report few pulls in a row, so there
@@ -92,8 +81,6 @@ pub struct ListStatus {
     pub failed_image_statuses: Vec<FailedImage>,
     /// The counts of each image.
     pub image_statuses: Vec<ImageCounts>,
-    /// The digests of tags; null, which removes them, if tags are not pinned.
-    pub pinned: Option<Vec<Pinned>>,
 }
 
 /// An image that is missing on a node.

@@ -180,3 +180,19 @@ fn a_percentage_that_is_not_0_is_at_least_one_node() {
     );
     assert_eq!(Parallelism::Nodes(7).of(3), 7);
 }
+
+#[test]
+fn a_job_whose_tags_were_to_be_pinned_is_refused_with_the_fix() {
+    let with = |value: &str| {
+        let metadata = json!({"name": "j", "namespace": "ns", "uid": "u", "annotations": {"swaplet.io/pin-tags": value}});
+        let job = json!({"metadata": metadata, "spec": {"image": "app:1"}});
+        let job = PullJob::read(JobKind::ImagePullJob, serde_json::from_value(job).unwrap());
+        job.unwrap().spec
+    };
+    let why = with("true").unwrap_err();
+    assert!(
+        why.contains("remove the annotation swaplet.io/pin-tags") && why.contains("@sha256:"),
+        "{why}"
+    );
+    assert!(with("false").is_ok());
+}

@@ -1,4 +1,4 @@
-//! Changes to the state of a node that come from its job or from other jobs.
+//! Changes to the state of a node that come from its job.
 
 use std::sync::Arc;
 
@@ -6,7 +6,6 @@ use super::{NodeProgress, Slots};
 use crate::objects::moment::Moment;
 use crate::warm::warming::action::{Action, End, Limits};
 use crate::warm::warming::image::ImageProgress;
-use crate::warm::warming::pulled::Pulled;
 
 impl NodeProgress {
     /// Sets the images; the progress of those that stay is kept.
@@ -18,19 +17,6 @@ impl NodeProgress {
             .map(|image| stays(image).unwrap_or_else(|| ImageProgress::new(image.clone())))
             .collect();
         (self.news, self.first) = (Vec::new(), None);
-    }
-
-    /// Records that another job has proved an image. Returns false if it was final already.
-    pub fn found(&mut self, image: &str, pulled: Option<&Pulled>) -> bool {
-        let Some(progress) = self
-            .images
-            .iter_mut()
-            .find(|progress| *progress.image == *image && progress.end.is_none())
-        else {
-            return false;
-        };
-        (progress.end, progress.pulled) = (Some(End::Succeeded), pulled.cloned());
-        true
     }
 
     /// Starts again like a new node, but keeps proved images and the numbering of pods. If the node
@@ -45,11 +31,13 @@ impl NodeProgress {
             return;
         }
         let known = self.begin_anew(images, ready, now);
-        for found in known
-            .iter()
-            .filter(|progress| progress.end == Some(End::Succeeded))
-        {
-            self.found(&found.image, found.pulled.as_ref());
+        for progress in &mut self.images {
+            let proved = known
+                .iter()
+                .find(|known| known.image == progress.image && known.end == Some(End::Succeeded));
+            if let Some(proved) = proved {
+                *progress = proved.clone();
+            }
         }
     }
 
@@ -84,8 +72,7 @@ impl NodeProgress {
             number,
             last,
             left,
-            swaps_work: self.swaps_work,
-            ..Self::new(images, self.shapes, ready, now)
+            ..Self::new(images, self.shape, ready, now)
         };
         std::mem::replace(self, new).images
     }

@@ -16,7 +16,7 @@ impl NodeProgress {
     /// Deletes a pod that has ended. The end is no loss if its containers are meant to end, and
     /// nothing more was expected of the pod.
     pub(crate) fn delete_ended_pod(&mut self, limits: &Limits, now: Moment) -> Option<Action> {
-        if self.pod.as_ref()?.pod.shape == Shape::InPlace || !self.is_ours() {
+        if self.pod.as_ref()?.pod.shape == Shape::InPlace || self.is_ours() != Some(true) {
             return self.delete(false);
         }
         if let Some(action) = self.observe(limits, now) {
@@ -26,14 +26,17 @@ impl NodeProgress {
         self.delete(!is_pulling)
     }
 
-    /// Returns true if the images of the pod are the requested ones, as far as that is known.
-    pub(crate) fn is_ours(&self) -> bool {
-        let Some(seen) = &self.pod else { return false };
-        let expected = |(number, image): (usize, &WarmerImage)| match &seen.stored {
-            Some(stored) => stored.get(number) == Some(&image.image),
-            None => image.image == image.wanted,
-        };
-        seen.pod.images.iter().enumerate().all(expected)
+    /// Returns true if the images of the pod are those that were stored for the requested ones, and
+    /// `None` if that is unknown: a webhook may store others. Those of a pod that nothing has
+    /// changed are what its creation has stored.
+    pub(crate) fn is_ours(&self) -> Option<bool> {
+        let seen = self.pod.as_ref()?;
+        let mut images = seen.pod.images.iter();
+        match &seen.stored {
+            Some(stored) => Some(images.map(|image| &image.image).eq(stored)),
+            None if images.all(|image| image.image == image.wanted) => Some(true),
+            None => (seen.pod.generation == 1 && seen.pod.before.is_none()).then_some(true),
+        }
     }
 
     /// Returns the index of a pod's image among those of the node; `None` if it is no longer
@@ -78,19 +81,13 @@ impl NodeProgress {
         let seen = self.pod.as_ref()?;
         let began = self.since.max(self.images[open].not_before);
         match judge(&seen.pod, image, seen.announced.contains(&image.image)) {
-            Verdict::Pulled => {
-                self.swaps_work |= seen.pod.before.is_some();
-                self.end(open, End::Succeeded);
-            }
+            Verdict::Pulled => self.end(open, End::Succeeded),
             Verdict::Refused { why, is_final } if now >= began => {
                 self.failed(open, &why, is_final, limits, now)
             }
             Verdict::Unclear if now >= seen.same_since + SETTLED => {
                 self.first = Some(open);
                 return self.delete(true);
-            }
-            Verdict::NotMounted(why) if now >= began => {
-                return self.not_mounted(open, &why, limits, now);
             }
             Verdict::HasRun(how) => {
                 self.end(open, End::Failed(has_run(&how).into()));
@@ -109,20 +106,6 @@ impl NodeProgress {
         None
     }
 
-    fn not_mounted(
-        &mut self,
-        open: usize,
-        why: &str,
-        limits: &Limits,
-        now: Moment,
-    ) -> Option<Action> {
-        if self.fall_back(&format!("an image cannot be mounted as a volume: {why}")) {
-            return self.delete(true);
-        }
-        self.failed(open, why, false, limits, now);
-        None
-    }
-
     /// Returns how long a pod may take for an image. The kubelet pulls several one after another,
     /// so each announced one extends the time by one timeout.
     fn patience(&self, limits: &Limits) -> Duration {
@@ -137,19 +120,12 @@ impl NodeProgress {
     }
 
     /// Ends a try that has run out of time. Which of several images delayed the others is unknown,
-    /// so each gets a pod of its own. If no swap has ever worked, the node may ignore swaps.
+    /// so each gets a pod of its own.
     fn out_of_time(&mut self, open: usize, limits: &Limits, now: Moment) -> Option<Action> {
-        let seen = self.pod.as_ref()?;
-        let (is_swapped, is_one_of_many) = (seen.pod.before.is_some(), seen.pod.images.len() > 1);
-        let why = format!("not pulled within {} s", limits.timeout.as_secs());
-        if is_one_of_many {
+        if self.pod.as_ref()?.pod.images.len() > 1 {
             self.alone = true;
-        } else if !(is_swapped
-            && !self.swaps_work
-            && self.fall_back(&format!(
-                "after a change of the image of its pod it was {why}"
-            )))
-        {
+        } else {
+            let why = format!("not pulled within {} s", limits.timeout.as_secs());
             self.failed(open, &why, false, limits, now);
         }
         // A kubelet that pulls does nothing else for the pod: only its deletion ends that.

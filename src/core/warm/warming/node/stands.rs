@@ -6,7 +6,11 @@ use crate::objects::moment::Moment;
 impl NodeProgress {
     /// Returns true if every step has to visit it: it is under way, or a deadline is running.
     pub fn is_busy(&self) -> bool {
-        !self.is_idle() || !self.left.is_empty() || self.kept.is_under_way() || !self.is_in_order()
+        !self.is_idle()
+            || !self.left.is_empty()
+            || self.kept.is_under_way()
+            || self.untaken.is_some()
+            || !self.is_in_order()
     }
 
     /// Returns from when on a pod can be created, given a slot; `None` if no image is open, a pod
@@ -26,8 +30,8 @@ impl NodeProgress {
     }
 
     /// Returns true if there is something to report about the node.
-    pub fn has_news(&self) -> bool {
-        !self.news.is_empty() || self.fell_back.is_some()
+    pub const fn has_news(&self) -> bool {
+        !self.news.is_empty()
     }
 
     /// Returns true if nothing can be written now, and no deadline of its own is running.

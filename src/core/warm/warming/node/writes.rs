@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
+use super::untaken::not_taken;
 use super::{NodeProgress, REPLACE};
 use crate::objects::moment::Moment;
 use crate::report::write_error::WriteError;
-use crate::warm::pod::{Shape, WarmerPod};
+use crate::warm::pod::WarmerPod;
 use crate::warm::warming::action::{Action, Answer, End, Limits};
 
-/// The wait after a failed write, unless the server requests another.
-const WRITE_AGAIN: Duration = Duration::from_secs(2);
 /// The wait for the watch to show why a write failed.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// How long a created pod may be missing from the watch: a dead watch is noticed by then.
@@ -31,6 +30,14 @@ impl NodeProgress {
         ) && self.pod.is_none();
         self.unsure = is_unsure.then(|| self.unsure.unwrap_or(now));
         let is_unsure_for_long = self.unsure.is_some_and(|since| now >= since + UNSHOWN);
+        if let Some(untaken) = answer.as_ref().err().and_then(not_taken) {
+            self.was_not_taken(action, untaken, limits, now);
+            if is_unsure_for_long {
+                self.lets_others_begin(now);
+            }
+            return;
+        }
+        self.untaken = None;
         if matches!(
             (action, &answer),
             (Action::Create { .. }, Err(WriteError::Conflict))
@@ -43,36 +50,22 @@ impl NodeProgress {
             (Action::Delete { uid, .. } | Action::Swap { uid, .. }, Err(WriteError::Gone)) => {
                 self.pod_is_gone(uid, limits, now)
             }
-            (Action::Delete { .. }, Err(WriteError::Denied(why))) => {
-                self.abandon(&format!("the warmer pod may not be deleted: {why}"));
-                self.pod = None;
-            }
+            (Action::Delete { .. }, Err(WriteError::Denied(why))) => self.cannot_delete(&why),
             (_, Ok(Some(pod))) => self.stored(*pod, now),
             (Action::Create { .. }, Err(WriteError::Conflict)) if is_unsure_for_long => {
                 self.name_is_taken(limits, now)
             }
             (_, Ok(None) | Err(WriteError::Conflict)) => self.not_before = now + LOOK_AGAIN,
-            (action, Err(WriteError::Failed { retry_after, .. })) => {
-                self.not_before = now + retry_after.unwrap_or(WRITE_AGAIN);
-                // The swap may have been applied all the same.
-                if let Some(seen) = self
-                    .pod
-                    .as_mut()
-                    .filter(|_| matches!(action, Action::Swap { .. }))
-                {
-                    seen.stored = None;
-                }
-                if is_unsure_for_long {
-                    self.lets_others_begin(now);
-                }
-            }
+            // It was not taken, as above.
+            (_, Err(WriteError::Failed { .. })) => {}
             (Action::Create { .. }, Err(WriteError::Gone)) => {
                 self.fail_all("the namespace for warmer pods does not exist")
             }
-            (Action::Create { shape, images, .. }, Err(WriteError::Denied(why))) => {
-                self.creation_denied(*shape, images, &why, limits, now)
+            (Action::Create { images, .. }, Err(WriteError::Denied(why))) => {
+                self.creation_denied(images, &why, limits, now)
             }
-            (Action::Swap { to, .. }, Err(WriteError::Denied(why))) => self.swap_denied(to, &why),
+            // A policy that forbids swaps may allow a pod that begins with the image.
+            (Action::Swap { to, .. }, Err(WriteError::Denied(_))) => self.first = self.open(to),
         }
     }
 
@@ -103,56 +96,33 @@ impl NodeProgress {
     }
 
     /// Handles a refused creation. A quota may have room later; a missing right and the namespace's
-    /// rules concern every image, anything else one. Such rules may not know image volumes.
-    fn creation_denied(
-        &mut self,
-        shape: Shape,
-        images: &[Box<str>],
-        why: &str,
-        limits: &Limits,
-        now: Moment,
-    ) {
+    /// rules concern every image, anything else one.
+    fn creation_denied(&mut self, images: &[Box<str>], why: &str, limits: &Limits, now: Moment) {
         if why.contains("exceeded quota") {
             self.not_before = now + REPLACE;
             return self.setback(why, limits);
         }
-        if why.contains("cannot create resource") {
+        if why.contains("cannot create resource") || why.contains("violates PodSecurity") {
             return self.fail_all(why);
         }
-        if shape == Shape::ImageVolumes
-            && self.fall_back(&format!(
-                "a pod with image volumes cannot be created: {why}"
-            ))
-        {
+        let [image] = images else {
+            self.alone = true;
             return;
-        }
-        if why.contains("violates PodSecurity") {
-            return self.fail_all(why);
-        }
-        match images {
-            [image] => self.image_denied(image, why),
-            _ => self.alone = true,
-        }
-    }
-
-    /// Handles a refused swap. A policy that forbids it may allow a pod that begins with the image.
-    fn swap_denied(&mut self, image: &str, why: &str) {
-        if self.fall_back(&format!("the image of its pod may not be changed: {why}")) {
-            return;
-        }
-        if why.contains("cannot patch resource") {
-            return self.fail_all(why);
-        }
-        self.image_denied(image, why);
-    }
-
-    fn image_denied(&mut self, image: &str, why: &str) {
-        if let Some(index) = self
-            .images
-            .iter()
-            .position(|progress| *progress.image == *image && progress.end.is_none())
-        {
+        };
+        if let Some(index) = self.open(image) {
             self.end(index, End::Failed(why.into()));
         }
+    }
+
+    /// Gives up a pod that cannot be deleted.
+    pub(super) fn cannot_delete(&mut self, why: &str) {
+        self.abandon(&format!("the warmer pod may not be deleted: {why}"));
+        self.pod = None;
+    }
+
+    /// Returns the index of an image, if it is open.
+    pub(super) fn open(&self, image: &str) -> Option<usize> {
+        let mut images = self.images.iter();
+        images.position(|progress| *progress.image == *image && progress.end.is_none())
     }
 }

@@ -5,7 +5,6 @@ use crate::objects::pod::{ContainerState, Phase, Terminated};
 use crate::report::write_error::WriteError;
 use crate::warm::pod::{Reported, Shape, WarmerImage, WarmerPod};
 use crate::warm::warming::node::Slots;
-use crate::warm::warming::shape::Shapes;
 use crate::warm::warming::{Action, Elsewhere, Limits, Warming};
 
 const NODES: [&str; 4] = ["n0", "n1", "n2", "n3"];
@@ -21,7 +20,6 @@ enum Happens {
     Pod(usize, Pod),
     Ready(usize, bool),
     IsGone(usize),
-    Found(usize, usize),
     TryAgain(usize),
     Images(usize),
     Parallelism(usize),
@@ -76,7 +74,6 @@ fn happens() -> impl Strategy<Value = Happens> {
         9 => (node.clone(), pod).prop_map(|(node, pod)| Happens::Pod(node, pod)),
         1 => (node.clone(), any::<bool>()).prop_map(|(node, is)| Happens::Ready(node, is)),
         1 => node.clone().prop_map(Happens::IsGone),
-        1 => (node.clone(), 0..IMAGES.len()).prop_map(|(node, image)| Happens::Found(node, image)),
         1 => node.clone().prop_map(Happens::TryAgain),
         1 => (1..=IMAGES.len()).prop_map(Happens::Images),
         1 => (0usize..5).prop_map(Happens::Parallelism),
@@ -105,15 +102,12 @@ impl World {
             ask_again: Some(AGAIN),
         };
         let mut warming = Warming::new(IMAGES.map(Box::from).to_vec(), limits.clone());
-        let shapes = |index| match index {
-            0 => Shapes::in_place(),
-            _ => Shapes {
-                next: Shape::InPlace,
-                fallback: Some(Shape::ImageVolumes),
-            },
+        let shape = |index| match index {
+            0 => Shape::InPlace,
+            _ => Shape::ImpossibleCommand,
         };
         for (index, node) in NODES.iter().enumerate() {
-            warming.add(node, shapes(index), index != 1, Moment::START);
+            warming.add(node, shape(index), index != 1, Moment::START);
         }
         Self {
             warming,
@@ -135,7 +129,6 @@ impl World {
             Happens::Pod(node, pod) => self.pod(NODES[*node], pod),
             Happens::Ready(node, ready) => self.warming.observe_node(NODES[*node], *ready, now),
             Happens::IsGone(node) => self.warming.node_is_gone(NODES[*node]),
-            Happens::Found(node, image) => self.warming.found(NODES[*node], IMAGES[*image], None),
             Happens::TryAgain(node) => self.warming.try_again(NODES[*node], true, now),
             Happens::Images(count) => {
                 let images = IMAGES.iter().take(*count);
@@ -356,7 +349,6 @@ proptest! {
         }
         for _ in 0..2 {
             world.warming.news();
-            world.warming.fallbacks();
         }
         prop_assert!(world.warming.nodes.with_news().is_empty());
     }

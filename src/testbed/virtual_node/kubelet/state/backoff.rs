@@ -1,4 +1,4 @@
-//! Back-offs that double, each under a key; another key (another image) starts again.
+//! Back-offs that double, each under a key; another key (another name of an image) starts again.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -6,6 +6,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::virtual_node::times::later;
+
+/// The first back-off, unless the longest is shorter.
+const FIRST: Duration = Duration::from_secs(10);
 
 /// The back-offs of one pod.
 #[derive(Clone, Debug, Default)]
@@ -42,18 +45,12 @@ impl Backoffs {
     }
 
     /// Records a failure: the next one has a longer back-off, unless the last one was long ago.
-    pub fn next(
-        &mut self,
-        key: &str,
-        since: Timestamp,
-        now: Timestamp,
-        (first, longest): (Duration, Duration),
-    ) {
+    pub fn next(&mut self, key: &str, since: Timestamp, now: Timestamp, longest: Duration) {
         let before = self
             .entries
             .get(key)
             .filter(|entry| !entry.is_over(since, longest));
-        let wait = before.map_or(first, |entry| (entry.wait * 2).min(longest));
+        let wait = before.map_or(FIRST, |entry| entry.wait * 2).min(longest);
         self.entries
             .insert(key.to_owned(), Entry { wait, updated: now });
     }

@@ -1,0 +1,133 @@
+//! What users with few rights see: the roles `edit` and `view` of Kubernetes in one namespace, and an
+//! account without a right. What the commands print is recorded in `tenants/output.txt`; run with
+//! `SWAPLET_UPDATE_DOCS=1` the case writes it.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use kube::ResourceExt as _;
+use tokio::process::Command;
+
+use crate::pods::{
+    EXITS_143, container, is_ready, job, main_has_ended, main_ok, pod, sidecar, spec,
+};
+use crate::world::{World, eventually, kubectl, variable, write_kubeconfig};
+
+const RECORDED: &str = include_str!("tenants/output.txt");
+const COMMANDS: [&[&str]; 5] = [
+    &[
+        "explain",
+        "job/marked",
+        "--exit-image",
+        "registry.example/swaplet/exit:v1",
+    ],
+    &[
+        "rescue",
+        "--dry-run",
+        "--exit-image",
+        "registry.example/swaplet/exit:v1",
+    ],
+    &["status"],
+    // Without --direct it goes by whether the cluster serves requests, which other cases install.
+    &["restart", "app", "--direct", "--dry-run"],
+    &["warm", "status"],
+];
+
+/// An account with a role of Kubernetes in the namespace, or without one; its kubeconfig.
+async fn account(world: &World, name: &str, folder: &Path) -> std::path::PathBuf {
+    let namespace = &world.namespace;
+    kubectl(&["create", "serviceaccount", name, "-n", namespace]).await;
+    if name != "nobody" {
+        let (role, subject) = (
+            format!("--clusterrole={name}"),
+            format!("--serviceaccount={namespace}:{name}"),
+        );
+        kubectl(&[
+            "create",
+            "rolebinding",
+            name,
+            "-n",
+            namespace,
+            &role,
+            &subject,
+        ])
+        .await;
+    }
+    let token = kubectl(&["create", "token", name, "-n", namespace]).await;
+    let path = write_kubeconfig(folder, token.trim().to_owned());
+    let file = path.to_str().unwrap();
+    let context = [
+        "config",
+        "set-context",
+        "--current",
+        "--namespace",
+        namespace,
+    ];
+    kubectl(&[&["--kubeconfig", file][..], &context].concat()).await;
+    path
+}
+
+/// What a command prints, with names and times that are always the same.
+async fn printed(world: &World, kubeconfig: &Path, words: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_swaplet"))
+        .args(words)
+        .arg("--kubeconfig")
+        .arg(kubeconfig)
+        .env("SWAPLET_EXIT_IMAGE_IS_PUBLIC", "true")
+        .output()
+        .await
+        .unwrap();
+    let code = output.status.code().unwrap();
+    let mut text = String::from_utf8(output.stdout).unwrap();
+    text.push_str(&String::from_utf8(output.stderr).unwrap());
+    text = text.replace(&variable("SWAPLET_E2E_REGISTRY"), "registry.example");
+    for pod in world.pods().await {
+        let name = pod.name_any();
+        if let Some((job, _)) = name.rsplit_once('-') {
+            text = text.replace(&name, &format!("{job}-m4x7k"));
+        }
+        let node = pod.spec.and_then(|spec| spec.node_name).unwrap_or_default();
+        text = text.replace(&node, "worker-1");
+    }
+    let text = text.replace(&world.namespace, "batch");
+    format!("{}exit code {code}\n", crate::newcomer::settled(&text))
+}
+
+#[tokio::test]
+async fn tenants_see_what_they_may_and_what_they_may_not_is_said_in_a_line() {
+    let world = World::without_leash("tenants").await;
+    let marked = vec![main_ok(&world), sidecar(&world, "log", EXITS_143)];
+    let unmarked = vec![main_ok(&world), container(&world, "fluent-bit", EXITS_143)];
+    world.create_job(job("marked", spec("Never", marked))).await;
+    world
+        .create_job(job("unmarked", spec("Never", unmarked)))
+        .await;
+    let app = spec("Always", vec![container(&world, "app", EXITS_143)]);
+    world.create_pod(pod("app", app)).await;
+    eventually("the main containers to end", || async {
+        let pods = world.pods().await;
+        let ended = pods.iter().filter(|pod| main_has_ended(pod));
+        let is_there = pods
+            .iter()
+            .any(|pod| pod.name_any() == "app" && is_ready(pod));
+        (ended.count() == 2 && is_there).then_some(())
+    })
+    .await;
+    let mut record = String::new();
+    for name in ["edit", "view", "nobody"] {
+        let folder = tempfile::tempdir().unwrap();
+        let kubeconfig = account(&world, name, folder.path()).await;
+        for words in COMMANDS {
+            let text = printed(&world, &kubeconfig, words).await;
+            writeln!(record, "{name} $ swaplet {}\n{text}", words.join(" ")).unwrap();
+            println!("{name} $ swaplet {}\n{text}", words.join(" "));
+        }
+    }
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("e2e/cases/tenants/output.txt");
+    if std::env::var_os("SWAPLET_UPDATE_DOCS").is_some() {
+        std::fs::write(file, &record).unwrap();
+    } else {
+        assert_eq!(record, RECORDED, "SWAPLET_UPDATE_DOCS=1 records it");
+    }
+    world.done().await;
+}

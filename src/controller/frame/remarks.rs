@@ -1,0 +1,50 @@
+//! What a command could not read, and what it goes on with.
+
+use super::list::{is_page, words};
+
+/// Remarks for people: all that their rights do not allow to read is one line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Remarks {
+    lines: Vec<String>,
+    forbidden: Vec<String>,
+}
+
+impl Remarks {
+    /// Adds a line.
+    pub fn push(&mut self, line: impl Into<String>) {
+        self.lines.push(line.into());
+    }
+
+    /// Records that `what` cannot be read, and the consequence.
+    pub fn unread(&mut self, what: &str, error: &kube::Error, so: &str) {
+        if is_forbidden(error) {
+            self.forbidden.push(format!("{what} ({so})"));
+        } else {
+            self.push(format!("{what} cannot be read ({}): {so}", words(error)));
+        }
+    }
+
+    /// Adds the remarks of another one.
+    pub fn extend(&mut self, other: &Self) {
+        self.lines.extend(other.lines.iter().cloned());
+        self.forbidden.extend(other.forbidden.iter().cloned());
+    }
+
+    /// Returns the lines.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let forbidden = (!self.forbidden.is_empty()).then(|| {
+            format!(
+                "your rights do not allow to read: {}",
+                self.forbidden.join("; ")
+            )
+        });
+        self.lines.iter().cloned().chain(forbidden).collect()
+    }
+}
+
+/// Returns true if the API server says that the user lacks the right; the page of a proxy does not.
+#[must_use]
+pub fn is_forbidden(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 403 && !is_page(status))
+}

@@ -1,0 +1,61 @@
+//! Annotations of swaplet that nothing reads: at the wrong object, or misspelt.
+
+use serde_json::Value;
+use strsim::osa_distance;
+
+use crate::objects::pod::annotations::{DELAY, ORDER, SIDECARS, WAIT_FOR_EXIT};
+use crate::objects::pod::template::Place;
+use crate::objects::values::bounds::cut;
+
+/// The prefix of all of them.
+const OURS: &str = "swaplet.io/";
+/// Those that are read from pods.
+const OF_PODS: [&str; 4] = [SIDECARS, DELAY, ORDER, WAIT_FOR_EXIT];
+/// Other words behind the prefix that mean something in a manifest.
+const OTHERS: &str = "finished hot-upgrade image-cache node-class parked predownload readiness-gate restart-on warm-before warm-image warm-node";
+/// The most wrong letters of a key whose meaning is guessed, and the most characters shown of it.
+const WRONG: usize = 4;
+const SHOWN: usize = 80;
+/// The most problems that are reported of a template.
+const MOST: usize = 10;
+
+/// Returns the problems of the annotations of a template's pods, and of the object around it.
+pub(super) fn problems(place: &Place<'_>) -> Vec<String> {
+    let keys = |metadata: &'_ Value| -> Vec<String> {
+        let all = metadata["annotations"].as_object().into_iter().flatten();
+        let ours = all.filter(|(key, _)| key.starts_with(OURS));
+        ours.take(MOST).map(|(key, _)| key.clone()).collect()
+    };
+    let (of_object, of_pods) = (&place.object["metadata"], &place.template["metadata"]);
+    let is_pod = std::ptr::eq(place.object, place.template);
+    let mut around = if is_pod { Vec::new() } else { keys(of_object) };
+    around.extend(keys(&place.object["spec"]["jobTemplate"]["metadata"]));
+    let misplaced = around.iter().filter(|key| OF_PODS.contains(&key.as_str()));
+    let path = place.path.trim_end_matches("spec");
+    let misplaced = misplaced.map(|key| {
+        format!("{key} is read from pods, and has no effect here: write it into {path}metadata.annotations")
+    });
+    let in_pods = keys(of_pods);
+    let unknown = around.iter().chain(&in_pods).filter(|key| is_unknown(key));
+    let labels = of_pods["labels"].as_object().into_iter().flatten();
+    let labels = labels.filter(|(key, _)| OF_PODS.contains(&key.as_str()));
+    let labels = labels.map(|(key, _)| {
+        format!("{key} is an annotation, and has no effect as a label: write it into {path}metadata.annotations")
+    });
+    let unknown = unknown.map(|key| meant(key));
+    misplaced.chain(unknown).chain(labels).collect()
+}
+
+fn is_unknown(key: &str) -> bool {
+    let word = key.trim_start_matches(OURS);
+    !OF_PODS.contains(&key) && !OTHERS.split(' ').any(|other| other == word)
+}
+
+fn meant(key: &str) -> String {
+    let key = cut(key, SHOWN);
+    let distances = OF_PODS.map(|known| (osa_distance(known, &key), known));
+    let nearest = distances.into_iter().min();
+    let meant = nearest.filter(|(wrong, _)| *wrong <= WRONG);
+    let meant = meant.map_or(String::new(), |(_, known)| format!(": is it {known}?"));
+    format!("the annotation {key} means nothing{meant}")
+}

@@ -1,0 +1,71 @@
+//! What the demo says of the files that it is given, before anything happens.
+
+use serde_json::Value;
+use swaplet_core::check::around::Described;
+use swaplet_core::check::known;
+use swaplet_core::objects::values::env::WHEN_JOB_EXIT;
+use swaplet_edge::print;
+
+/// Takes from an object what directs its pods to certain nodes, and says so: the demo has one node.
+pub(super) fn adapt(object: &mut Value) -> anyhow::Result<()> {
+    for described in Described::all(object) {
+        let template = described.template;
+        let path = template.place.replace(['.', '['], "/").replace(']', "");
+        let Some(Value::Object(spec)) = object.pointer_mut(&format!("/{path}")) else {
+            continue;
+        };
+        // What is for Windows has no exit image.
+        let is_windows = spec
+            .get("nodeSelector")
+            .is_some_and(|selector| selector["kubernetes.io/os"] == "windows");
+        for field in ["nodeSelector", "affinity"] {
+            if !is_windows && spec.remove(field).is_some() {
+                print(&format!(
+                    "        {} {}: {field} is left out, because the demo has one node\n",
+                    template.kind, template.name
+                ))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Says of which objects nothing marks a container: their pods never end.
+pub(super) fn tell_unmarked(objects: &[Value]) -> anyhow::Result<()> {
+    // A SidecarPolicy may mark them.
+    let is_policy = |object: &Value| object["apiVersion"] == "swaplet.io/v1alpha1";
+    let all = objects.iter().filter(|_| !objects.iter().any(is_policy));
+    for mut described in all.flat_map(Described::all) {
+        described.mark(|_, _| {});
+        let template = &described.template;
+        let mut containers = template.spec.containers.iter();
+        let runs_forever = template.restarts_always_by_default() && &*template.kind != "Pod";
+        let is_sidecar = |each| described.is_sidecar(each, &[]);
+        if runs_forever || containers.len() < 2 {
+            continue;
+        }
+        let others = containers.clone().filter(|each| !is_sidecar(each));
+        let looks = others.clone().find_map(|each| {
+            let what = known::sidecar(&each.name, &each.image)?;
+            Some((each, format!(" ({} looks like {what})", each.name)))
+        });
+        if containers.any(is_sidecar) {
+            // Beside sidecars that are marked the others are the work, unless they are known.
+            if let Some((each, looks)) = looks {
+                print(&format!(
+                    "        {} {}: nothing marks {} as a sidecar{looks}: set env {WHEN_JOB_EXIT}: \"true\" on it if it is one\n",
+                    template.kind, template.name, each.name
+                ))?;
+            }
+            continue;
+        }
+        let looks = looks.map(|(_, looks)| looks);
+        print(&format!(
+            "        {} {}: nothing marks a container as a sidecar{}: set env {WHEN_JOB_EXIT}: \"true\" on each that is one\n",
+            template.kind,
+            template.name,
+            looks.unwrap_or_default()
+        ))?;
+    }
+    Ok(())
+}

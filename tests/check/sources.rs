@@ -1,0 +1,387 @@
+//! What is no whole manifest: patches of kustomize, templates of charts; marks and annotations
+//! where nothing reads them; and the lines of it all.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::{MARK, Ran, check, good, job, json, sidecar, swaplet, unknown, write};
+
+const PATCH: &str = "apiVersion: batch/v1
+kind: CronJob
+metadata: {name: sync}
+spec: {jobTemplate: {spec: {template: {spec: {containers: [{name: fluent-bit, env: [
+  {name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, value: \"true\"}]}]}}}}}
+";
+
+fn overlay() -> TempDir {
+    let folder = TempDir::new().unwrap();
+    write(
+        folder.path(),
+        "kustomization.yaml",
+        "kind: Kustomization\npatches: []\n",
+    );
+    write(folder.path(), "mark.yaml", PATCH);
+    write(
+        folder.path(),
+        "ops.yaml",
+        "- {op: replace, path: /spec, value: 1}\n",
+    );
+    let part = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: part}\nspec: {suspend: true}\n";
+    write(folder.path(), "part.yaml", part);
+    write(folder.path(), "good.yaml", &good());
+    folder
+}
+
+#[test]
+fn a6_a_patch_of_kustomize_is_noted_and_not_judged() {
+    let folder = overlay();
+    let path = folder.path().to_str().unwrap();
+    let ran = swaplet(&["check", path]);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    let advice = format!("`swaplet check -k {path}` checks what it makes");
+    for file in ["mark.yaml", "ops.yaml", "part.yaml"] {
+        let is_it = |line: &&str| line.contains(file) && line.contains(&advice);
+        assert!(
+            ran.err.lines().any(|line| is_it(&line)),
+            "{file}: {}",
+            ran.err
+        );
+    }
+    assert!(
+        ran.out.contains("1 sidecar in 1 pod template"),
+        "{}",
+        ran.out
+    );
+    // As pre-commit passes it.
+    let alone = swaplet(&["check", "--allow-empty", &format!("{path}/mark.yaml")]);
+    assert_eq!(alone.code, 0, "{}", alone.err);
+    let piped = check(PATCH, &[]);
+    assert!(
+        piped.code == 0 && piped.err.contains("kubectl kustomize"),
+        "{}",
+        piped.err
+    );
+    // One that adds a container is none of which more is known than that the kustomization lists it.
+    let adds = PATCH.replace(
+        "name: fluent-bit,",
+        "name: fluent-bit, image: \"fluent-bit:3\",",
+    );
+    fs::create_dir(folder.path().join("patches")).unwrap();
+    write(folder.path(), "patches/adds.yaml", &adds);
+    let file = format!("{path}/patches/adds.yaml");
+    let alone = swaplet(&["check", &file]);
+    assert_eq!(
+        alone.code, 1,
+        "nothing says that it is a patch: {}",
+        alone.out
+    );
+    for listed in [
+        "patches: [{path: patches/adds.yaml}]",
+        "patchesStrategicMerge: [patches/adds.yaml]",
+    ] {
+        write(folder.path(), "kustomization.yaml", listed);
+        let alone = swaplet(&["check", &file]);
+        assert!(
+            alone.code == 0
+                && alone.err.contains("it is a patch of kustomize")
+                && alone.err.contains(&advice),
+            "{}{}",
+            alone.out,
+            alone.err
+        );
+    }
+    // Without a kustomization it is a broken manifest.
+    fs::remove_file(folder.path().join("kustomization.yaml")).unwrap();
+    assert_eq!(swaplet(&["check", path]).code, 2);
+}
+
+#[test]
+fn a6_what_kustomize_makes_is_checked() {
+    let folder = TempDir::new().unwrap();
+    let program = folder.path().join("kubectl");
+    let script = format!(
+        "#!/bin/sh\n[ \"$1\" = kustomize ] || exit 3\n[ -d \"$2\" ] || {{ echo no folder >&2; exit 4; }}\ncat <<'END'\n{}END\n",
+        unknown()
+    );
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let run = |folder_of_it: &str| -> Ran {
+        Command::new(env!("CARGO_BIN_EXE_swaplet"))
+            .args(["check", "-k", folder_of_it])
+            .env("PATH", format!("{}:/usr/bin:/bin", folder.path().display()))
+            .env_remove("CI")
+            .output()
+            .unwrap()
+            .into()
+    };
+    let ran = run(folder.path().to_str().unwrap());
+    assert!(
+        ran.code == 1 && ran.out.contains("NeedsImage"),
+        "{}{}",
+        ran.out,
+        ran.err
+    );
+    let ran = run("/nosuch");
+    assert!(
+        ran.code == 2 && ran.err.contains("-k /nosuch: kustomize has failed"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn a6_a_template_of_a_chart_is_noted_and_not_read() {
+    let folder = TempDir::new().unwrap();
+    write(folder.path(), "chart/Chart.yaml", "name: app\n");
+    write(
+        folder.path(),
+        "chart/templates/job.yaml",
+        "{{- if .Values.on }}\nkind: Job\n{{- end }}\n",
+    );
+    write(folder.path(), "good.yaml", &good());
+    let ran = swaplet(&["check", folder.path().to_str().unwrap()]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(
+        ran.err
+            .contains("chart/templates/job.yaml: a template of a chart: `helm template "),
+        "{}",
+        ran.err
+    );
+}
+
+/// `check-kinds-without-templates`.
+#[test]
+fn marks_where_no_template_is_known_are_noted() {
+    let container = format!("{{name: db, image: \"db:1\", {MARK}}}");
+    for (kind, spec) in [
+        (
+            "SparkApplication",
+            format!("{{driver: {{sidecars: [{container}]}}}}"),
+        ),
+        (
+            "Workflow",
+            format!("{{templates: [{{name: t, sidecars: [{container}]}}]}}"),
+        ),
+    ] {
+        let text =
+            format!("apiVersion: example/v1\nkind: {kind}\nmetadata: {{name: wf}}\nspec: {spec}\n");
+        let ran = check(&text, &[]);
+        let words = format!("{kind}/wf: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT stands where");
+        assert!(ran.err.contains(&words), "{}", ran.err);
+        assert_eq!(check(&text, &["--strict"]).code, 1);
+    }
+    let quoted = format!(
+        "kind: ConfigMap\nmetadata: {{name: a}}\ndata: {{job.json: '{{\"name\":\"KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT\"}}'}}\n---\n{}",
+        good()
+    );
+    assert!(!check(&quoted, &[]).err.contains("stands where"));
+}
+
+#[test]
+fn b9_annotations_that_nothing_reads_are_noted() {
+    let side = "      - {name: log, image: \"log:1\"}\n";
+    let hint = |text: &str| {
+        let report = json(text);
+        let hints = report["hints"].as_array().unwrap();
+        hints
+            .iter()
+            .map(|hint| hint["text"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    let at_the_job = job("a", side).replace(
+        "namespace: batch",
+        "namespace: batch, annotations: {swaplet.io/sidecars: log}",
+    );
+    let hints = hint(&at_the_job);
+    assert_eq!(
+        hints,
+        [
+            "swaplet.io/sidecars is read from pods, and has no effect here: write it into spec.template.metadata.annotations"
+        ]
+    );
+    let in_pods = |key: &str| {
+        job("a", side).replace(
+            "  template:\n",
+            &format!("  template:\n    metadata: {{annotations: {{{key}: log}}}}\n"),
+        )
+    };
+    for (key, meant) in [
+        ("swaplet.io/sidecar", ": is it swaplet.io/sidecars?"),
+        ("swaplet.io/ordering", ": is it swaplet.io/order?"),
+        ("swaplet.io/quite-other", ""),
+    ] {
+        let hints = hint(&in_pods(key));
+        assert_eq!(
+            hints,
+            [format!("the annotation {key} means nothing{meant}")]
+        );
+    }
+    assert!(hint(&in_pods("swaplet.io/sidecars")).is_empty());
+    let label = job("a", side).replace(
+        "  template:\n",
+        "  template:\n    metadata: {labels: {swaplet.io/sidecars: log}}\n",
+    );
+    let words = "swaplet.io/sidecars is an annotation, and has no effect as a label: write it into spec.template.metadata.annotations";
+    assert_eq!(hint(&label), [words]);
+    let in_between = "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: nightly}\nspec: {jobTemplate: {metadata: {annotations: {swaplet.io/sidecars: log}}, \
+        spec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: main}, {name: log, image: log}]}}}}}\n";
+    let words = "swaplet.io/sidecars is read from pods, and has no effect here: write it into spec.jobTemplate.spec.template.metadata.annotations";
+    assert_eq!(hint(in_between), [words]);
+    assert!(hint(&in_pods("swaplet.io/restart-on")).is_empty());
+}
+
+/// Whatever folder the command runs in.
+#[test]
+fn what_comes_by_standard_input_is_no_patch() {
+    let folder = overlay();
+    let input = fs::File::open(folder.path().join("part.yaml")).unwrap();
+    let ran = Command::new(env!("CARGO_BIN_EXE_swaplet"))
+        .args(["check", "-f", "-"])
+        .current_dir(folder.path())
+        .stdin(input)
+        .output()
+        .unwrap();
+    let ran: Ran = ran.into();
+    assert_eq!(ran.code, 2, "{}{}", ran.out, ran.err);
+}
+
+/// GitHub refuses a file in which one result has no place.
+#[test]
+fn each_result_of_sarif_has_a_place() {
+    let ran = check(&unknown(), &["-o", "sarif"]);
+    let sarif: Value = serde_json::from_str(&ran.out).unwrap();
+    let results = sarif["runs"][0]["results"].as_array().unwrap();
+    assert!(!results.is_empty());
+    for result in results {
+        let place = &result["locations"][0]["physicalLocation"];
+        assert_eq!(
+            place["artifactLocation"]["uri"], "swaplet-check",
+            "{result}"
+        );
+    }
+}
+
+#[test]
+fn b11_annotations_and_sarif_name_the_line() {
+    let folder = TempDir::new().unwrap();
+    let text = format!("# first\n{}---\n{}", good(), unknown());
+    write(folder.path(), "jobs.yaml", &text);
+    let file = folder.path().join("jobs.yaml");
+    let file = file.to_str().unwrap();
+    let line = text
+        .lines()
+        .position(|line| line.contains("name: own"))
+        .unwrap()
+        + 1;
+    let ran = swaplet(&["check", file, "-o", "github"]);
+    let expected = format!("::error file={file},line={line},title=NeedsImage own::");
+    assert!(ran.out.contains(&expected), "{expected}: {}", ran.out);
+    let ran = swaplet(&["check", file, "-o", "sarif"]);
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    let sarif: Value = serde_json::from_str(&ran.out).unwrap();
+    let result = &sarif["runs"][0]["results"][0];
+    assert_eq!(
+        (&sarif["version"], &result["ruleId"], &result["level"]),
+        (&"2.1.0".into(), &"NeedsImage".into(), &"error".into())
+    );
+    let place = &result["locations"][0]["physicalLocation"];
+    assert_eq!(
+        (
+            &place["artifactLocation"]["uri"],
+            &place["region"]["startLine"]
+        ),
+        (&file.into(), &line.into())
+    );
+}
+
+/// A volume, the Job itself and the container of another object may have the name as well.
+#[test]
+fn b11_the_line_is_that_of_the_container() {
+    let folder = TempDir::new().unwrap();
+    let text = "apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: ConfigMap
+  metadata: {name: own}
+- apiVersion: batch/v1
+  kind: Job
+  metadata:
+    name: own
+    namespace: batch
+  spec:
+    template:
+      spec:
+        restartPolicy: Never
+        containers:
+        - name: main
+          image: main:1
+          volumeMounts:
+          - name: own
+            mountPath: /own
+        - command: [/opt/own]
+          name: own
+          image: own:1
+          env:
+          - name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT
+            value: \"true\"
+        volumes:
+        - name: own
+          emptyDir: {}
+";
+    write(folder.path(), "jobs.yaml", text);
+    let json = r#"{"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "b", "namespace": "batch"},
+ "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [
+  {"name": "main", "image": "main"},
+  {"name": "own", "image": "own:1", "command": ["/opt/own"],
+   "env": [{"name": "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT", "value": "true"}]}]}}}}"#;
+    write(folder.path(), "job.json", json);
+    for (file, line) in [("jobs.yaml", 23), ("job.json", 4)] {
+        let file = folder.path().join(file);
+        let ran = swaplet(&["check", file.to_str().unwrap(), "-o", "github"]);
+        let expected = format!("line={line},title=NeedsImage own::");
+        assert!(ran.out.contains(&expected), "{expected}: {}", ran.out);
+    }
+}
+
+/// What an operator makes of it is not known; that nothing was looked at is.
+#[test]
+fn b9_a_kind_whose_pods_are_not_known_is_noted() {
+    let workflow = "apiVersion: argoproj.io/v1alpha1\nkind: Workflow\nmetadata: {name: nightly}\nspec: {templates: [{name: a, container: {name: main, image: main}, \
+        sidecars: [{name: fluent-bit, image: fluent-bit}]}]}\n";
+    let ran = check(workflow, &["--allow-empty"]);
+    assert!(
+        ran.code == 0
+            && ran
+                .err
+                .contains("Workflow/nightly: swaplet check knows no pod template in this kind"),
+        "{}{}",
+        ran.out,
+        ran.err
+    );
+    let map =
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {image: main, name: a}\n";
+    let service = check(&format!("{map}---\n{}", good()), &[]);
+    assert!(
+        !service.err.contains("knows no pod template"),
+        "{}",
+        service.err
+    );
+}
+
+#[test]
+fn a10_a_mark_that_is_no_text_is_told_once() {
+    let text =
+        job("a", &sidecar("log", "command: [/bin/sh]")).replace("value: \"true\"", "value: true");
+    let ran = check(&text, &[]);
+    assert!(
+        ran.out.contains("is not the text true or false"),
+        "{}",
+        ran.out
+    );
+    assert!(!ran.err.contains("has no value"), "{}", ran.err);
+}

@@ -1,0 +1,123 @@
+//! Who has failed a pod whose main containers have succeeded.
+
+use serde_json::{Value, json};
+use swaplet_core::cluster::node_class::NodeClass;
+use swaplet_core::objects::values::env::IGNORE_EXIT_CODE;
+use swaplet_core::report::reason::Reason;
+
+use crate::builder::{ContainerBuilder, PodBuilder, main_container, pod, sidecar};
+use crate::expect::{EXIT, Life};
+
+fn end(code: i64, at: &str) -> Value {
+    json!({"terminated": {"exitCode": code, "finishedAt": format!("2025-01-01T00:{at}Z")}})
+}
+
+/// The main container ends with 0 at 00:01:00; `other` as given.
+fn beside(other: ContainerBuilder) -> PodBuilder {
+    pod("Never")
+        .with(main_container("main").status("state", end(0, "01:00")))
+        .with(sidecar("proxy").running())
+        .with(other)
+}
+
+fn crashed(at: &str) -> ContainerBuilder {
+    sidecar("metrics").status("state", end(1, at))
+}
+
+/// Swaps the proxy, which the exit image ends well; the pod is Failed.
+fn failed(life: &mut Life, pod: &PodBuilder) -> PodBuilder {
+    life.swaps(pod).phase("Failed").but("proxy", |proxy| {
+        proxy
+            .restarted_as(EXIT, 1)
+            .status("state", end(0, "01:09"))
+            .last_ended(143)
+    })
+}
+
+/// The case of `crashed-sidecar-under-never`, and t5b.
+#[test]
+fn a_sidecar_that_failed_by_itself_is_named_with_its_code_and_the_fix() {
+    for (at, time) in [
+        ("00:54", "6 s before the main containers"),
+        ("01:03", "3 s after the main containers"),
+    ] {
+        let mut life = Life::new();
+        let pod = beside(crashed(at));
+        let after = failed(&mut life, &pod);
+        let note = life.tells(&after, Reason::SidecarEnded);
+        let words = format!(
+            "the pod is Failed although every main container exited with 0, because metrics ended by itself (exit code 1, {time}): set {IGNORE_EXIT_CODE} to \"true\" in metrics"
+        );
+        assert!(note.starts_with(&words), "{note}");
+        assert!(
+            note.contains("proxy ended (exit code 143, method swap)"),
+            "{note}"
+        );
+    }
+}
+
+/// It stops the other containers too, for the swap of one.
+#[test]
+fn on_a_virtual_node_only_what_failed_before_the_main_containers_ended_counts_as_its_own() {
+    for (at, reason) in [
+        ("00:54", Reason::SidecarEnded),
+        ("01:03", Reason::PodFailedAfterSwap),
+    ] {
+        let mut life = Life::new();
+        let after = failed(&mut life, &beside(crashed(at)));
+        life.node = NodeClass::VirtualUpdates;
+        life.tells(&after, reason);
+    }
+}
+
+/// t5: by its deadline, an eviction, a preemption or a shutdown, in its status or as a condition.
+#[test]
+fn a_pod_that_somebody_else_has_ended_is_not_blamed_on_the_swap() {
+    let well = || sidecar("metrics").status("state", end(0, "00:54"));
+    let shown = |by: &dyn Fn(PodBuilder) -> PodBuilder| {
+        let mut life = Life::new();
+        let after = life
+            .swaps(&beside(well()))
+            .phase("Failed")
+            .but("proxy", |proxy| proxy.status("state", end(143, "01:09")));
+        life.tells(&by(after), Reason::SidecarEnded)
+    };
+    for reason in [
+        "DeadlineExceeded",
+        "Evicted",
+        "Preempting",
+        "NodeShutdown",
+        "Terminated",
+    ] {
+        let note = shown(&|pod| pod.set("/status/reason", reason));
+        let words = format!("the pod is Failed by {reason}, although");
+        assert!(note.starts_with(&words), "{note}");
+        let raises = note.contains("raise spec.activeDeadlineSeconds");
+        assert_eq!(raises, reason == "DeadlineExceeded", "{note}");
+    }
+    let disrupted = |status: &str| json!([{"type": "DisruptionTarget", "status": status, "reason": "DeletionByPodGC"}]);
+    let note = shown(&|pod| pod.set("/status/conditions", disrupted("True")));
+    assert!(note.contains("DeletionByPodGC"), "{note}");
+
+    // What nobody else has ended is.
+    for by in [json!([]), disrupted("False")] {
+        let mut life = Life::new();
+        let after = life
+            .swaps(&beside(well()))
+            .phase("Failed")
+            .set("/status/conditions", by)
+            .but("proxy", |proxy| proxy.status("state", end(143, "01:09")));
+        life.tells(&after, Reason::PodFailedAfterSwap);
+    }
+}
+
+/// The node may have judged it by the sidecar that was stopped.
+#[test]
+fn an_exit_image_that_fails_is_blamed_whatever_else_has_ended_well() {
+    let mut life = Life::new();
+    let pod = beside(sidecar("metrics").status("state", end(0, "00:54")));
+    let after = failed(&mut life, &pod).but("proxy", |proxy| {
+        proxy.status("state", end(128, "01:09")).last_ended(143)
+    });
+    life.tells(&after, Reason::PodFailedAfterSwap);
+}

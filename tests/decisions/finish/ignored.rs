@@ -1,0 +1,265 @@
+//! Exit codes that are to be ignored: every combination of restart policy, exit code, mark and time,
+//! on a kubelet in miniature, compared with OpenKruise's rule and with the result of the Job.
+
+use serde_json::Value;
+use swaplet_core::cluster::node_class::NodeClass;
+use swaplet_core::objects::values::env::IGNORE_EXIT_CODE;
+use swaplet_core::report::decision::{Action, Method};
+use swaplet_core::report::reason::Reason;
+use swaplet_core::terminate::methods::AllowedMethods;
+
+use super::{FIRST, on};
+use crate::builder::{ContainerBuilder, PodBuilder, main_container, pod, sidecar};
+use crate::expect::EXIT;
+
+/// When the main container ends, in seconds.
+const MAIN_ENDS: u64 = 20;
+/// How long a sidecar takes to stop.
+const STOPS: u64 = 3;
+/// What a sidecar exits with when it is stopped.
+const STOPPED: i64 = 143;
+/// How long a kubelet waits before it starts a container again that has failed.
+const BACK_OFF: u64 = 5;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Row {
+    policy: &'static str,
+    code: i64,
+    /// Whether the sidecar that ends by itself, and the other one, are to be ignored.
+    ignored: [bool; 2],
+    /// When it ends by itself, in seconds after the main container; `None`: never.
+    ends: Option<i64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum State {
+    Runs,
+    /// It is being stopped for an exit image until then.
+    Stops(u64),
+    /// It has ended at this time.
+    Ended(i64, u64),
+}
+
+/// A sidecar on the kubelet.
+#[derive(Clone, Copy, Debug)]
+struct Sidecar {
+    state: State,
+    swapped: bool,
+    /// The exit image has been started.
+    replaced: bool,
+    restarts: u32,
+}
+
+struct Kubelet {
+    row: Row,
+    second: u64,
+    metrics: Sidecar,
+    proxy: Sidecar,
+}
+
+impl Kubelet {
+    fn new(row: Row) -> Self {
+        let runs = Sidecar {
+            state: State::Runs,
+            swapped: false,
+            replaced: false,
+            restarts: 0,
+        };
+        Self {
+            row,
+            second: 0,
+            metrics: runs,
+            proxy: runs,
+        }
+    }
+
+    /// The kubelet acts for one second.
+    fn tick(&mut self) {
+        self.second += 1;
+        let (now, code, policy) = (self.second, self.row.code, self.row.policy);
+        for sidecar in [&mut self.metrics, &mut self.proxy] {
+            match sidecar.state {
+                State::Runs if sidecar.swapped && !sidecar.replaced => {
+                    sidecar.state = State::Stops(now + STOPS);
+                }
+                State::Stops(until) if now >= until => {
+                    sidecar.state = State::Ended(0, now);
+                    (sidecar.replaced, sidecar.restarts) = (true, sidecar.restarts + 1);
+                }
+                State::Ended(code, at)
+                    if policy == "OnFailure" && code != 0 && now >= at + BACK_OFF =>
+                {
+                    (sidecar.state, sidecar.restarts) = (State::Runs, sidecar.restarts + 1);
+                }
+                _ => {}
+            }
+        }
+        let (metrics, ends) = (&mut self.metrics, self.row.ends);
+        let ends = ends.map(|after| MAIN_ENDS.saturating_add_signed(after));
+        if ends == Some(now) && metrics.state == State::Runs {
+            metrics.state = State::Ended(code, now);
+        }
+    }
+
+    /// The phase by which the kubelet judges the pod; `None` while anything runs or will.
+    fn judges(&self) -> Option<&'static str> {
+        if self.second < MAIN_ENDS {
+            return None;
+        }
+        let mut codes = Vec::new();
+        for sidecar in [self.metrics, self.proxy] {
+            match sidecar.state {
+                State::Ended(code, _) if code == 0 || self.row.policy == "Never" => {
+                    codes.push(code);
+                }
+                _ => return None,
+            }
+        }
+        Some(if codes.iter().all(|code| *code == 0) {
+            "Succeeded"
+        } else {
+            "Failed"
+        })
+    }
+
+    fn shown(&self) -> PodBuilder {
+        let main = main_container("main");
+        let main = if self.second < MAIN_ENDS {
+            main.running()
+        } else {
+            main.ended(0)
+        };
+        let [ignores_metrics, ignores_proxy] = self.row.ignored;
+        pod(self.row.policy)
+            .with(main)
+            .with(shown("metrics", ignores_metrics, self.metrics))
+            .with(shown("proxy", ignores_proxy, self.proxy))
+    }
+}
+
+fn shown(name: &str, is_ignored: bool, is: Sidecar) -> ContainerBuilder {
+    let mut container = sidecar(name);
+    if is_ignored {
+        container = container.env(IGNORE_EXIT_CODE, "true");
+    }
+    if is.swapped {
+        container = container.image(EXIT);
+    }
+    if is.restarts > 0 {
+        let image = if is.replaced {
+            EXIT.to_owned()
+        } else {
+            format!("registry.example/app/{name}:v1")
+        };
+        container = container.restarted_as(&image, is.restarts);
+    }
+    match is.state {
+        State::Runs | State::Stops(_) => container.running(),
+        State::Ended(code, _) => container.ended(code),
+    }
+}
+
+/// Runs the pod to its end: its phase, and the last method that was written.
+fn ends(row: Row) -> (&'static str, Option<Method>) {
+    let mut kubelet = Kubelet::new(row);
+    let allowed = AllowedMethods {
+        prefer: None,
+        ..FIRST
+    };
+    let mut life = on(NodeClass::Kubelet, allowed);
+    let (mut last, mut version, mut shown) = (None, 0, Value::Null);
+    for _ in 0..300 {
+        if let Some(phase) = kubelet.judges() {
+            return (phase, last);
+        }
+        let before = kubelet.shown();
+        if before.json() != shown {
+            (shown, version) = (before.json(), version + 1);
+        }
+        let before = before.set("/metadata/resourceVersion", version.to_string());
+        let decision = life.sees(&before);
+        match &decision.action {
+            Some(Action::Swap(swaps)) => {
+                let read = before.read();
+                for swap in swaps {
+                    let container = &read.containers[swap.index];
+                    life.memory
+                        .swapped(container, &swap.from, &swap.to, life.now);
+                    let sidecar = if &*swap.container == "metrics" {
+                        &mut kubelet.metrics
+                    } else {
+                        &mut kubelet.proxy
+                    };
+                    sidecar.swapped = true;
+                }
+                last = Some(Method::Swap);
+            }
+            Some(Action::Finish(finish)) => return (finish.phase.as_str(), Some(Method::Finish)),
+            other => assert_eq!(*other, None, "{row:?}"),
+        }
+        assert!(
+            decision
+                .reports
+                .iter()
+                .all(|told| told.reason != Reason::NoRung),
+            "{row:?}: {decision:?}"
+        );
+        kubelet.tick();
+        life.later(1);
+    }
+    panic!("the pod stays: {row:?}");
+}
+
+/// OpenKruise ends the pod by its phase where an ignoring sidecar has not ended when the main
+/// containers have, and stops the others, whose exit codes count. swaplet knows one more case: the
+/// ignoring one has failed, and another one runs.
+#[test]
+fn an_ignored_exit_code_never_fails_the_pod_and_any_other_one_does_as_ever() {
+    let mut rows = 0;
+    for policy in ["Never", "OnFailure"] {
+        for code in [0, 1, 137, STOPPED] {
+            for ignored in [[false, false], [true, false], [false, true], [true, true]] {
+                for ends in [
+                    None,
+                    Some(-15),
+                    Some(-1),
+                    Some(0),
+                    Some(1),
+                    Some(4),
+                    Some(9),
+                ] {
+                    let row = Row {
+                        policy,
+                        code,
+                        ignored,
+                        ends,
+                    };
+                    is_right(row);
+                    rows += 1;
+                }
+            }
+        }
+    }
+    assert_eq!(rows, 224);
+}
+
+fn is_right(row: Row) {
+    let (phase, method) = ends(row);
+    let by_itself = row.ends.is_some_and(|at| at <= 0);
+    // It stands for good, and nothing says that it is to be ignored: the Job fails in OpenKruise
+    // too.
+    let counts = row.policy == "Never" && row.code != 0 && !row.ignored[0];
+    let expected = if counts && by_itself && !row.ignored[1] {
+        "Failed"
+    } else {
+        "Succeeded"
+    };
+    assert_eq!(phase, expected, "{row:?} by {method:?}");
+    let may_fail = row.ignored[0] && (row.ends.is_none() || row.code != 0);
+    if row.policy == "Never" && (row.ignored[1] || may_fail) {
+        assert_eq!(method, Some(Method::Finish), "{row:?}");
+    }
+    if row.ignored == [false, false] {
+        assert_eq!(method, Some(Method::Swap), "{row:?}");
+    }
+}

@@ -1,0 +1,107 @@
+//! What webhooks make of the new image, and images that restarts have given other names.
+
+use serde_json::json;
+use swaplet_core::report::reason::Reason;
+use swaplet_core::restart::hot_upgrade::rollout::PodMemory;
+
+use super::node::{
+    NEW, Node, OLD, PARK, RECORD, WORKING, alone, planned, set, set_of, spec, write,
+};
+
+/// A pair that works, a second pod, and what a webhook has stored of the first upgrade.
+fn stored(image: &str, answers: bool) -> ([Node; 2], [PodMemory; 2]) {
+    let mut nodes = [Node::new("a"), Node::new("b")];
+    let mut memories = [PodMemory::new(), PodMemory::new()];
+    let begun = planned(&set(), &nodes, &mut memories, 0);
+    nodes[0].takes(write(&begun));
+    nodes[0].object["spec"]["containers"][2]["image"] = json!(image);
+    if answers {
+        memories[0].entry("mesh".into()).or_default().stored = Some(image.into());
+    }
+    nodes[0].starts(2);
+    (nodes, memories)
+}
+
+#[test]
+fn r2_a_new_image_that_a_webhook_has_renamed_is_taken_back_at_once_and_tried_on_no_other_pod() {
+    let digest = format!("r.example/mesh@sha256:{}", "a".repeat(64));
+    for (image, answers) in [
+        ("mirror.example/r.example/mesh:2", false),
+        ("mirror.example/cache/0a1b:v1", true),
+        (&digest, false),
+    ] {
+        let (mut nodes, mut memories) = stored(image, answers);
+        let back = planned(&set(), &nodes, &mut memories, 1);
+        let change = write(&back);
+        let report = change.report.as_ref().unwrap();
+        assert_eq!(report.reason, Reason::HotUpgradeFailed);
+        assert!(
+            report.note.contains("a webhook of the cluster") && report.note.contains(image),
+            "{}",
+            report.note
+        );
+        nodes[0].takes(change);
+        assert_eq!((nodes[0].image(1), nodes[0].image(2)), (OLD, PARK));
+        nodes[0].starts(2);
+        let over = planned(&set(), &nodes, &mut memories, 1000);
+        assert_eq!((over.writes.len(), over.counts.failed), (0, 1), "{image}");
+    }
+}
+
+/// In another life nobody knows whose image that is.
+#[test]
+fn r2_a_pod_whose_upgrade_has_begun_counts_although_its_image_is_strange() {
+    let (nodes, _) = stored("mirror.example/cache/0a1b:v1", false);
+    for now in [1, 1000] {
+        let mut memories = [PodMemory::new(), PodMemory::new()];
+        let waits = planned(&set(), &nodes, &mut memories, now);
+        assert!(waits.writes.is_empty(), "not in the second one: {waits:?}");
+        assert_eq!((waits.counts.unknown, waits.counts.updated), (1, 0));
+        assert_eq!(waits.reports[0].1.reason, Reason::HotUpgradeRefused);
+    }
+}
+
+/// The webhook sets the image back, and the annotations are stored.
+#[test]
+fn r3_an_upgrade_whose_image_was_set_back_ends_in_words_and_says_which_container_works() {
+    let (mut nodes, mut memories) = stored(PARK, false);
+    assert_eq!(nodes[0].annotation(WORKING), r#"{"mesh":"mesh-2"}"#);
+    let ends = planned(&set(), &nodes, &mut memories, 1);
+    let change = write(&ends);
+    let note = &change.report.as_ref().unwrap().note;
+    assert!(note.contains("undone"), "{note}");
+    nodes[0].takes(change);
+    assert_eq!(nodes[0].annotation(WORKING), r#"{"mesh":"mesh-1"}"#);
+    assert!(nodes[0].annotation(RECORD).contains("failed"));
+    let over = planned(&set(), &nodes, &mut memories, 1000);
+    assert_eq!((over.writes.len(), over.counts.failed), (0, 1));
+}
+
+/// Once by an alias with the tag, and once by the digest alone, of which the node shows the tag.
+#[test]
+fn r9_a_container_that_was_restarted_by_an_alias_is_upgraded_and_counted_like_any_other() {
+    let digest = format!("sha256:{}", "a".repeat(64));
+    let named = |tagged: &str| {
+        [
+            format!("{tagged}@{digest}"),
+            format!("r.example/mesh@{digest}"),
+        ]
+    };
+    for image in named(OLD) {
+        let mut node = Node::new("a");
+        node.object["spec"]["containers"][1]["image"] = json!(image);
+        node.starts(1);
+        node.object["status"]["containerStatuses"][1]["image"] = json!(OLD);
+        let begins = alone(&set(), &node, &mut PodMemory::new(), 0);
+        assert_eq!(&*write(&begins).image, NEW, "{image}");
+        let old = alone(&set_of(&spec(OLD)), &node, &mut PodMemory::new(), 0);
+        assert_eq!((old.writes.len(), old.counts.updated), (0, 1), "{image}");
+    }
+    // A digest of which no tag is known may be any image: it is refused, in words.
+    let mut node = Node::new("a");
+    node.object["spec"]["containers"][1]["image"] = json!(format!("r.example/mesh@{digest}"));
+    node.starts(1);
+    let refused = alone(&set(), &node, &mut PodMemory::new(), 0);
+    assert_eq!((refused.writes.len(), refused.counts.updated), (0, 0));
+    assert_eq!(refused.reports[0].1.reason, Reason::HotUpgradeRefused);
+}

@@ -1,0 +1,149 @@
+//! Webhooks that make another image of the park image, or of the one that is put back.
+
+use swaplet_core::restart::reconcile::Action;
+use swaplet_core::restart::request::StatePhase;
+
+use super::{note, of, orphaned, parked, starts};
+use crate::restart::world::{PARK, World, images, without_digests};
+
+const MIRRORED: &str = "mirror.example/r.example/park:1";
+const REPLACED: &str = "mirror.example/cache/0a1b:v1";
+
+/// Makes the write, of which a webhook stores another image; the answer is read unless the life ends.
+fn stores(world: &mut World, action: &Action, image: &str, answers: bool) {
+    world.write(action);
+    world.node_says("app", |pod, index| {
+        pod.pod.containers[index].image = image.into();
+    });
+    let Action::Swap(change) = action else {
+        unreachable!()
+    };
+    if answers {
+        world
+            .memory
+            .note_stored(change, world.pod.as_ref().unwrap());
+    } else {
+        world.dies();
+    }
+}
+
+fn swap(world: &mut World) -> Action {
+    world.settle_until(|action| matches!(action, Action::Swap(..)))
+}
+
+/// By the name alone, in another life, where it is that of a mirror; by the answer, whatever it is.
+#[test]
+fn r1_a_park_image_that_a_webhook_has_renamed_is_replaced_at_once_and_its_record_stays() {
+    for (image, answers) in [(MIRRORED, true), (MIRRORED, false), (REPLACED, true)] {
+        let mut world = of(&without_digests("Always"));
+        let out = swap(&mut world);
+        stores(&mut world, &out, image, answers);
+        assert!(orphaned(&world).is_none(), "{image}: its request does it");
+        let Action::Swap(back) = swap(&mut world) else {
+            unreachable!()
+        };
+        let change = &back.swaps[0];
+        assert_eq!((&*change.from, &*change.to), (image, &*images("app").0));
+        assert_eq!(back.note.as_ref().unwrap().parked.as_ref(), note(&world));
+        world.write(&Action::Swap(back));
+        let (phase, words) = world.assert_over("app");
+        assert!(
+            phase == StatePhase::Failed
+                && words.contains("a webhook of the cluster has changed the park image")
+                && words.contains(image),
+            "{words}"
+        );
+        assert!(note(&world).is_some(), "the write that ends it keeps it");
+        starts(&mut world);
+        assert!(orphaned(&world).unwrap().change.unwrap().swaps.is_empty());
+    }
+}
+
+/// Its request is gone.
+#[test]
+fn r1_an_orphan_under_the_name_of_a_mirror_is_brought_back() {
+    let mut world = parked("Always");
+    world.node_says("app", |pod, index| {
+        pod.pod.containers[index].image = MIRRORED.into();
+    });
+    starts(&mut world);
+    world.request.completed_at = Some("2026-01-01T00:00:00Z".parse().unwrap());
+    let change = orphaned(&world).unwrap().change.unwrap();
+    assert_eq!(
+        (&*change.swaps[0].from, &*change.swaps[0].to),
+        (MIRRORED, &*images("app").0)
+    );
+}
+
+#[test]
+fn r1_an_image_that_a_webhook_has_renamed_on_the_way_back_is_the_one_that_was_put_back() {
+    for answers in [true, false] {
+        let mut world = parked("Always");
+        let back = swap(&mut world);
+        stores(&mut world, &back, "mirror.example/app:1", answers);
+        assert_eq!(world.settle().action, None);
+        assert!(orphaned(&world).is_none());
+        starts(&mut world);
+        assert_eq!(
+            world.assert_over("app"),
+            (StatePhase::Succeeded, String::new())
+        );
+        assert!(orphaned(&world).unwrap().change.unwrap().swaps.is_empty());
+    }
+}
+
+/// The image in the spec is another one, and the park program still runs.
+#[test]
+fn r1_a_record_goes_only_when_another_image_than_a_park_program_is_seen_to_have_run() {
+    let mut world = parked("Always");
+    world.request.completed_at = Some("2026-01-01T00:00:00Z".parse().unwrap());
+    world.node_says("app", |pod, index| {
+        pod.pod.containers[index].image = "r.example/app:2".into();
+        pod.generation = pod.generation.map(|generation| generation + 1);
+    });
+    assert!(orphaned(&world).is_none());
+    world.node_says("app", |pod, index| {
+        pod.observed_generation = pod.generation;
+        assert_eq!(
+            *pod.pod.containers[index].status.as_ref().unwrap().image,
+            *PARK
+        );
+    });
+    assert!(orphaned(&world).is_none());
+    starts(&mut world);
+    assert!(orphaned(&world).unwrap().change.unwrap().swaps.is_empty());
+}
+
+/// An alias that is renamed is restarted all the same, and taken back where it cannot be had.
+#[test]
+fn an_alias_that_a_webhook_has_renamed_counts_as_the_one_that_was_written() {
+    for renamed in ["mirror.example/app:1", REPLACED] {
+        let mut world = World::of("Always");
+        let alias = swap(&mut world);
+        stores(&mut world, &alias, renamed, true);
+        world.settle();
+        starts(&mut world);
+        assert_eq!(
+            world.assert_over("app"),
+            (StatePhase::Succeeded, String::new())
+        );
+
+        let mut missing = World::of("Always");
+        let alias = swap(&mut missing);
+        stores(&mut missing, &alias, renamed, true);
+        missing.node_says("app", |pod, index| {
+            let status = pod.pod.containers[index].status.as_mut().unwrap();
+            status.state = swaplet_core::objects::pod::ContainerState::Waiting {
+                reason: "ImagePullBackOff".into(),
+                message: "no".into(),
+            };
+        });
+        let Action::Swap(back) = swap(&mut missing) else {
+            unreachable!()
+        };
+        assert_eq!(
+            (&*back.swaps[0].from, &*back.swaps[0].to),
+            (renamed, &*images("app").0)
+        );
+    }
+}

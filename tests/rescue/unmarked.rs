@@ -1,0 +1,155 @@
+//! Jobs whose sidecars nobody has marked: listed with what ends them, and ended when that is said.
+
+use serde_json::{Value, json};
+
+use super::policies::unmarked;
+use super::{Cluster, EXIT, WITH_EXIT_IMAGE, job};
+
+const BOTH: [&str; 4] = ["--preset", "fluent-bit", "--sidecar", "my-agent"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b1_what_nothing_marks_is_listed_with_the_flags_that_end_it() {
+    let sidecars = ["fluent-bit", "my-agent"];
+    let cluster =
+        Cluster::with_stuck(&[unmarked("report", &sidecars), job("marked", "Never")]).await;
+    let ran = cluster
+        .rescue(&["--dry-run", "-n", "default"])
+        .await
+        .exits(0);
+    assert!(ran.line("marked").contains("SidecarSwapped"), "{}", ran.out);
+    let (_, list) = ran
+        .out
+        .split_once("Nothing marks these as sidecars:\n")
+        .unwrap();
+    for parts in [
+        [
+            "fluent-bit",
+            "--preset fluent-bit",
+            "a sidecar, by its name",
+        ],
+        ["my-agent", "--sidecar my-agent", "not known"],
+    ] {
+        let is_it = |line: &&str| parts.iter().all(|part| line.contains(part));
+        assert!(list.lines().any(|line| is_it(&line)), "{parts:?}: {list}");
+    }
+    assert!(
+        ran.err
+            .contains("1 pod waits for containers that nothing marks as sidecars")
+            && ran.err.contains("--preset fluent-bit --sidecar my-agent"),
+        "{}",
+        ran.err
+    );
+    let ran = cluster
+        .rescue(&["--dry-run", "-n", "default", "-o", "json"])
+        .await
+        .exits(0);
+    let value: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(
+        value["unmarked"][0]["flag"], "--preset fluent-bit",
+        "{value}"
+    );
+    assert_eq!(cluster.writes().len(), 0);
+
+    // Of one that is named the same is listed, and it is left.
+    for (more, code) in [(&["--dry-run"][..], 0), (WITH_EXIT_IMAGE, 1)] {
+        let named = cluster.rescue(&[&["job/report"], more].concat()).await;
+        let named = named.exits(code);
+        assert!(
+            named.out.contains("--preset fluent-bit") && !named.err.contains("not stuck"),
+            "{}{}",
+            named.out,
+            named.err
+        );
+    }
+    let none = cluster
+        .rescue(&["--dry-run", "-l", "app=other"])
+        .await
+        .exits(0);
+    assert!(
+        none.err
+            .contains("No pod of namespace default that -l app=other matches waits"),
+        "{}",
+        none.err
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b1_what_the_command_line_names_is_ended() {
+    let cluster = Cluster::with_stuck(&[unmarked("report", &["fluent-bit", "my-agent"])]).await;
+    let ran = cluster
+        .rescue(&[&["job/report"], WITH_EXIT_IMAGE, &BOTH].concat())
+        .await
+        .exits(0);
+    assert!(ran.line("report").contains("Succeeded"), "{}", ran.out);
+    cluster.job_completes("report").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b1_a_flag_that_names_nothing_is_told_and_so_are_pods_that_are_left() {
+    let cluster = Cluster::with_stuck(&[unmarked("report", &["my-agent"])]).await;
+    let flags = ["--sidecar", "my-agnet", "--preset", "istio"];
+    let ran = cluster.rescue(&flags).await.exits(0);
+    for flag in ["--sidecar my-agnet", "--preset istio"] {
+        let words = format!("note: {flag}: no container of these pods is a sidecar by it");
+        assert!(ran.err.contains(&words), "{words}: {}", ran.err);
+    }
+    assert!(
+        ran.err.contains("swaplet rescue --sidecar my-agent"),
+        "{}",
+        ran.err
+    );
+    assert_eq!(cluster.writes().len(), 0);
+    let flags = ["--dry-run", "--sidecar", "my-agent"];
+    let ran = cluster.rescue(&flags).await.exits(0);
+    assert!(!ran.err.contains("is a sidecar by it"), "{}", ran.err);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b1_suggested_policies_are_taken_from_a_file() {
+    let cluster = Cluster::with_stuck(&[unmarked("report", &["istio-proxy", "shipper"])]).await;
+    let suggest = ["suggest", "-A", "--stuck-for", "0s"];
+    let suggested = cluster.command("policy", &suggest).output().await.unwrap();
+    let file = cluster.folder.path().join("policies.yaml");
+    std::fs::write(&file, suggested.stdout).unwrap();
+    let file = file.to_str().unwrap();
+    let ran = cluster
+        .rescue(&["-A", "--exit-image", EXIT, "--policy", file])
+        .await
+        .exits(0);
+    assert!(ran.line("report").contains("Succeeded"), "{}", ran.out);
+    cluster.job_completes("report").await;
+    std::fs::write(file, "kind: Job\n").unwrap();
+    let wrong = cluster
+        .rescue(&["--dry-run", "--policy", file])
+        .await
+        .exits(2);
+    assert!(
+        wrong.err.contains("it has no SidecarPolicy"),
+        "{}",
+        wrong.err
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a10_a_pod_that_is_not_there_is_not_called_one_that_is_not_stuck() {
+    let mut running = job("running", "Never");
+    running["spec"]["template"]["spec"]["containers"][0]["args"] = json!(["run=forever"]);
+    let cluster = Cluster::with_stuck(&[job("report", "Never")]).await;
+    cluster.create(&running).await;
+    for (target, words) in [
+        ("nosuch", "pod nosuch: there is no such pod that is to end"),
+        (
+            "job/nosuch",
+            "Job nosuch: there is no such pod that is to end",
+        ),
+        ("job/running", "Job running does not wait for sidecars"),
+    ] {
+        let found = || cluster.pods().len() == 2;
+        cluster.eventually("both pods", found).await;
+        let ran = cluster
+            .rescue(&[&[target], WITH_EXIT_IMAGE].concat())
+            .await
+            .exits(2);
+        assert!(ran.err.contains(words), "{}", ran.err);
+    }
+}

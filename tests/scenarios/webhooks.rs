@@ -1,0 +1,417 @@
+//! Webhooks of a cluster, by the kinds of writes: whatever they make of a write, nothing is lost,
+//! nothing is written without end, and what was asked for ends in words.
+
+use serde_json::Value;
+use swaplet_controller::restart::hot_upgrade::HotUpgradeSettings;
+use swaplet_core::image::ImagePattern;
+use swaplet_core::restart::hot_upgrade::sidecar_set::UpgradeImages;
+use swaplet_testbed::apiserver::{Effect, UpdateWebhook, Verb};
+
+use super::harness::{CONCURRENCY, SWAPLET, World};
+use super::hot_upgrade::{RECORD, Upgrades, image as mesh};
+use super::objects::{PARK, pod};
+use super::restart::parking;
+use super::restart::world::{Restarts, app};
+
+/// What the API server says where a webhook cannot be reached.
+const DOWN: &str = "Internal error occurred: failed calling webhook \"w.example\": failed to call webhook: Post \"https://127.0.0.1:9/v\": dial tcp 127.0.0.1:9: connect: connection refused";
+const NO: &str = "admission webhook \"w.example\" denied the request: not signed";
+
+/// What a webhook does with a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Webhook {
+    /// An image gets the name of a mirror of its registry.
+    Renames,
+    /// An image gets a name that says nothing of the one that was written.
+    Replaces,
+    /// An image gets a digest instead of its tag.
+    Pins,
+    /// Images stay as they were; the rest is stored.
+    Undoes,
+    /// Everything stays as it was.
+    UndoesAll,
+    Denies,
+    /// It cannot be reached.
+    Fails,
+    /// The API server closes the connection, or does not answer.
+    Gone,
+    Hangs,
+}
+
+pub const ALL: [Webhook; 9] = [
+    Webhook::Renames,
+    Webhook::Replaces,
+    Webhook::Pins,
+    Webhook::Undoes,
+    Webhook::UndoesAll,
+    Webhook::Denies,
+    Webhook::Fails,
+    Webhook::Gone,
+    Webhook::Hangs,
+];
+
+impl Webhook {
+    /// From now on it is called for all changes of objects of this resource.
+    pub fn install(self, world: &World, resource: &str) {
+        let change: UpdateWebhook = match self {
+            Self::Renames => |resource, old, new| images(resource, old, new, mirrored),
+            Self::Replaces => |resource, old, new| images(resource, old, new, replaced),
+            Self::Pins => |resource, old, new| images(resource, old, new, pinned),
+            Self::Undoes => {
+                |resource, old, new| images(resource, old, new, |before, _| before.to_owned())
+            }
+            Self::UndoesAll => undo,
+            Self::Denies => return self.fault(world, resource, Effect::reply(403).message(NO)),
+            Self::Fails => return self.fault(world, resource, Effect::reply(500).message(DOWN)),
+            Self::Gone => return self.fault(world, resource, Effect::Drop),
+            Self::Hangs => return self.fault(world, resource, Effect::Hang),
+        };
+        world.server.set_update_webhook(Some(change));
+    }
+
+    fn fault(self, world: &World, resource: &str, effect: impl Into<Effect>) {
+        world.fault(effect, |rule| rule.verb(Verb::Patch).resource(resource));
+    }
+
+    /// Whether it lets a write be, and only has other images stored.
+    fn changes(self) -> bool {
+        matches!(self, Self::Renames | Self::Replaces | Self::Pins)
+    }
+
+    /// What of its words is to be told.
+    fn words(self) -> &'static str {
+        match self {
+            Self::Renames | Self::Replaces | Self::Pins | Self::Undoes | Self::UndoesAll => {
+                "webhook of the cluster"
+            }
+            Self::Denies => "not signed",
+            Self::Fails => "failed calling webhook",
+            Self::Gone => "the API server has not applied",
+            Self::Hangs => "no answer in 10 s",
+        }
+    }
+}
+
+/// Gives each container whose image changes another one, made of the image before and the new one.
+fn images(resource: &str, old: &Value, new: &mut Value, change: fn(&str, &str) -> String) {
+    if resource != "pods" {
+        return;
+    }
+    let containers = new["spec"]["containers"]
+        .as_array_mut()
+        .into_iter()
+        .flatten();
+    for (nth, container) in containers.enumerate() {
+        let before = old["spec"]["containers"][nth]["image"].as_str().unwrap();
+        let image = container["image"].as_str().unwrap();
+        if image != before {
+            container["image"] = change(before, image).into();
+        }
+    }
+}
+
+fn mirrored(_: &str, image: &str) -> String {
+    image.replace("registry.example/", "mirror.example/")
+}
+
+fn replaced(_: &str, image: &str) -> String {
+    let hash = swaplet_testbed::virtual_node::images::hash(image);
+    let kind = if image.contains("/park") {
+        "cache/park"
+    } else {
+        "cache/work"
+    };
+    format!("mirror.example/{kind}/{}:v1", &hash[..8])
+}
+
+fn pinned(_: &str, image: &str) -> String {
+    let digest = swaplet_testbed::virtual_node::images::digest_of(&image.parse().unwrap());
+    let name = image.split('@').next().unwrap();
+    format!("{}@{digest}", name.rsplit_once(':').unwrap().0)
+}
+
+/// Leaves metadata and images as they were, and the count in a namespace; nodes may write statuses.
+fn undo(resource: &str, old: &Value, new: &mut Value) {
+    images(resource, old, new, |before, _| before.to_owned());
+    if ["pods", "namespaces"].contains(&resource) {
+        for field in ["labels", "annotations"] {
+            let metadata = new["metadata"].as_object_mut().unwrap();
+            match &old["metadata"][field] {
+                Value::Null => drop(metadata.remove(field)),
+                before => drop(metadata.insert(field.to_owned(), before.clone())),
+            }
+        }
+    }
+}
+
+/// How many patches of objects of this resource controllers have sent.
+fn patches(world: &World, resource: &str) -> usize {
+    let is_patch = |verb, of: &str| verb == Verb::Patch && of == resource;
+    let requests = world.requests();
+    let patches = requests.iter().filter(|it| is_patch(it.verb, &it.resource));
+    patches.count()
+}
+
+/// An hour in which objects of this resource get no more than a write a minute.
+async fn assert_seldom(world: &World, resource: &str, when: &str) {
+    let before = patches(world, resource);
+    world.wait(3600).await;
+    let sent = patches(world, resource) - before;
+    assert!(sent <= 60, "{when}: {sent} writes in an hour");
+}
+
+/// The request has ended; its phase and the words that it, or an Event, has.
+fn ended(world: &Restarts, when: &str) -> (String, String) {
+    let request = world.get("r");
+    assert_eq!(request["status"]["phase"], "Completed", "{when}: {request}");
+    let state = &request["status"]["containerRecreateStates"][0];
+    let words = format!("{} {:?}", request["status"], world.told_with_notes());
+    (state["phase"].as_str().unwrap().to_owned(), words)
+}
+
+fn runs(world: &Restarts, when: &str) {
+    let pod = world.pod();
+    let status = Restarts::status(&pod, "app");
+    let image = status["image"].as_str().unwrap();
+    assert!(
+        status["state"]["running"].is_object() && !image.contains("park"),
+        "{when}: {status}"
+    );
+    assert!(!world.image("app").contains("park"), "{when}: {pod}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_by_an_alias_ends_whatever_a_webhook_makes_of_it() {
+    for webhook in ALL {
+        let when = format!("{webhook:?}");
+        let world = Restarts::with_pod("Always").await;
+        let _life = world.start_controller();
+        webhook.install(&world, "pods");
+        world.request("r", &app()).await;
+        world.wait(900).await;
+        let (phase, words) = ended(&world, &when);
+        runs(&world, &when);
+        if webhook.changes() {
+            assert_eq!(phase, "Succeeded", "{when}: {words}");
+        } else {
+            assert!(
+                phase == "Failed" && words.contains(webhook.words()),
+                "{when}: {words}"
+            );
+            assert!(words.contains("WriteDenied"), "{when}: {words}");
+        }
+        assert!(
+            patches(&world, "pods") <= 22,
+            "{when}: {}",
+            patches(&world, "pods")
+        );
+        let before = patches(&world, "pods");
+        world.wait(3600).await;
+        assert_eq!(patches(&world, "pods"), before, "{when}: it is over");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_is_parked_comes_back_whatever_a_webhook_makes_of_it() {
+    for webhook in ALL {
+        for kill in [false, true] {
+            // Without the memory of what was stored, a name that says nothing says nothing.
+            if kill && !matches!(webhook, Webhook::Renames | Webhook::Undoes) {
+                continue;
+            }
+            let when = format!("{webhook:?}, {kill}");
+            let world = parking::world("Always").await;
+            let life = world.start_controller();
+            webhook.install(&world, "pods");
+            world.request("r", &parking::forced()).await;
+            if kill {
+                for _ in 0..6_000 {
+                    if patches(&world, "pods") > 0 {
+                        break;
+                    }
+                    tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+                }
+                assert!(patches(&world, "pods") > 0, "{when}");
+                life.kill();
+            }
+            let _next = kill.then(|| world.start_controller());
+            world.wait(900).await;
+            let (phase, words) = ended(&world, &when);
+            runs(&world, &when);
+            assert!(parking::is_unmarked(&world), "{when}: {}", world.pod());
+            if webhook == Webhook::Pins {
+                assert_eq!(phase, "Succeeded", "{when}: {words}");
+            } else {
+                assert!(
+                    phase == "Failed" && words.contains(webhook.words()),
+                    "{when}: {words}"
+                );
+            }
+            assert!(
+                patches(&world, "pods") <= 44,
+                "{when}: {}",
+                patches(&world, "pods")
+            );
+            let before = patches(&world, "pods");
+            world.wait(300).await;
+            assert_eq!(patches(&world, "pods"), before, "{when}: it is over");
+        }
+    }
+}
+
+/// The webhook comes when the container is parked: what was begun is ended when it is gone again.
+#[tokio::test(start_paused = true)]
+async fn a_container_whose_way_back_is_barred_keeps_its_record_and_comes_back_later() {
+    for webhook in [
+        Webhook::Undoes,
+        Webhook::UndoesAll,
+        Webhook::Denies,
+        Webhook::Fails,
+        Webhook::Hangs,
+    ] {
+        let when = format!("{webhook:?}");
+        let world = parking::world("Always").await;
+        let _life = world.start_controller();
+        world.request("r", &parking::forced()).await;
+        while world.image("app") != PARK {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        webhook.install(&world, "pods");
+        world.wait(900).await;
+        let (phase, words) = ended(&world, &when);
+        assert!(
+            phase == "Failed" && words.contains("stays in the park image"),
+            "{when}: {words}"
+        );
+        assert!(words.contains(webhook.words()), "{when}: {words}");
+        assert!(
+            world.image("app") == PARK && !parking::is_unmarked(&world),
+            "{when}"
+        );
+        assert_seldom(&world, "pods", &when).await;
+        world.server.set_update_webhook(None);
+        world.server.faults().clear();
+        world.wait(120).await;
+        runs(&world, &when);
+        assert!(parking::is_unmarked(&world), "{when}: {}", world.pod());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hot_upgrade_has_one_pod_at_a_time_whatever_a_webhook_makes_of_it() {
+    for webhook in ALL {
+        let when = format!("{webhook:?}");
+        let world = Upgrades::with_pods(4).await;
+        let _life = world.world.start(SWAPLET, CONCURRENCY, |settings| {
+            let listed = [
+                "registry.example/mesh:*",
+                "registry.example/mesh@*",
+                "mirror.example/*",
+            ];
+            settings.hot_upgrade = Some(HotUpgradeSettings {
+                images: UpgradeImages {
+                    listed: listed.map(|one| ImagePattern::parse(one).unwrap()).into(),
+                    park: Some(PARK.parse().unwrap()),
+                    empty: vec![ImagePattern::parse("mirror.example/cache/park/*").unwrap()],
+                },
+            });
+        });
+        world.wait(5).await;
+        webhook.install(&world, "pods");
+        world.upgrade_to(2).await;
+        let pods = ["p0", "p1", "p2", "p3"];
+        world.serve_for(60, &pods).await;
+        world.wait(900).await;
+        let works = |image: &&String| !image.contains("/park");
+        for pod in pods {
+            assert!(world.serves(pod), "{when}: {:#}", world.get(pod)["status"]);
+            let images = world.images(pod);
+            assert_eq!(images.iter().filter(works).count(), 1, "{when}: {images:?}");
+        }
+        let begun = pods
+            .iter()
+            .filter(|pod| !world.annotation(pod, RECORD).is_empty());
+        assert!(begun.count() <= 1, "{when}");
+        let told: Vec<_> = pods.iter().flat_map(|pod| world.notes(pod)).collect();
+        let told = format!("{told:?}");
+        assert!(
+            ["HotUpgradeFailed", "WriteDenied"]
+                .iter()
+                .any(|reason| told.contains(reason)),
+            "{when}: {told}"
+        );
+        assert_eq!(world.works_with(&mesh(1)), 4, "{when}");
+        let before = pods.map(|pod| world.patches(pod));
+        world.wait(600).await;
+        for (pod, before) in pods.iter().zip(before) {
+            let sent = world.patches(pod) - before;
+            assert!(sent <= 10, "{when}: {sent} writes of {pod} in ten minutes");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_count_of_a_namespace_is_not_written_more_than_once_a_minute() {
+    for webhook in [
+        Webhook::UndoesAll,
+        Webhook::Denies,
+        Webhook::Fails,
+        Webhook::Gone,
+        Webhook::Hangs,
+    ] {
+        let world = World::new();
+        world.create_namespace("shop").await;
+        world.pod_of_the_shop("web").await;
+        world.protect_the_shop().await;
+        webhook.install(&world, "namespaces");
+        let _life = world.start_protecting_controller();
+        world.wait(300).await;
+        assert_seldom(&world, "namespaces", &format!("{webhook:?}")).await;
+        assert_eq!(world.shop(), None, "{webhook:?}");
+        world.server.set_update_webhook(None);
+        world.server.faults().clear();
+        world.wait(61).await;
+        assert_eq!(
+            world.shop().as_deref(),
+            Some("pods=1,pvcs=0"),
+            "{webhook:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sidecar_whose_swap_is_undone_is_ended_by_the_phase() {
+    for webhook in [
+        Webhook::Undoes,
+        Webhook::UndoesAll,
+        Webhook::Denies,
+        Webhook::Fails,
+    ] {
+        let when = format!("{webhook:?}");
+        let world = World::new();
+        world.run_pod(&pod("p", "OnFailure")).await;
+        let _life = world.start_controller_that_may_finish();
+        world.wait(1).await;
+        webhook.install(&world, "pods");
+        // The webhook is for pods, and not for their statuses.
+        if !matches!(webhook, Webhook::Undoes | Webhook::UndoesAll) {
+            world.server.faults().clear();
+            let effect = match webhook {
+                Webhook::Fails => Effect::reply(500).message(DOWN),
+                _ => Effect::reply(403).message(NO),
+            };
+            world.fault(effect, |rule| {
+                rule.verb(Verb::Patch).resource("pods").subresource("")
+            });
+        }
+        world.ends("p", "main", 0).await;
+        world.wait(120).await;
+        let told = format!("{:?}", world.notes("p"));
+        assert!(
+            told.contains("WriteDenied") && told.contains(webhook.words()),
+            "{when}: {told}"
+        );
+        assert_eq!(world.phase("p"), "Succeeded", "{when}");
+        assert!(world.patches("p") <= 40, "{when}: {}", world.patches("p"));
+    }
+}
