@@ -197,7 +197,12 @@ async fn a_pod_that_cannot_be_read_is_named() {
             2,
             "cannot read pod batch/other: pods \"other\" not found",
         ),
-        ("svc/report", "batch", 2, "only pods can be explained"),
+        (
+            "svc/report",
+            "batch",
+            2,
+            "only pods, and those of Jobs and CronJobs, can be explained",
+        ),
         ("pod/", "batch", 2, "the name of a pod is missing"),
         ("job/other", "batch", 2, "Job batch/other has no pods"),
     ] {

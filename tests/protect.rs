@@ -170,7 +170,10 @@ async fn what_may_not_be_listed_is_said_and_the_rest_is_printed() {
     let ran = world.protected(&["-A"]).await;
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(
-        ran.out.contains("web") && ran.err.contains("cannot list services"),
+        ran.out.contains("web")
+            && ran
+                .err
+                .contains("your rights do not allow to list services:"),
         "{ran:?}"
     );
     let without = world

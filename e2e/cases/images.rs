@@ -63,19 +63,30 @@ pub async fn push_work_as(registry: &str, reference: &str, word: &str) {
     push_image(registry, reference, layer, config).await;
 }
 
-/// Pushes an image of one layer.
-pub async fn push_image(registry: &str, reference: &str, layer: Vec<u8>, config: String) {
-    let client = Client::new(ClientConfig {
+/// The digest of the manifest that the registry has under this name.
+pub async fn digest_of(registry: &str, reference: &str) -> String {
+    let reference = reference.parse::<Reference>().unwrap();
+    let client = client(registry);
+    let digest = client.fetch_manifest_digest(&reference, &RegistryAuth::Anonymous);
+    digest.await.unwrap()
+}
+
+pub fn client(registry: &str) -> Client {
+    Client::new(ClientConfig {
         protocol: ClientProtocol::HttpsExcept(vec![registry.to_owned()]),
         ..ClientConfig::default()
-    });
+    })
+}
+
+/// Pushes an image of one layer.
+pub async fn push_image(registry: &str, reference: &str, layer: Vec<u8>, config: String) {
     let layers = [ImageLayer::new(
         layer,
         IMAGE_LAYER_MEDIA_TYPE.to_owned(),
         None,
     )];
     let config = Config::oci_v1(config, None);
-    client
+    client(registry)
         .push(
             &reference.parse::<Reference>().unwrap(),
             &layers,

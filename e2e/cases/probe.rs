@@ -72,8 +72,11 @@ impl Rights {
 }
 
 fn command(world: &World, node: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_swaplet"));
+    // Who runs the tests may have SIGHUP ignored, and who ignores it wants to go on.
+    let mut command = Command::new("env");
     command.args([
+        "--default-signal=HUP",
+        env!("CARGO_BIN_EXE_swaplet"),
         "probe",
         node,
         "-o",
@@ -241,7 +244,16 @@ async fn a_node_that_is_not_there_or_not_ready_is_said() {
 
 #[tokio::test]
 async fn ctrl_c_deletes_the_pod_and_says_so() {
-    let world = World::without_leash("probe-ctrl-c").await;
+    a_signal_deletes_the_pod("probe-ctrl-c", "-INT").await;
+}
+
+#[tokio::test]
+async fn a8_a_closed_terminal_deletes_the_pod_too() {
+    a_signal_deletes_the_pod("probe-hangup", "-HUP").await;
+}
+
+async fn a_signal_deletes_the_pod(name: &str, signal: &str) {
+    let world = World::without_leash(name).await;
     let rights = Rights::grant(&world).await;
     let mut child = command(&world, &variable("SWAPLET_E2E_NODE"))
         .stdout(Stdio::null())
@@ -255,7 +267,7 @@ async fn ctrl_c_deletes_the_pod_and_says_so() {
         if line.contains("swap under OnFailure: starting pod") {
             eventually("the pod", || async { world.pods().await.pop() }).await;
             let stopped = Command::new("kill")
-                .args(["-INT", &child.id().unwrap().to_string()])
+                .args([signal, &child.id().unwrap().to_string()])
                 .status()
                 .await
                 .unwrap();

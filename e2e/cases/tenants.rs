@@ -8,13 +8,20 @@ use std::path::Path;
 use kube::ResourceExt as _;
 use tokio::process::Command;
 
+use crate::controller::{Controller, SWAPS_ONLY, Why};
 use crate::pods::{
     EXITS_143, container, is_ready, job, main_has_ended, main_ok, pod, sidecar, spec,
 };
 use crate::world::{World, eventually, kubectl, variable, write_kubeconfig};
 
 const RECORDED: &str = include_str!("tenants/output.txt");
-const COMMANDS: [&[&str]; 5] = [
+const COMMANDS: [&[&str]; 6] = [
+    &[
+        "explain",
+        "job/ended",
+        "--exit-image",
+        "registry.example/swaplet/exit:v1",
+    ],
     &[
         "explain",
         "job/marked",
@@ -95,8 +102,15 @@ async fn printed(world: &World, kubeconfig: &Path, words: &[&str]) -> String {
 
 #[tokio::test]
 async fn tenants_see_what_they_may_and_what_they_may_not_is_said_in_a_line() {
-    let world = World::without_leash("tenants").await;
+    let world = World::new("tenants").await;
     let marked = vec![main_ok(&world), sidecar(&world, "log", EXITS_143)];
+    let controller = Controller::process(&world, &SWAPS_ONLY, Why::KilledInAMoment).await;
+    world
+        .create_job(job("ended", spec("Never", marked.clone())))
+        .await;
+    world.job_ends("ended", "Complete").await;
+    world.events(1).await;
+    controller.kill().await;
     let unmarked = vec![main_ok(&world), container(&world, "fluent-bit", EXITS_143)];
     world.create_job(job("marked", spec("Never", marked))).await;
     world
@@ -110,7 +124,7 @@ async fn tenants_see_what_they_may_and_what_they_may_not_is_said_in_a_line() {
         let is_there = pods
             .iter()
             .any(|pod| pod.name_any() == "app" && is_ready(pod));
-        (ended.count() == 2 && is_there).then_some(())
+        (ended.count() == 3 && is_there).then_some(())
     })
     .await;
     let mut record = String::new();

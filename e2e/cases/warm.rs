@@ -75,7 +75,9 @@ impl Warmer {
     }
 
     pub fn start(&self, arguments: &[&str]) -> Child {
-        Command::new(env!("CARGO_BIN_EXE_swaplet"))
+        // Who runs the tests may have SIGHUP ignored, and who ignores it wants to go on.
+        Command::new("env")
+            .args(["--default-signal=HUP", env!("CARGO_BIN_EXE_swaplet")])
             .args([
                 "warm",
                 "--namespace",
@@ -194,6 +196,18 @@ async fn two_runs_at_once_do_not_disturb_each_other() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_interrupted_run_leaves_no_pod_behind_and_claims_nothing() {
     let warmer = Warmer::new("warm-stop").await;
+    is_interrupted(&warmer, "-INT").await;
+    warmer.done().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a8_a_run_whose_terminal_is_closed_leaves_no_pod_behind() {
+    let warmer = Warmer::new("warm-hangup").await;
+    is_interrupted(&warmer, "-HUP").await;
+    warmer.done().await;
+}
+
+async fn is_interrupted(warmer: &Warmer, signal: &str) {
     let missing = warmer.world.images.missing.as_str();
     let child = warmer.start(&[missing, "--backoff-limit", "9"]);
     eventually("a warmer pod", || async {
@@ -201,14 +215,8 @@ async fn an_interrupted_run_leaves_no_pod_behind_and_claims_nothing() {
     })
     .await;
     let id = child.id().unwrap().to_string();
-    assert!(
-        Command::new("kill")
-            .args(["-INT", &id])
-            .status()
-            .await
-            .unwrap()
-            .success()
-    );
+    let sent = Command::new("kill").args([signal, &id]).status().await;
+    assert!(sent.unwrap().success());
     let start = Instant::now();
     let ran = Ran::of(child).await;
     // Who goes on makes nine tries, with half an hour of pauses between them.
@@ -220,7 +228,6 @@ async fn an_interrupted_run_leaves_no_pod_behind_and_claims_nothing() {
         ran.told
     );
     warmer.pods_are_gone().await;
-    warmer.done().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

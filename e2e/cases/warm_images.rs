@@ -2,13 +2,13 @@
 //! entrypoints.
 
 use oci_distribution::Reference;
-use oci_distribution::client::{Client, ClientConfig, ClientProtocol, Config, ImageLayer};
+use oci_distribution::client::{Client, Config, ImageLayer};
 use oci_distribution::manifest::IMAGE_LAYER_MEDIA_TYPE;
 use oci_distribution::secrets::RegistryAuth;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::images::push_work;
+use crate::images::{client, digest_of, push_work};
 
 /// The size of a large image, in bytes.
 pub const LARGE: usize = 20_000_000;
@@ -214,17 +214,7 @@ async fn push_layer(registry: &str, reference: &str, config: Value, layer: Vec<u
     let client = client(registry);
     let image: Reference = reference.parse().unwrap();
     push_as(&client, &image, &config, layer).await;
-    client
-        .fetch_manifest_digest(&image, &RegistryAuth::Anonymous)
-        .await
-        .unwrap()
-}
-
-fn client(registry: &str) -> Client {
-    Client::new(ClientConfig {
-        protocol: ClientProtocol::HttpsExcept(vec![registry.to_owned()]),
-        ..ClientConfig::default()
-    })
+    digest_of(registry, reference).await
 }
 
 /// Other bytes for every name, so that no two images are one.

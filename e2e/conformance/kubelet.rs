@@ -16,7 +16,8 @@ use std::time::Duration;
 
 use kube::Client;
 use serde_json::json;
-use swaplet::image::ImagePattern;
+use swaplet::image::{ImagePattern, ImageReference};
+use swaplet_testbed::virtual_node::images::digest_of as digest_on_mock;
 use swaplet_testbed::virtual_node::{
     KubeletOptions, KubeletVersion, NodeOptions, Profile, VirtualNode,
 };
@@ -24,12 +25,12 @@ use swaplet_testbed::{ApiServer, Clock};
 
 use crate::api_server::side;
 use crate::differences::KUBELET;
-use crate::images::{Images, push_work};
+use crate::images::{Images, digest_of, push_work};
 use crate::shared::compare::Difference;
 use crate::shared::known::KnownList;
 use crate::shared::random::{Random, numbers, only, seed};
 use crate::shared::runner::{Pair, run};
-use case::Case;
+use case::{ALIASES, Case};
 use drive::{Place, drive};
 use record::compare;
 
@@ -71,7 +72,17 @@ impl Nodes {
         let client = Client::try_default().await.expect("KUBECONFIG");
         let namespace = format!("conformance-kubelet-{}", std::process::id());
         side::prepare(&client, &namespace).await;
-        let images = [images.work, other, images.exit, images.missing];
+        let digest = digest_of(&registry, &images.work).await;
+        let alias = |number| format!("{registry}/e2e/work:alias-{number}@{digest}");
+        let (first, second) = (alias(1), alias(2));
+        let images = [
+            images.work,
+            other,
+            images.exit,
+            images.missing,
+            first,
+            second,
+        ];
         let real = Place {
             client,
             namespace,
@@ -88,7 +99,14 @@ impl Nodes {
 
     /// The mock in a runtime of its own, whose time jumps.
     async fn mock(&self, case: &Case, name: &str) -> Vec<serde_json::Value> {
-        let (case, name, images) = (case.clone(), name.to_owned(), self.real.images.clone());
+        let (case, name) = (case.clone(), name.to_owned());
+        // The digest of an image of the mock is derived from its name.
+        let mut images = self.real.images.clone();
+        let digest = digest_on_mock(&ImageReference::parse(&images[0]).unwrap());
+        for alias in ALIASES {
+            let (name, _) = images[alias].split_once('@').unwrap();
+            images[alias] = format!("{name}@{digest}");
+        }
         let work = move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
@@ -101,7 +119,7 @@ impl Nodes {
     }
 }
 
-async fn on_mock(case: &Case, name: &str, images: [String; 4]) -> Vec<serde_json::Value> {
+async fn on_mock(case: &Case, name: &str, images: [String; 6]) -> Vec<serde_json::Value> {
     let server = ApiServer::new(Clock::default());
     let mut options = NodeOptions::new(
         "mock",
@@ -160,7 +178,7 @@ pub fn pod(place: &Place, case: &Case, name: &str) -> serde_json::Value {
         } else {
             json!(one.words())
         };
-        json!({"name": format!("c{index}"), "image": place.images[0], "args": args})
+        json!({"name": format!("c{index}"), "image": place.images[0], "imagePullPolicy": one.pulled, "args": args})
     };
     let containers: Vec<_> = case.containers.iter().enumerate().map(container).collect();
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {

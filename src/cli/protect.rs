@@ -126,6 +126,7 @@ async fn list_labelled(
     namespaces: &BTreeSet<String>,
 ) -> anyhow::Result<(Vec<Labelled>, Vec<String>)> {
     let (mut found, mut failed) = (Vec::new(), Vec::new());
+    let mut forbidden = Vec::new();
     for kind in &KINDS {
         let is_of_cluster =
             kind.cascading == Cascading::Contents(GuardedKind::CustomResourceDefinition);
@@ -135,12 +136,19 @@ async fn list_labelled(
         let failure = |error| format!("cannot list {}: {}", kind.plural, words(&error));
         match labelled(client, kind, namespaces).await {
             Ok(objects) => found.extend(objects),
+            Err(kube::Error::Api(status)) if status.is_forbidden() => forbidden.push(kind.plural),
             Err(kube::Error::Api(status)) if !is_page(&status) => {
                 failed.push(failure(kube::Error::Api(status)));
             }
             // The other requests would not be answered either.
             Err(error) => return Err(anyhow!(failure(error))),
         }
+    }
+    if !forbidden.is_empty() {
+        failed.push(format!(
+            "your rights do not allow to list {}: which of them have the label is not known",
+            forbidden.join(", ")
+        ));
     }
     Ok((found, failed))
 }

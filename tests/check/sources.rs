@@ -269,8 +269,8 @@ fn each_result_of_sarif_has_a_place() {
 fn b11_annotations_and_sarif_name_the_line() {
     let folder = TempDir::new().unwrap();
     let text = format!("# first\n{}---\n{}", good(), unknown());
-    write(folder.path(), "jobs.yaml", &text);
-    let file = folder.path().join("jobs.yaml");
+    write(folder.path(), "night's jobs.yaml", &text);
+    let file = folder.path().join("night's jobs.yaml");
     let file = file.to_str().unwrap();
     let line = text
         .lines()
@@ -294,7 +294,10 @@ fn b11_annotations_and_sarif_name_the_line() {
             &place["artifactLocation"]["uri"],
             &place["region"]["startLine"]
         ),
-        (&file.into(), &line.into())
+        (
+            &file.replace("night's jobs", "night%27s%20jobs").into(),
+            &line.into()
+        )
     );
 }
 

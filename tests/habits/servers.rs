@@ -64,9 +64,9 @@ fn a3_a_credential_plugin_that_fails_is_named_and_runs_once() {
     )
     .unwrap();
     std::fs::set_permissions(&plugin, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let with = |command: &str| {
+    let with = |command: &str, mode: &str| {
         let exec = format!(
-            "{{apiVersion: client.authentication.k8s.io/v1, command: '{command}', args: [get-token], installHint: 'see https://example'}}"
+            "{{apiVersion: client.authentication.k8s.io/v1, interactiveMode: {mode}, command: '{command}', args: [get-token], installHint: 'see https://example'}}"
         );
         let config = format!(
             "{{clusters: [{{name: c, cluster: {{server: 'https://127.0.0.1:1'}}}}], users: [{{name: u, user: {{exec: {exec}}}}}], \
@@ -75,15 +75,17 @@ fn a3_a_credential_plugin_that_fails_is_named_and_runs_once() {
         std::fs::write(home.0.path().join("config"), config).unwrap();
         home.run(&["nodes"])
     };
-    let (code, _, err) = with(plugin.to_str().unwrap());
-    assert_eq!(code, Some(2));
-    assert_eq!(err.matches("The session has expired").count(), 1, "{err}");
-    assert!(
-        err.contains("error: the credential plugin `")
-            && err.contains("tok.sh` has failed (exit status: 255)"),
-        "{err}"
-    );
-    let (_, _, err) = with("/nosuch/aws");
+    for mode in ["IfAvailable", "Never"] {
+        let (code, _, err) = with(plugin.to_str().unwrap(), mode);
+        assert_eq!(code, Some(2));
+        assert_eq!(err.matches("The session has expired").count(), 1, "{err}");
+        assert!(
+            err.contains("error: the credential plugin `")
+                && err.contains("tok.sh` has failed (exit status: 255)"),
+            "{err}"
+        );
+    }
+    let (_, _, err) = with("/nosuch/aws", "Never");
     assert!(
         err.contains("`/nosuch/aws` cannot be run") && err.contains("see https://example"),
         "{err}"

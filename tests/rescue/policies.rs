@@ -274,6 +274,8 @@ async fn stuck_jobs_are_suggested_the_policies_that_end_them() {
         .await
         .exits(0);
     assert_eq!(recent.out, "");
+    let why = "has waited for 31536000 s or longer (--stuck-for) for containers";
+    assert!(recent.err.contains(why), "{}", recent.err);
     assert_nothing_is_written(&cluster);
 }
 

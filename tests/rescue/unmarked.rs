@@ -34,8 +34,7 @@ async fn b1_what_nothing_marks_is_listed_with_the_flags_that_end_it() {
     }
     assert!(
         ran.err
-            .contains("1 pod waits for containers that nothing marks as sidecars")
-            && ran.err.contains("--preset fluent-bit --sidecar my-agent"),
+            .contains("1 pod waits for containers that nothing marks as sidecars: swaplet rescue -n default --preset fluent-bit ends sidecars; what is not known is ended with swaplet rescue -n default --sidecar my-agent, if you know that it has nothing left to do"),
         "{}",
         ran.err
     );
@@ -55,7 +54,10 @@ async fn b1_what_nothing_marks_is_listed_with_the_flags_that_end_it() {
         let named = cluster.rescue(&[&["job/report"], more].concat()).await;
         let named = named.exits(code);
         assert!(
-            named.out.contains("--preset fluent-bit") && !named.err.contains("not stuck"),
+            named
+                .err
+                .contains("swaplet rescue job/report -n default --preset fluent-bit ends sidecars")
+                && !named.err.contains("not stuck"),
             "{}{}",
             named.out,
             named.err
@@ -94,7 +96,8 @@ async fn b1_a_flag_that_names_nothing_is_told_and_so_are_pods_that_are_left() {
         assert!(ran.err.contains(&words), "{words}: {}", ran.err);
     }
     assert!(
-        ran.err.contains("swaplet rescue --sidecar my-agent"),
+        ran.err
+            .contains("swaplet rescue -n default --sidecar my-agent ends them, if you know"),
         "{}",
         ran.err
     );

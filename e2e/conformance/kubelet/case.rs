@@ -12,6 +12,8 @@ pub struct Container {
     pub exit: i32,
     /// Its exit code after SIGTERM; none: it ignores it.
     pub term: Option<i32>,
+    /// When its image is pulled.
+    pub pulled: &'static str,
 }
 
 impl Container {
@@ -21,6 +23,7 @@ impl Container {
             run,
             exit: random.pick(&[0, 0, 1, 3]),
             term: random.pick(&[Some(0), Some(143), Some(143), Some(7), None]),
+            pulled: random.pick(&["IfNotPresent", "IfNotPresent", "Always"]),
         }
     }
 
@@ -47,10 +50,12 @@ impl Container {
     }
 }
 
-/// Images by their place in [`super::Place::images`].
+/// Images by their place in [`super::Place::images`]; the first is what each container begins with.
 pub const OTHER: usize = 1;
 pub const EXIT: usize = 2;
 pub const MISSING: usize = 3;
+/// The same bytes as the first, by their digest, under a tag that no registry has.
+pub const ALIASES: [usize; 2] = [4, 5];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -75,7 +80,7 @@ impl Case {
         let policy = random.pick(&["Never", "OnFailure", "Always"]);
         let count = random.weighted(&[(20, 1), (60, 2), (20, 3)]);
         let containers: Vec<_> = (0..count).map(|_| Container::new(random)).collect();
-        let actions = (0..random.weighted(&[(10, 0), (55, 1), (35, 2)]))
+        let actions = (0..random.weighted(&[(10, 0), (30, 1), (25, 2), (20, 4), (15, 6)]))
             .map(|_| action(random, count))
             .collect();
         let mut case = Self {
@@ -144,15 +149,23 @@ impl Case {
 fn action(random: &mut Random, count: usize) -> Action {
     let container = random.below(count);
     match random.below(100) {
-        0..55 => Action::Swap {
+        0..30 => Action::Swap {
             container,
             image: EXIT,
         },
-        55..72 => Action::Swap {
+        30..45 => Action::Swap {
             container,
             image: OTHER,
         },
-        72..85 => Action::Swap {
+        45..57 => Action::Swap {
+            container,
+            image: 0,
+        },
+        57..80 => Action::Swap {
+            container,
+            image: random.pick(&ALIASES),
+        },
+        80..92 => Action::Swap {
             container,
             image: MISSING,
         },
@@ -166,7 +179,9 @@ impl Display for Case {
         self.containers
             .iter()
             .enumerate()
-            .try_for_each(|(index, one)| writeln!(out, "  c{index} {}", one.words().join(" ")))?;
+            .try_for_each(|(index, one)| {
+                writeln!(out, "  c{index} {} {}", one.words().join(" "), one.pulled)
+            })?;
         self.actions
             .iter()
             .try_for_each(|action| writeln!(out, "  {action:?}"))

@@ -21,8 +21,9 @@ pub struct Place {
     pub client: Client,
     pub namespace: String,
     pub node: String,
-    /// The work image, another one like it, the exit image, and one that no registry has.
-    pub images: [String; 4],
+    /// The work image, another one like it, the exit image, one that no registry has, and the first
+    /// again under two other names.
+    pub images: [String; 6],
     pub is_real: bool,
 }
 

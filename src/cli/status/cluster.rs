@@ -22,7 +22,7 @@ use swaplet_core::report::reason::Reason;
 
 use super::installation::Installation;
 use super::installation::flags::Flags;
-use crate::cli::terminate::unmarked::Unmarked;
+use crate::cli::terminate::unmarked::{Unmarked, namespace_flag};
 
 /// The shortest wait of a stuck pod: a grace period and a pull take their time.
 pub(super) const STUCK_SECONDS: i64 = 120;
@@ -157,7 +157,8 @@ async fn seen(client: &Client, rules: Rules, scope: &Scope, listed: Vec<Pod>) ->
         seen.note_exit_image(pod, &rules.exit_images);
     }
     let least = SignedDuration::from_secs(STUCK_SECONDS);
-    seen.unmarked = Unmarked::among(&listed, time_of_day(), least).words();
+    let flag = namespace_flag(scope.namespace.as_deref());
+    seen.unmarked = Unmarked::among(&listed, time_of_day(), least).words(&flag);
     let snapshot = Snapshot::of_pods(client, rules, scope, listed).await;
     let stuck = snapshot
         .pods()

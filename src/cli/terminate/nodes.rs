@@ -130,10 +130,13 @@ impl NodesArgs {
     }
 }
 
-/// Parses the name of a node, also as NODE/NAME: so `-o name` prints it.
-#[expect(clippy::unnecessary_wraps, reason = "clap wants a Result")]
-pub(super) fn node_name(written: &str) -> Result<String, std::convert::Infallible> {
-    Ok(written.rsplit('/').next().unwrap_or(written).to_owned())
+/// Parses the name of a node, also as node/NAME: so `-o name` prints it. An error says what to pass.
+pub(super) fn node_name(written: &str) -> Result<String, &'static str> {
+    match written.split_once('/') {
+        None => Ok(written.to_owned()),
+        Some(("node" | "nodes" | "no", name)) => Ok(name.to_owned()),
+        Some(_) => Err("it is no node: pass NODE or node/NODE"),
+    }
 }
 
 fn missing(names: &[String], nodes: &[Node]) -> Vec<String> {

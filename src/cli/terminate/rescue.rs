@@ -323,9 +323,12 @@ fn settings(namespace: Option<String>, rules: Rules) -> Settings {
 }
 
 fn target(written: &str) -> Result<Target, String> {
-    match Target::read(written)? {
-        Target::CronJob(_) => Err("pass NAME, pod/NAME or job/NAME".to_owned()),
-        target => Ok(target),
+    match Target::read(written) {
+        Ok(target @ (Target::Pod(_) | Target::Job(_))) => Ok(target),
+        _ => Err(
+            "only pods, and those of Jobs, can be ended: pass NAME, pod/NAME or job/NAME"
+                .to_owned(),
+        ),
     }
 }
 

@@ -1,6 +1,8 @@
 //! The containers that stuck pods wait for, and that nothing marks as sidecars: `swaplet rescue`
 //! lists them, `swaplet policy suggest` writes policies for them.
 
+use std::collections::BTreeSet;
+
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use swaplet_core::objects::pod::Pod;
@@ -73,23 +75,38 @@ impl Unmarked {
         self.waiting().map(value).collect()
     }
 
-    /// Says how many of these pods wait, and the flags of `swaplet rescue` that end their
-    /// containers; `None` if none does.
-    pub(in crate::cli) fn words(&self) -> Option<String> {
-        let pods = &self.pods;
-        let waiting = pods.iter().flat_map(|pod| &pod.waits_for);
-        let mut flags: Vec<_> = waiting.map(flag).collect();
-        if flags.is_empty() {
-            return None;
+    /// Says how many of these pods wait, and the command that ends their containers in `scope`, such
+    /// as `job/report -n batch`; `None` if none does. What is not known to be a sidecar stands by
+    /// itself: it may still be working.
+    pub(in crate::cli) fn words(&self, scope: &str) -> Option<String> {
+        let mut flags = [BTreeSet::new(), BTreeSet::new()];
+        for (_, waiting) in self.waiting() {
+            flags[usize::from(is_unknown(waiting))].insert(flag(waiting));
         }
-        flags.sort_unstable();
-        flags.dedup();
-        flags.truncate(MOST);
-        let verb = if pods.len() == 1 { "waits" } else { "wait" };
+        let command = |flags: BTreeSet<String>| {
+            let flags: Vec<_> = flags.into_iter().take(MOST).collect();
+            (!flags.is_empty()).then(|| format!("swaplet rescue {scope} {}", flags.join(" ")))
+        };
+        let ends = match flags.map(command) {
+            [Some(known), Some(unknown)] => {
+                format!(
+                    "{known} ends sidecars; what is not known is ended with {unknown}, if you know that it has nothing left to do"
+                )
+            }
+            [Some(known), None] => format!("{known} ends them"),
+            [None, Some(unknown)] => {
+                format!("{unknown} ends them, if you know that they have nothing left to do")
+            }
+            [None, None] => return None,
+        };
+        let verb = if self.pods.len() == 1 {
+            "waits"
+        } else {
+            "wait"
+        };
+        let pods = counted(self.pods.len(), "pod");
         Some(format!(
-            "{} {verb} for containers that nothing marks as sidecars; what is one is ended with swaplet rescue {}",
-            counted(pods.len(), "pod"),
-            flags.join(" ")
+            "{pods} {verb} for containers that nothing marks as sidecars: {ends}"
         ))
     }
 
@@ -99,12 +116,22 @@ impl Unmarked {
     }
 }
 
+/// Returns the flag of a command for a namespace, or for all.
+pub(in crate::cli) fn namespace_flag(namespace: Option<&str>) -> String {
+    namespace.map_or_else(|| "-A".to_owned(), |namespace| format!("-n {namespace}"))
+}
+
 /// Describes the container: by its name and image, or else by the preset with its name.
 fn what(waiting: &Waiting) -> &'static str {
     waiting.what.unwrap_or(match waiting.subject() {
         Subject::Preset(_) => "a sidecar, by its name",
         Subject::Name(_) => "not known: it may still be working",
     })
+}
+
+/// Returns true if neither its name nor its image is that of a known sidecar.
+fn is_unknown(waiting: &Waiting) -> bool {
+    waiting.what.is_none() && matches!(waiting.subject(), Subject::Name(_))
 }
 
 /// Returns the flag of `swaplet rescue` that makes it a sidecar.

@@ -27,6 +27,7 @@ use kube::client::{AuthError, Body, ConfigExt};
 use kube::config::ExecConfig;
 use kube::{Client, Config};
 use serde_json::json;
+use swaplet_core::objects::values::bounds::cut;
 use tower::layer::layer_fn;
 use tower::{BoxError, Service, ServiceBuilder};
 
@@ -39,6 +40,9 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// after the other. So none is kept that could have died while a watch was silent. hyper's own 90 s
 /// let a dead network hide events for minutes.
 const IDLE: Duration = Duration::from_secs(5);
+
+/// The most bytes of what a failed credential plugin says.
+const PLUGIN_SAYS: usize = 1000;
 
 /// The start of the error that there was no connection.
 pub const UNREACHABLE: &str = "cannot connect to the API server";
@@ -198,7 +202,15 @@ fn unauthorized(error: kube::Error, plugin: Option<&ExecConfig>) -> ConnectionEr
     let hint = plugin.install_hint.as_deref().map(str::trim);
     let hint = hint.map_or_else(String::new, |hint| format!("; its hint: {hint}"));
     ConnectionError::Plugin(match cause {
-        AuthError::AuthExecRun { out, .. } => format!("`{command}` has failed ({})", out.status),
+        AuthError::AuthExecRun { out, .. } => {
+            // Empty where it has the terminal, and has said there why.
+            let said = String::from_utf8_lossy(&out.stderr);
+            let said = match said.trim() {
+                "" => String::new(),
+                said => format!(": {}", cut(said, PLUGIN_SAYS)),
+            };
+            format!("`{command}` has failed ({}){said}", out.status)
+        }
         AuthError::AuthExecStart(error) => format!(
             "`{command}` cannot be run ({error}): install it, or correct the kubeconfig{hint}"
         ),

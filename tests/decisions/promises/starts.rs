@@ -113,10 +113,10 @@ fn t2_a_listed_image_is_certain_for_a_container_without_a_command() {
 
 /// There the phase would leave the instance running, and billed.
 #[test]
-fn t2_on_virtual_nodes_a_doubtful_exit_image_is_swapped_and_counts_twice() {
+fn t2_on_virtual_nodes_a_doubtful_exit_image_is_swapped_and_counts_three_times() {
     for (what, pod, allowed, restarts) in [
-        ("listed", asks("a"), FINISH, 2),
-        ("a script", calls_a_script("a"), FINISH, 2),
+        ("listed", asks("a"), FINISH, 3),
+        ("a script", calls_a_script("a"), FINISH, 3),
         ("nothing ends it", asks("a"), NEVER_FINISH, 1),
         ("the default", done("a"), FINISH, 1),
     ] {
@@ -263,9 +263,9 @@ fn restarts_are_expected_until_the_exit_image_has_worked() {
         .clone()
         .but("side", |side| side.ended(0).restarted_as(EXIT, 1));
     for (pod, coming) in [
-        (after.clone(), 2),
-        (fails(&after, 1, "10s"), 1),
-        (fails(&after, 3, "10s"), 0),
+        (after.clone(), 3),
+        (fails(&after, 1, "10s"), 2),
+        (fails(&after, 4, "10s"), 0),
         (ended, 0),
     ] {
         assert_eq!(life.counts(&pod.read()).coming, coming, "{pod:?}");

@@ -153,9 +153,15 @@ impl World {
     /// Starts a controller that goes by SidecarPolicies, with a clock that is so many seconds ahead
     /// of the API server's.
     pub fn start_controller_with_policies(&self, ahead: i64) -> Life {
+        self.start_with_policies(ahead, false)
+    }
+
+    /// The same, where the phase may be written, too, if that is `allowed`.
+    pub fn start_with_policies(&self, ahead: i64, allowed: bool) -> Life {
         let clock = self.server.clock();
         self.start(SWAPLET, CONCURRENCY, |settings| {
             settings.sidecar_policies = true;
+            settings.rules.allowed.finish = allowed;
             settings.time_of_day = TimeOfDay(Arc::new(move || {
                 clock.now() + jiff::SignedDuration::from_secs(ahead)
             }));

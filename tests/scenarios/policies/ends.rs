@@ -135,6 +135,28 @@ async fn b5_a_denial_names_the_container_that_is_not_open_and_the_policy_says_so
     assert_eq!(status(&world)["refused"], refused, "{:?}", status(&world));
 }
 
+/// The phase ends all of them or none.
+#[tokio::test(start_paused = true)]
+async fn b5_a_denial_of_the_phase_says_that_nothing_of_the_pod_is_ended() {
+    let words = "main containers are done, and here these are not: my-agent";
+    let world = World::new();
+    install(&world).await;
+    let rules = json!([{"name": "fluent-bit", "method": "Finish"}, {"name": "my-agent", "method": "Finish"}]);
+    apply(&world, "rules", rules).await;
+    let _life = world.start_with_policies(0, true);
+    world.run_pod(&pod("p", &["fluent-bit", "my-agent"])).await;
+    world.patch_fault(Effect::reply(422).message(words));
+    world.wait(5).await;
+    world.ends("p", "main", 0).await;
+    world.wait(90).await;
+    let notes = world.notes("p");
+    let told = |note: &str| {
+        note.contains("name my-agent in the value")
+            && note.contains("until then no sidecar of the pod is ended")
+    };
+    assert!(notes.iter().any(|(_, note)| told(note)), "{notes:?}");
+}
+
 /// What is missing is the right.
 #[tokio::test(start_paused = true)]
 async fn b5_a_missing_right_is_not_taken_for_an_admission_policy() {

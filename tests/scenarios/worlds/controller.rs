@@ -46,9 +46,11 @@ impl Controller {
         }
     }
 
-    /// When it wants to be woken, if it does.
-    pub fn next(&self) -> Option<u64> {
-        let times = [self.index.next_due(), self.index.next_budget()];
+    /// When it wants to be woken, if it does. A budget that is there already is used once a write
+    /// has been answered.
+    pub fn next(&self, now: Moment) -> Option<u64> {
+        let budget = self.index.next_budget().filter(|at| *at > now);
+        let times = [self.index.next_due(), budget];
         let next = times.into_iter().flatten().min()?;
         let next = u64::try_from(next.since_start().as_millis()).unwrap_or(u64::MAX / 2);
         Some(self.start.saturating_add(next)).filter(|_| self.is_alive)

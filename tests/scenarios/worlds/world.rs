@@ -133,7 +133,7 @@ impl World {
     pub fn run(&mut self, limit: u64) {
         loop {
             let event = self.events.first_key_value().map(|((when, _), _)| *when);
-            let woken = self.controller.next();
+            let woken = self.controller.next(self.moment());
             let Some(next) = event.into_iter().chain(woken).min() else {
                 break;
             };

@@ -1,6 +1,7 @@
 //! The report for the tools of GitHub: workflow commands, which it shows beside the lines of a pull
 //! request, and SARIF for code scanning.
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::json;
 
 use super::{Report, is_ok};
@@ -9,6 +10,14 @@ use crate::cli::program::table::{json as as_json, printable};
 
 /// The title of a line that is about no object.
 const PROGRAM: &str = "swaplet check";
+
+/// What stands for something else in the path of a URI (RFC 3986, 2.3 and 3.3).
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'/')
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
 
 /// A line of the report.
 struct Finding<'a> {
@@ -32,8 +41,9 @@ pub(in crate::cli::check) fn sarif(report: &Report, settings: &Settings) -> Stri
         let region = json!({"startLine": finding.line.unwrap_or(1)});
         // GitHub takes no result without a place.
         let file = finding.file.unwrap_or("swaplet-check");
+        let uri = utf8_percent_encode(file, ESCAPED).to_string();
         let place =
-            json!({"physicalLocation": {"artifactLocation": {"uri": file}, "region": region}});
+            json!({"physicalLocation": {"artifactLocation": {"uri": uri}, "region": region}});
         json!({
             "ruleId": finding.rule,
             "level": finding.level,

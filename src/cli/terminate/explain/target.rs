@@ -46,6 +46,15 @@ impl Target {
         }
     }
 
+    /// Returns it as it is written on a command line.
+    pub(in crate::cli::terminate) fn argument(&self) -> String {
+        match self {
+            Self::Pod(name) => format!("pod/{name}"),
+            Self::Job(name) => format!("job/{name}"),
+            Self::CronJob(name) => format!("cronjob/{name}"),
+        }
+    }
+
     /// Parses a target; an error says in words what is wrong.
     pub(in crate::cli::terminate) fn read(written: &str) -> Result<Self, String> {
         let (kind, name) = written.split_once('/').unwrap_or(("pod", written));
@@ -60,7 +69,7 @@ impl Target {
             }
             _ => {
                 return Err(
-                    "only pods can be explained: pass NAME, pod/NAME, job/NAME or cronjob/NAME"
+                    "only pods, and those of Jobs and CronJobs, can be explained: pass NAME, pod/NAME, job/NAME or cronjob/NAME"
                         .to_owned(),
                 );
             }

@@ -104,3 +104,11 @@ fn wide_and_json_say_all() {
         (&json!("FailsUnderNever"), &json!(true))
     );
 }
+
+#[test]
+fn a10_a_node_is_named_as_kubectl_prints_it_and_nothing_else_is() {
+    for written in ["n-1", "node/n-1", "nodes/n-1", "no/n-1"] {
+        assert_eq!(node_name(written).as_deref(), Ok("n-1"), "{written}");
+    }
+    assert!(node_name("pod/n-1").is_err());
+}

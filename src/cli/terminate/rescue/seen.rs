@@ -18,11 +18,12 @@ use swaplet_controller::terminate::snapshot::{Scope, Snapshot, pods};
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::values::whole_object::WholeObject;
 use swaplet_core::policies::suggest::Stuck as UnmarkedPod;
+use swaplet_core::report::shell_word::shell_word;
 
 use super::rows::Stuck;
 use crate::cli::program::process::slowly;
 use crate::cli::terminate::explain::target::Target;
-use crate::cli::terminate::unmarked::Unmarked;
+use crate::cli::terminate::unmarked::{Unmarked, namespace_flag};
 
 /// The pods that the command line means.
 pub(super) struct Seen {
@@ -62,7 +63,7 @@ impl Pods<'_> {
         let (seen, those) = slowly(&format!("reading the pods of {place}"), reading).await?;
         remarks.extend(seen.snapshot.remarks());
         seen.check(self.targets, &those, remarks)?;
-        let unmarked = seen.unmarked.words();
+        let unmarked = seen.unmarked.words(&self.as_arguments());
         match (seen.stuck.is_empty(), &unmarked) {
             (true, None) => eprintln!("No pod of {place}{matched} waits for its sidecars."),
             (true, Some(_)) => {
@@ -77,6 +78,16 @@ impl Pods<'_> {
             remarks.push("swaplet has written Events about some of these pods: where a controller still runs, swaplet explain says what it waits for");
         }
         Ok(seen)
+    }
+
+    /// Returns what names these pods on a command line.
+    fn as_arguments(&self) -> String {
+        let mut words: Vec<_> = self.targets.iter().map(Target::argument).collect();
+        words.push(namespace_flag(self.scope.namespace.as_deref()));
+        if let Some(selector) = self.selector {
+            words.push(format!("-l {}", shell_word(selector)));
+        }
+        words.join(" ")
     }
 
     /// Also returns all pods that are meant.

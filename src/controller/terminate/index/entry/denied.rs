@@ -136,6 +136,7 @@ impl Entry {
             Action::Swap(swaps) if swaps.len() > names.len() => {
                 "; until then the other sidecars of the pod are not ended either"
             }
+            Action::Finish(_) => "; until then no sidecar of the pod is ended",
             _ => "",
         };
         let names = names.join(",");

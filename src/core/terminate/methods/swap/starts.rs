@@ -13,8 +13,9 @@ use crate::terminate::methods::preflight::{Preflight, preflight};
 use crate::terminate::turn::may_finish;
 
 /// The restarts of an exit image that may not start: on a virtual node the phase is written when the
-/// first failure is shown, and another start may have begun by then.
-const MAY_NOT_START: u32 = 2;
+/// first failure is shown, and two more starts may have begun by then where the node waits for a
+/// second only.
+const MAY_NOT_START: u32 = 3;
 
 /// Returns the restarts that one swap may cause. Where the phase cannot be written nothing ends
 /// those of an image that does not start, so reserving some would not save the Job.
