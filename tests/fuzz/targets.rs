@@ -26,8 +26,8 @@ use swaplet_core::objects::command::{ContainerFacts, StandardPaths, resolve_read
 use swaplet_core::objects::job::JobWire;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::node::{Node, NodeWire};
+use swaplet_core::objects::pod::brief::PodBriefWire;
 use swaplet_core::objects::pod::wire::PodWire;
-use swaplet_core::objects::pod::wire::brief::PodBriefWire;
 use swaplet_core::objects::recreate_request::RecreateRequestWire;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::objects::values::{go_duration, label_selector};

@@ -16,7 +16,7 @@ use kube::api::ListParams;
 use kube::core::Selector;
 use kube::{Api, Client};
 use serde_json::Value;
-use swaplet_core::objects::pod::wire::brief::PodBriefWire;
+use swaplet_core::objects::pod::brief::PodBriefWire;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::predownload::workload::{
@@ -325,7 +325,7 @@ impl Predownload {
         let pods: Api<PodBriefWire> = Api::namespaced(self.client.clone(), &workload.namespace);
         let label = workload.kind.revision_label();
         let pods = list_with(&pods, ListParams::default().labels_from(&selector), |pod| {
-            PodSeen::of(pod.read(), label)
+            PodSeen::of(pod.read()?, label)
         })
         .await
         .map_err(|error| Trouble::of(Right::ListPodsOfWorkloads, "cannot list its pods", &error))?;

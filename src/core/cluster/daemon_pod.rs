@@ -1,11 +1,6 @@
 //! A pod of OpenKruise's daemon, reduced to its node and its readiness.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::{Deserialize, Deserializer};
-
-use crate::objects::node::ConditionWire;
-use crate::objects::values::lenient::{Lenient, Object, Text};
-use crate::objects::values::parts::Parts;
+use crate::objects::pod::view::{OfPod, PodOf, PodView};
 
 /// The namespace of OpenKruise, which is also the default of its own flags.
 pub const NAMESPACE: &str = "kruise-system";
@@ -23,73 +18,17 @@ pub struct DaemonPod {
     pub ready: bool,
 }
 
-/// A pod of a list or watch. As for pods, decoding fails only for JSON that is no Kubernetes object
-/// at all.
-#[derive(Clone, Debug)]
-pub struct DaemonPodWire {
-    metadata: ObjectMeta,
-    deleting: bool,
-    node: Text,
-    conditions: Lenient<Vec<Lenient<Object<ConditionWire>>>>,
-}
+/// A pod of a list or watch.
+pub type DaemonPodWire = PodOf<DaemonPod>;
 
-of_kind!(DaemonPodWire, k8s_openapi::api::core::v1::Pod);
-
-type TopWire = Parts<MetaWire, SpecWire, StatusWire>;
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct MetaWire {
-    name: Text,
-    resource_version: Text,
-    deletion_timestamp: Text,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct SpecWire {
-    node_name: Text,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct StatusWire {
-    conditions: Lenient<Vec<Lenient<Object<ConditionWire>>>>,
-}
-
-impl<'de> Deserialize<'de> for DaemonPodWire {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let top = TopWire::deserialize(deserializer)?;
-        let meta = top.metadata.value.0;
-        let text = |field: Text| field.value.map(String::from);
-        let deleting = meta.deletion_timestamp.value.is_some();
-        let metadata = ObjectMeta {
-            name: text(meta.name),
-            resource_version: text(meta.resource_version),
-            ..ObjectMeta::default()
-        };
-        Ok(Self {
-            metadata,
-            deleting,
-            node: top.spec.value.0.node_name,
-            conditions: top.status.value.0.conditions,
-        })
-    }
-}
-
-impl DaemonPodWire {
-    /// Reads the pod. Returns `None` if it has no name.
-    #[must_use]
-    pub fn read(self) -> Option<DaemonPod> {
-        let ready = self
-            .conditions
-            .value
-            .iter()
-            .any(|condition| condition.value.0.is("Ready", "True"));
-        Some(DaemonPod {
-            name: self.metadata.name.filter(|name| !name.is_empty())?.into(),
-            node: self.node.value.unwrap_or_default(),
-            ready: ready && !self.deleting,
+impl OfPod for DaemonPod {
+    /// Returns `None` if it has no name.
+    fn of(pod: PodView) -> Option<Self> {
+        let meta = pod.metadata;
+        Some(Self {
+            name: meta.name.value.filter(|name| !name.is_empty())?,
+            node: pod.spec.node_name.value.unwrap_or_default(),
+            ready: pod.status.is_ready() && !meta.deletion_timestamp.value.0,
         })
     }
 }

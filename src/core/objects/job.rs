@@ -156,12 +156,15 @@ pub(crate) struct OwnerWire {
 impl OwnerWire {
     /// Returns the kind and name of the owner that controls a pod.
     pub(crate) fn controller(owners: &[Lenient<Object<Self>>]) -> Option<Box<str>> {
-        let owner = owners
-            .iter()
-            .map(|owner| &owner.value.0)
-            .find(|owner| owner.controller.value == Some(true))?;
+        let owner = Self::controlling(owners)?;
         let text = |field: &Text| field.value.clone().unwrap_or_default();
         Some(format!("{} {}", text(&owner.kind), text(&owner.name)).into())
+    }
+
+    /// Returns the uid of the owner that controls a pod.
+    pub(crate) fn uid_of_controller(owners: &[Lenient<Object<Self>>]) -> Option<Box<str>> {
+        let uid = Self::controlling(owners)?.uid.value.clone();
+        uid.filter(|uid| !uid.is_empty())
     }
 
     /// Returns the Job among the owners of a pod. Only the controlling owner counts (Kubernetes:

@@ -2,6 +2,7 @@
 //! name.
 
 pub mod annotations;
+pub mod brief;
 pub mod container_spec;
 pub(crate) mod container_wire;
 pub mod evidence;
@@ -10,6 +11,7 @@ pub mod restart_policy;
 pub mod roles;
 pub mod rule;
 pub mod template;
+pub mod view;
 pub mod wire;
 
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
 use crate::image::alias::is_same_image;
-use crate::objects::pod::wire::brief::PodBrief;
+use crate::objects::pod::brief::PodBrief;
 use crate::objects::values::short_digest::short_digest;
 use crate::warm::predownload::workload::{Wish, Workload};
 

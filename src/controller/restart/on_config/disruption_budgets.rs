@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::api::ListParams;
 use kube::core::{Selector, SelectorExt};
 use kube::{Api, Client, ResourceExt};
-use swaplet_core::objects::pod::wire::brief::PodBriefWire;
+use swaplet_core::objects::pod::brief::PodBriefWire;
 use swaplet_core::objects::values::whole_object::WholeObject;
 use swaplet_core::restart::rollout::{Budget, Covered};
 
@@ -165,7 +165,7 @@ impl DisruptionBudgets {
         };
         let api: Api<PodBriefWire> = Api::namespaced(self.client.clone(), &self.namespace);
         let pods = list_with(&api, parameters, |pod| {
-            let pod = pod.read();
+            let pod = pod.read()?;
             let labels = pod.labels.into_iter();
             let labels = labels.map(|(key, value)| (key.into(), value.into()));
             let labels = labels.collect::<BTreeMap<String, String>>();

@@ -1,6 +1,5 @@
 //! The decoder of pods: the type that is listed and watched.
 
-pub mod brief;
 mod statuses;
 pub mod stored;
 mod weight;

@@ -13,7 +13,7 @@ use serde::de::MapAccess;
 use serde::{Deserialize, Deserializer};
 
 use super::{PARALLELISM, PREDOWNLOAD, TIMEOUT};
-use crate::objects::pod::wire::brief::{ContainerWire, images};
+use crate::objects::pod::view::{ContainerView, images};
 use crate::objects::values::bounds;
 use crate::objects::values::label_selector::{is_label_key, is_label_value};
 use crate::objects::values::lenient::{Lenient, Object, Objects, Shape, Text, drain_map};
@@ -130,8 +130,8 @@ struct TemplateWire {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct PodSpecWire {
-    init_containers: Objects<ContainerWire>,
-    containers: Objects<ContainerWire>,
+    init_containers: Objects<ContainerView>,
+    containers: Objects<ContainerView>,
     image_pull_secrets: Objects<SecretWire>,
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{ContainerWire, SpecWire};
+use crate::objects::pod::view::{ContainerView, SpecView, items};
 use crate::restart::hot_upgrade::pod::{VERSION, VERSION_ALT, WORKING};
 use crate::restart::on_config::annotation::{Problem, RestartOn, Source};
 use crate::restart::on_config::content::Content;
@@ -10,7 +10,7 @@ use crate::restart::on_config::content::Content;
 /// The labels or the annotations of a pod.
 type Fields = BTreeMap<Box<str>, Box<str>>;
 
-impl SpecWire {
+impl SpecView {
     /// Returns the digests of the metadata by container, for those that are restarted for it.
     pub(super) fn metadata(
         &self,
@@ -22,10 +22,9 @@ impl SpecWire {
         let asking = wish.iter().filter(|(_, sources)| asks(sources));
         asking
             .map(|(name, _)| {
-                let containers = self.containers.value.iter().map(|item| &item.value.0);
-                let fields: BTreeMap<_, _> = containers
+                let fields: BTreeMap<_, _> = items(&self.containers)
                     .filter(|container| container.name.value.as_ref() == Some(name))
-                    .flat_map(ContainerWire::field_paths)
+                    .flat_map(ContainerView::field_paths)
                     .filter_map(|path| Some((path, value_at(path, labels, annotations)?)))
                     .collect();
                 if fields.is_empty() {
@@ -54,10 +53,9 @@ fn value_at<'a>(path: &str, labels: &'a Fields, annotations: &'a Fields) -> Opti
     Some(fields.get(key).map(|text| &**text).unwrap_or_default())
 }
 
-impl ContainerWire {
+impl ContainerView {
     fn field_paths(&self) -> impl Iterator<Item = &str> {
-        let values = self.env.value.iter();
-        let values = values.filter_map(|env| env.value.0.value_from.value.as_deref());
+        let values = items(&self.env).filter_map(|env| env.value_from.value.as_deref());
         values.filter_map(|from| from.field_ref.value.as_deref()?.field_path.value.as_deref())
     }
 }

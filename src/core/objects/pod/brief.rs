@@ -1,0 +1,44 @@
+//! A pod reduced to labels, images and readiness. Pods listed by a user's selector are read as
+//! this: the objects of tenants can take a hundred times their size when they are read whole.
+
+use std::collections::BTreeMap;
+
+use super::view::{OfPod, PodOf, PodView, images};
+
+/// A pod, reduced to these fields.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodBrief {
+    /// `metadata.uid`; empty if there is none.
+    pub uid: Box<str>,
+    /// `metadata.labels`
+    pub labels: BTreeMap<Box<str>, Box<str>>,
+    /// True if `metadata.deletionTimestamp` is set.
+    pub deleting: bool,
+    /// True if `status.phase` is Succeeded or Failed.
+    pub is_over: bool,
+    /// True if its condition `Ready` is true.
+    pub ready: bool,
+    /// The image of each container by its name, also of init containers.
+    pub images: BTreeMap<Box<str>, Box<str>>,
+}
+
+/// A pod of a list or watch.
+pub type PodBriefWire = PodOf<PodBrief>;
+
+impl OfPod for PodBrief {
+    fn of(pod: PodView) -> Option<Self> {
+        let PodView {
+            metadata,
+            spec,
+            status,
+        } = pod;
+        Some(Self {
+            uid: metadata.uid.value.unwrap_or_default(),
+            labels: metadata.labels.value.0,
+            deleting: metadata.deletion_timestamp.value.0,
+            is_over: status.is_over(),
+            ready: status.is_ready(),
+            images: images(&spec.init_containers, &spec.containers),
+        })
+    }
+}
