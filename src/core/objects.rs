@@ -9,6 +9,7 @@
 mod of_kind;
 pub mod command;
 pub mod isolated;
+pub mod item;
 pub mod moment;
 pub mod values;
 

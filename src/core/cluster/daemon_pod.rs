@@ -1,6 +1,9 @@
 //! A pod of OpenKruise's daemon, reduced to its node and its readiness.
 
-use crate::objects::pod::view::{OfPod, PodOf, PodView};
+use k8s_openapi::api::core::v1::Pod;
+
+use crate::objects::item::{FromView, Item};
+use crate::objects::pod::view::{PodView, SpecView, StatusView};
 
 /// The namespace of OpenKruise, which is also the default of its own flags.
 pub const NAMESPACE: &str = "kruise-system";
@@ -19,9 +22,13 @@ pub struct DaemonPod {
 }
 
 /// A pod of a list or watch.
-pub type DaemonPodWire = PodOf<DaemonPod>;
+pub type DaemonPodWire = Item<DaemonPod>;
 
-impl OfPod for DaemonPod {
+impl FromView for DaemonPod {
+    type Kind = Pod;
+    type Spec = SpecView;
+    type Status = StatusView;
+
     /// Returns `None` if it has no name.
     fn of(pod: PodView) -> Option<Self> {
         let meta = pod.metadata;

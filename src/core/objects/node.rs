@@ -5,14 +5,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
+use super::item::{FromView, Item, View, items};
 use super::runs_on::RunsOn;
-use super::values::lenient::{self, Lenient, Object, Said, Text};
-use super::values::parts::Parts;
-
-type Texts = Lenient<lenient::Texts>;
+use super::values::lenient::{Lenient, Object, Objects, Said, Text};
 
 /// Labels or annotations.
 pub type Marks = BTreeMap<Box<str>, Box<str>>;
@@ -103,36 +100,14 @@ pub struct Taint {
     pub value: Box<str>,
 }
 
-/// A node of a list or watch. As for pods, decoding fails only on JSON that is no Kubernetes object
-/// at all.
-#[derive(Clone, Debug)]
-pub struct NodeWire {
-    metadata: ObjectMeta,
-    labels: Texts,
-    annotations: Texts,
-    taints: Lenient<Vec<Lenient<Object<TaintWire>>>>,
-    conditions: Lenient<Vec<Lenient<Object<ConditionWire>>>>,
-    info: Lenient<Object<InfoWire>>,
-}
+/// A node of a list or watch.
+pub type NodeWire = Item<Node>;
 
-of_kind!(NodeWire, k8s_openapi::api::core::v1::Node);
-
-type TopWire = Parts<MetaWire, SpecWire, StatusWire>;
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct MetaWire {
-    name: Text,
-    uid: Text,
-    resource_version: Text,
-    labels: Texts,
-    annotations: Texts,
-}
-
+/// `spec` of a node.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct SpecWire {
-    taints: Lenient<Vec<Lenient<Object<TaintWire>>>>,
+pub struct SpecWire {
+    taints: Objects<TaintWire>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -142,10 +117,11 @@ struct TaintWire {
     value: Text,
 }
 
+/// `status` of a node.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct StatusWire {
-    conditions: Lenient<Vec<Lenient<Object<ConditionWire>>>>,
+pub struct StatusWire {
+    conditions: Objects<ConditionWire>,
     node_info: Lenient<Object<InfoWire>>,
 }
 
@@ -172,51 +148,27 @@ impl ConditionWire {
     }
 }
 
-impl<'de> Deserialize<'de> for NodeWire {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let top = TopWire::deserialize(deserializer)?;
-        let meta = top.metadata.value.0;
-        let text = |field: Text| field.value.map(String::from);
-        let metadata = ObjectMeta {
-            name: text(meta.name),
-            uid: text(meta.uid),
-            resource_version: text(meta.resource_version),
-            ..ObjectMeta::default()
-        };
-        let (taints, status) = (top.spec.value.0.taints, top.status.value.0);
-        let (conditions, info) = (status.conditions, status.node_info);
-        Ok(Self {
-            metadata,
-            labels: meta.labels,
-            annotations: meta.annotations,
-            taints,
-            conditions,
-            info,
-        })
-    }
-}
+impl FromView for Node {
+    type Kind = k8s_openapi::api::core::v1::Node;
+    type Spec = SpecWire;
+    type Status = StatusWire;
 
-impl NodeWire {
-    /// Reads the node; a field of a wrong type is read as absent. `None` if it has no name, because
-    /// no pod can be on it then.
-    #[must_use]
-    pub fn read(self) -> Option<Node> {
+    /// A field of a wrong type is read as absent. Returns `None` if it has no name, because no pod
+    /// can be on it then.
+    fn of(view: View<SpecWire, StatusWire>) -> Option<Self> {
+        let (meta, status) = (view.metadata, view.status);
         let taint = |wire: Lenient<Object<TaintWire>>| Taint {
             key: wire.value.0.key.value.unwrap_or_default(),
             value: wire.value.0.value.value.unwrap_or_default(),
         };
-        let info = self.info.value.0;
-        Some(Node {
-            name: self.metadata.name.filter(|name| !name.is_empty())?.into(),
-            uid: self.metadata.uid.unwrap_or_default().into(),
-            labels: self.labels.value.0,
-            annotations: self.annotations.value.0,
-            taints: self.taints.value.into_iter().map(taint).collect(),
-            ready: self
-                .conditions
-                .value
-                .iter()
-                .any(|condition| condition.value.0.is("Ready", "True")),
+        let info = status.node_info.value.0;
+        Some(Self {
+            name: meta.name.value.filter(|name| !name.is_empty())?,
+            uid: meta.uid.value.unwrap_or_default(),
+            labels: meta.labels.value.0,
+            annotations: meta.annotations.value.0,
+            taints: view.spec.taints.value.into_iter().map(taint).collect(),
+            ready: items(&status.conditions).any(|condition| condition.is("Ready", "True")),
             kubelet: info
                 .kubelet_version
                 .value

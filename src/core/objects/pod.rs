@@ -11,7 +11,7 @@ pub mod restart_policy;
 pub mod roles;
 pub mod rule;
 pub mod template;
-pub mod view;
+pub(crate) mod view;
 pub mod wire;
 
 use std::sync::Arc;

@@ -5,11 +5,11 @@ use std::borrow::Cow;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::Resource;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
+use super::item::{FromView, Item, View, items};
 use super::pod::{Container, ContainerState};
-use super::values::lenient::{self, Integer, Lenient, Object, Objects, Said, Text};
-use super::values::parts::Parts;
+use super::values::lenient::{Flag, Integer, Lenient, Member, Object, Objects, Said, Text, Time};
 
 /// The API group of OpenKruise.
 pub const GROUP: &str = "apps.kruise.io";
@@ -90,77 +90,16 @@ impl RecreateRequest {
     }
 }
 
-/// A request of a list or watch. As for pods, decoding fails only on JSON that is no Kubernetes
-/// object at all.
+/// A request of a list or watch.
+pub type RecreateRequestWire = Item<RecreateRequest>;
+
+/// The kind of a request.
 #[derive(Clone, Debug)]
-pub struct RecreateRequestWire {
+pub struct RequestKind {
     metadata: ObjectMeta,
-    containers: Objects<ContainerWire>,
-    status: StatusWire,
 }
 
-type TopWire = Parts<MetaWire, SpecWire, StatusWire>;
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct MetaWire {
-    name: Text,
-    namespace: Text,
-    resource_version: Text,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct SpecWire {
-    containers: Objects<ContainerWire>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct ContainerWire {
-    name: Text,
-    status_context: Lenient<Object<ContextWire>>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct ContextWire {
-    #[serde(rename = "containerID")]
-    container_id: Text,
-    restart_count: Integer,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct StatusWire {
-    phase: Text,
-    message: Lenient<Said>,
-    container_recreate_states: Objects<StateWire>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct StateWire {
-    name: Text,
-    phase: Text,
-    message: Lenient<Said>,
-    is_killed: Lenient<Option<bool>>,
-}
-
-impl<'de> Deserialize<'de> for RecreateRequestWire {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let top = TopWire::deserialize(deserializer)?;
-        let meta = top.metadata.value.0;
-        let metadata = lenient::watched(&meta.name, &meta.namespace, &meta.resource_version);
-        Ok(Self {
-            metadata,
-            containers: top.spec.value.0.containers,
-            status: top.status.value.0,
-        })
-    }
-}
-
-impl Resource for RecreateRequestWire {
+impl Resource for RequestKind {
     type DynamicType = ();
     type Scope = k8s_openapi::NamespaceResourceScope;
 
@@ -184,53 +123,94 @@ impl Resource for RecreateRequestWire {
     }
 }
 
-impl RecreateRequestWire {
-    /// Reads the request. `None` if it is not one that ends the sidecars of a pod.
-    #[must_use]
-    pub fn read(self) -> Option<RecreateRequest> {
-        let pod_uid = self
-            .metadata
-            .name
-            .as_deref()?
-            .strip_prefix(NAME_PREFIX)?
-            .into();
-        let states: Vec<_> = self
-            .status
-            .container_recreate_states
-            .value
-            .into_iter()
-            .map(|state| state.value.0)
-            .collect();
-        Some(RecreateRequest {
-            pod_uid,
-            phase: RequestPhase::read(self.status.phase.value.as_deref()),
-            message: self.status.message.value.0,
-            containers: self
-                .containers
-                .value
-                .into_iter()
-                .map(|container| container.value.0.read(&states))
+/// `spec` of a request.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RequestSpec {
+    pub(crate) pod_name: Text,
+    pub(crate) containers: Objects<WantedView>,
+    pub(crate) strategy: Lenient<Object<StrategyView>>,
+    pub(crate) active_deadline_seconds: Integer,
+    pub(crate) ttl_seconds_after_finished: Integer,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct WantedView {
+    pub name: Text,
+    pub status_context: Member<ContextView>,
+}
+
+/// Filled in by OpenKruise's webhook.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ContextView {
+    #[serde(rename = "containerID")]
+    pub container_id: Text,
+    pub restart_count: Integer,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct StrategyView {
+    pub failure_policy: Text,
+    pub ordered_recreate: Flag,
+    pub force_recreate: Flag,
+    pub termination_grace_period_seconds: Integer,
+    pub unready_grace_period_seconds: Integer,
+    pub min_started_seconds: Integer,
+}
+
+/// `status` of a request.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RequestStatus {
+    pub(crate) phase: Text,
+    pub(crate) message: Lenient<Said>,
+    pub(crate) completion_time: Time,
+    pub(crate) container_recreate_states: Objects<StateView>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct StateView {
+    pub name: Text,
+    pub phase: Text,
+    pub message: Lenient<Said>,
+    pub is_killed: Flag,
+}
+
+impl FromView for RecreateRequest {
+    type Kind = RequestKind;
+    type Spec = RequestSpec;
+    type Status = RequestStatus;
+
+    /// Returns `None` if it is not one that ends the sidecars of a pod.
+    fn of(view: View<RequestSpec, RequestStatus>) -> Option<Self> {
+        let name = view.metadata.name.value?;
+        let states: Vec<_> = items(&view.status.container_recreate_states).collect();
+        let containers = items(&view.spec.containers);
+        Some(Self {
+            pod_uid: name.strip_prefix(NAME_PREFIX)?.into(),
+            phase: RequestPhase::read(view.status.phase.value.as_deref()),
+            message: view.status.message.value.0.clone(),
+            containers: containers
+                .map(|container| container.read(&states))
                 .collect(),
         })
     }
 }
 
-impl ContainerWire {
-    fn read(self, states: &[StateWire]) -> Recreated {
-        let name = self.name.value.unwrap_or_default();
-        let state = states
-            .iter()
-            .find(|state| state.name.value.as_ref() == Some(&name));
-        let text = |field: Option<&Text>| {
-            field
-                .and_then(|field| field.value.clone())
-                .unwrap_or_default()
-        };
-        let context = self.status_context.value.0;
+impl WantedView {
+    fn read(&self, states: &[&StateView]) -> Recreated {
+        let name = self.name.value.clone().unwrap_or_default();
+        let mut states = states.iter();
+        let state = states.find(|state| state.name.value.as_ref() == Some(&name));
+        let context = self.status_context.value.clone().unwrap_or_default();
         Recreated {
             container_id: context.container_id.value.unwrap_or_default(),
             restart_count: context.restart_count.value.unwrap_or_default(),
-            failed: &*text(state.map(|state| &state.phase)) == "Failed",
+            failed: state.is_some_and(|state| state.phase.value.as_deref() == Some("Failed")),
             message: state
                 .map(|state| state.message.value.0.clone())
                 .unwrap_or_default(),

@@ -3,7 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::view::{OfPod, PodOf, PodView, images};
+use k8s_openapi::api::core::v1::Pod;
+
+use super::view::{PodView, SpecView, StatusView, images};
+use crate::objects::item::{FromView, Item};
 
 /// A pod, reduced to these fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,9 +26,13 @@ pub struct PodBrief {
 }
 
 /// A pod of a list or watch.
-pub type PodBriefWire = PodOf<PodBrief>;
+pub type PodBriefWire = Item<PodBrief>;
 
-impl OfPod for PodBrief {
+impl FromView for PodBrief {
+    type Kind = Pod;
+    type Spec = SpecView;
+    type Status = StatusView;
+
     fn of(pod: PodView) -> Option<Self> {
         let PodView {
             metadata,

@@ -15,6 +15,6 @@ pub(crate) struct Parts<M, S, T> {
 }
 
 /// A part that [`Parts`] can decode.
-pub(crate) trait Part: Default + for<'a> Deserialize<'a> {}
+pub trait Part: Default + for<'a> Deserialize<'a> {}
 
 impl<T: Default + for<'a> Deserialize<'a>> Part for T {}

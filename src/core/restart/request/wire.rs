@@ -1,118 +1,32 @@
-//! The request as it comes over the wire. As for pods, decoding fails only for JSON that is no
-//! Kubernetes object at all.
-
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::{Deserialize, Deserializer};
+//! The reader of the requests that swaplet carries out.
 
 use super::{
     ACTIVE, JOURNAL, Journal, NODE_NAME, NODE_TYPE, POD_UID, RecreateState, RestartRequest,
     StatePhase, Strategy, UNREADY_ACQUIRED, VIRTUAL_KUBELET, Wanted,
 };
-use crate::objects::recreate_request::{RecreateRequestWire, RequestPhase};
-use crate::objects::values::bounds;
-use crate::objects::values::lenient::{
-    self, Flag, Integer, Lenient, Object, Objects, Present, Said, Text, Time,
+use crate::objects::item::{FromView, Item, View, items};
+use crate::objects::recreate_request::{
+    RequestKind, RequestPhase, RequestSpec, RequestStatus, StateView, StrategyView, WantedView,
 };
-use crate::objects::values::parts::Parts;
+use crate::objects::values::bounds;
+use crate::objects::values::lenient::{Integer, Text};
 use crate::restart::on_config::annotation::RESTART_ON;
 
-type Texts = Lenient<lenient::Texts>;
-
 /// A request of a list or watch.
-#[derive(Clone, Debug)]
-pub struct RestartRequestWire {
-    metadata: ObjectMeta,
-    more: MetaWire,
-    spec: SpecWire,
-    status: StatusWire,
-}
+pub type RestartRequestWire = Item<RestartRequest>;
 
-of_kind!(RestartRequestWire, RecreateRequestWire);
+impl FromView for RestartRequest {
+    type Kind = RequestKind;
+    type Spec = RequestSpec;
+    type Status = RequestStatus;
 
-type TopWire = Parts<MetaWire, SpecWire, StatusWire>;
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct MetaWire {
-    name: Text,
-    namespace: Text,
-    uid: Text,
-    resource_version: Text,
-    creation_timestamp: Time,
-    deletion_timestamp: Lenient<Present>,
-    labels: Texts,
-    annotations: Texts,
-    finalizers: Lenient<Vec<Text>>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct SpecWire {
-    pod_name: Text,
-    containers: Objects<ContainerWire>,
-    strategy: Lenient<Object<StrategyWire>>,
-    active_deadline_seconds: Integer,
-    ttl_seconds_after_finished: Integer,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct ContainerWire {
-    name: Text,
-    status_context: Lenient<Present>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct StrategyWire {
-    failure_policy: Text,
-    ordered_recreate: Flag,
-    force_recreate: Flag,
-    termination_grace_period_seconds: Integer,
-    unready_grace_period_seconds: Integer,
-    min_started_seconds: Integer,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct StatusWire {
-    phase: Text,
-    message: Lenient<Said>,
-    completion_time: Time,
-    container_recreate_states: Objects<StateWire>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct StateWire {
-    name: Text,
-    phase: Text,
-    message: Lenient<Said>,
-    is_killed: Flag,
-}
-
-impl<'de> Deserialize<'de> for RestartRequestWire {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let top = TopWire::deserialize(deserializer)?;
-        let more = top.metadata.value.0;
-        let metadata = lenient::watched(&more.name, &more.namespace, &more.resource_version);
-        Ok(Self {
-            metadata,
-            more,
-            spec: top.spec.value.0,
-            status: top.status.value.0,
-        })
-    }
-}
-
-impl RestartRequestWire {
-    /// Reads the request. Returns `None` if name, namespace or uid are missing: such an object
-    /// cannot be addressed.
-    #[must_use]
-    pub fn read(self) -> Option<RestartRequest> {
-        let Self {
-            more, spec, status, ..
-        } = self;
+    /// Returns `None` if name, namespace or uid are missing: such an object cannot be addressed.
+    fn of(view: View<RequestSpec, RequestStatus>) -> Option<Self> {
+        let View {
+            metadata: more,
+            spec,
+            status,
+        } = view;
         let required = |text: Text| text.value.filter(|text| !text.is_empty());
         let label = |key: &str| more.labels.value.0.get(key).map(|text| &**text);
         let annotation = |key: &str| more.annotations.value.0.get(key).map(|text| &**text);
@@ -121,7 +35,7 @@ impl RestartRequestWire {
         let phase = RequestPhase::read(status.phase.value.as_deref());
         let is_taken_up =
             |journal: &Journal| journal.is_taken_up(phase, active && pod_uid.is_some());
-        Some(RestartRequest {
+        Some(Self {
             pod_uid: pod_uid.map(Into::into),
             node: label(NODE_NAME).unwrap_or_default().into(),
             active,
@@ -146,23 +60,15 @@ impl RestartRequestWire {
             created_at: more.creation_timestamp.value,
             deleting: more.deletion_timestamp.value.0,
             pod_name: spec.pod_name.value.unwrap_or_default(),
-            containers: spec
-                .containers
-                .value
-                .into_iter()
-                .map(|container| container.value.0.read())
-                .collect(),
-            strategy: spec.strategy.value.0.read(),
+            containers: items(&spec.containers).map(wanted).collect(),
+            strategy: strategy(&spec.strategy.value.0),
             active_deadline_seconds: seconds(&spec.active_deadline_seconds),
             ttl_seconds: seconds(&spec.ttl_seconds_after_finished),
             phase,
             message: status.message.value.0,
             completed_at: status.completion_time.value,
-            states: status
-                .container_recreate_states
-                .value
-                .into_iter()
-                .map(|state| state.value.0.read())
+            states: items(&status.container_recreate_states)
+                .map(state)
                 .collect(),
         })
     }
@@ -172,36 +78,30 @@ fn seconds(field: &Integer) -> Option<u32> {
     field.value.map(bounds::seconds)
 }
 
-impl ContainerWire {
-    fn read(self) -> Wanted {
-        Wanted {
-            name: self.name.value.unwrap_or_default(),
-            has_context: self.status_context.value.0,
-        }
+fn wanted(container: &WantedView) -> Wanted {
+    Wanted {
+        name: container.name.value.clone().unwrap_or_default(),
+        has_context: container.status_context.value.is_some(),
     }
 }
 
-impl StrategyWire {
-    fn read(self) -> Strategy {
-        Strategy {
-            ignores_failures: self.failure_policy.value.as_deref() == Some("Ignore"),
-            ordered: self.ordered_recreate.value == Some(true),
-            force: self.force_recreate.value == Some(true),
-            grace_seconds: seconds(&self.termination_grace_period_seconds),
-            unready_seconds: seconds(&self.unready_grace_period_seconds),
-            min_started_seconds: seconds(&self.min_started_seconds).unwrap_or_default(),
-        }
+fn strategy(written: &StrategyView) -> Strategy {
+    Strategy {
+        ignores_failures: written.failure_policy.value.as_deref() == Some("Ignore"),
+        ordered: written.ordered_recreate.value == Some(true),
+        force: written.force_recreate.value == Some(true),
+        grace_seconds: seconds(&written.termination_grace_period_seconds),
+        unready_seconds: seconds(&written.unready_grace_period_seconds),
+        min_started_seconds: seconds(&written.min_started_seconds).unwrap_or_default(),
     }
 }
 
-impl StateWire {
-    fn read(self) -> RecreateState {
-        RecreateState {
-            name: self.name.value.unwrap_or_default(),
-            phase: StatePhase::read(self.phase.value.as_deref()),
-            message: self.message.value.0,
-            killed: self.is_killed.value == Some(true),
-        }
+fn state(written: &StateView) -> RecreateState {
+    RecreateState {
+        name: written.name.value.clone().unwrap_or_default(),
+        phase: StatePhase::read(written.phase.value.as_deref()),
+        message: written.message.value.0.clone(),
+        killed: written.is_killed.value == Some(true),
     }
 }
 

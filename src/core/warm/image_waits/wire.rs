@@ -1,17 +1,24 @@
 //! The reader of pods that show a wait for an image.
 
+use k8s_openapi::api::core::v1::Pod;
+
 use super::ImageWait;
+use crate::objects::item::{FromView, Item};
 use crate::objects::pod::ContainerState;
-use crate::objects::pod::view::{ContainerStatusView, OfPod, PodOf, PodView, StatusView};
+use crate::objects::pod::view::{ContainerStatusView, PodView, SpecView, StatusView};
 
 /// The reasons of a waiting container that may mean a pull under way, or one about to begin. Any
 /// other reason means different trouble.
 const STARTS: [&str; 3] = ["", "ContainerCreating", "PodInitializing"];
 
 /// A pod of a list or watch.
-pub type ImageWaitWire = PodOf<ImageWait>;
+pub type ImageWaitWire = Item<ImageWait>;
 
-impl OfPod for ImageWait {
+impl FromView for ImageWait {
+    type Kind = Pod;
+    type Spec = SpecView;
+    type Status = StatusView;
+
     /// Returns `None` if it has no uid or no node.
     fn of(pod: PodView) -> Option<Self> {
         let meta = pod.metadata;

@@ -1,20 +1,25 @@
 //! The reader of warmer pods.
 
+use k8s_openapi::api::core::v1::Pod;
+
 use super::{
     BEFORE, CONTAINER, IMAGE, INIT_CONTAINER, JOB, JOB_NAMESPACE, NODE, NUMBERED_CONTAINER, RUN,
     Reported, Shape, WarmerImage, WarmerPod,
 };
+use crate::objects::item::{FromView, Item, items};
 use crate::objects::pod::Phase;
-use crate::objects::pod::view::{
-    ContainerStatusView, OfPod, PodOf, PodView, SpecView, StatusView, items,
-};
+use crate::objects::pod::view::{ContainerStatusView, PodView, SpecView, StatusView};
 use crate::objects::values::bounds;
 use crate::objects::values::lenient::Objects;
 
 /// A pod of a list or watch.
-pub type WarmerPodWire = PodOf<WarmerPod>;
+pub type WarmerPodWire = Item<WarmerPod>;
 
-impl OfPod for WarmerPod {
+impl FromView for WarmerPod {
+    type Kind = Pod;
+    type Spec = SpecView;
+    type Status = StatusView;
+
     /// Returns `None` if it has no name or uid, or is not ours: without the annotations, or without
     /// a container for each image.
     fn of(pod: PodView) -> Option<Self> {

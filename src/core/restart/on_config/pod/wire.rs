@@ -4,20 +4,26 @@ mod metadata;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use k8s_openapi::api::core::v1::Pod;
+
 use super::{ConfiguredPod, Life, Use};
+use crate::objects::item::{FromView, Item, items};
 use crate::objects::job::OwnerWire;
 use crate::objects::pod::ContainerState;
 use crate::objects::pod::view::{
-    ContainerStatusView, ContainerView, OfPod, PodOf, PodView, SourceView, SpecView, VolumeView,
-    items,
+    ContainerStatusView, ContainerView, PodView, SourceView, SpecView, StatusView, VolumeView,
 };
 use crate::objects::values::lenient::{Member, Text};
 use crate::restart::on_config::annotation::{RESTART_ON, Reference, ReferenceKind, parse};
 
 /// A pod of a list or watch.
-pub type ConfiguredPodWire = PodOf<ConfiguredPod>;
+pub type ConfiguredPodWire = Item<ConfiguredPod>;
 
-impl OfPod for ConfiguredPod {
+impl FromView for ConfiguredPod {
+    type Kind = Pod;
+    type Spec = SpecView;
+    type Status = StatusView;
+
     /// Returns `None` if it has no annotation, or lacks a namespace, name or uid.
     fn of(pod: PodView) -> Option<Self> {
         let PodView {

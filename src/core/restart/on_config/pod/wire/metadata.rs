@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::objects::pod::view::{ContainerView, SpecView, items};
+use crate::objects::item::items;
+use crate::objects::pod::view::{ContainerView, SpecView};
 use crate::restart::hot_upgrade::pod::{VERSION, VERSION_ALT, WORKING};
 use crate::restart::on_config::annotation::{Problem, RestartOn, Source};
 use crate::restart::on_config::content::Content;
