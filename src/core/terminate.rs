@@ -7,6 +7,7 @@
 
 pub(crate) mod blame;
 pub mod circumstances;
+mod crashes;
 pub mod ending;
 pub mod explain;
 mod finished;
@@ -127,7 +128,7 @@ fn climb(case: Case<'_>) -> Decision {
     if let Some(decision) = finish::advance(case, &all) {
         return decision;
     }
-    let fails_again = swap::fails_again(case);
+    let fails_again = swap::fails_again(case).or_else(|| crashes::again(case));
     if all.is_empty() && fails_again.is_none() {
         return Decision::quiet(Reason::SidecarsEnded);
     }
@@ -232,7 +233,9 @@ fn after(refused: Vec<Report>, mut decision: Decision) -> Decision {
         (&decision.action, &mut decision.done)
     {
         for report in &refused {
-            let _ = write!(done.note, "; {}: {}", report.reason, report.note);
+            if !done.note.contains(&report.note) {
+                let _ = write!(done.note, "; {}: {}", report.reason, report.note);
+            }
         }
     }
     let is_failed = |report: &Report| {

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::objects::values::env::IGNORE_EXIT_CODE;
+use swaplet_core::report::decision::Report;
 use swaplet_core::report::reason::Reason;
 
 use crate::builder::{ContainerBuilder, PodBuilder, main_container, pod, sidecar};
@@ -120,4 +121,57 @@ fn an_exit_image_that_fails_is_blamed_whatever_else_has_ended_well() {
         proxy.status("state", end(128, "01:09")).last_ended(143)
     });
     life.tells(&after, Reason::PodFailedAfterSwap);
+}
+
+/// The advice would be what the user has done.
+#[test]
+fn an_ignored_exit_code_that_could_not_be_kept_is_told_with_what_it_needs() {
+    let mut life = Life::new();
+    life.allowed.finish = false;
+    let pod = beside(crashed("00:54").env(IGNORE_EXIT_CODE, "true"));
+    let after = failed(&mut life, &pod);
+    let note = life.tells(&after, Reason::SidecarEnded);
+    assert!(
+        note.contains("in metrics needs the phase to be written: allow finish")
+            && !note.contains("set KRUISE"),
+        "{note}"
+    );
+}
+
+/// Nothing was stopped, so no grace period was too short.
+#[test]
+fn an_oom_kill_and_an_end_that_nobody_saw_are_no_kill_after_a_grace_period() {
+    for reason in ["OOMKilled", "ContainerStatusUnknown"] {
+        let mut life = Life::new();
+        let mut state = end(137, "00:30");
+        state["terminated"]["reason"] = json!(reason);
+        let pod = beside(sidecar("metrics").status("state", state));
+        let after = failed(&mut life, &pod);
+        let decision = life.sees(&after);
+        let told = |reason| decision.reports.iter().any(|one| one.reason == reason);
+        assert!(!told(Reason::SidecarKilled), "{:?}", decision.reports);
+    }
+}
+
+/// Before the main container ended, so before anything was written; whatever the clock of its node.
+#[test]
+fn a_sidecar_that_ended_before_its_swap_is_not_blamed_on_it() {
+    for (seconds, by_itself) in [("00:57", true), ("01:01", false), ("01:20", false)] {
+        let mut life = Life::new();
+        let one = pod("Never")
+            .with(main_container("main").status("state", end(0, "01:00")))
+            .with(sidecar("proxy").running());
+        let after = life
+            .swaps(&one)
+            .phase("Failed")
+            .but("proxy", |proxy| proxy.status("state", end(1, seconds)));
+        let decision = life.sees(&after);
+        let is_blamed = |report: &Report| report.reason == Reason::PodFailedAfterSwap;
+        assert_ne!(
+            decision.reports.iter().any(is_blamed),
+            by_itself,
+            "{:?}",
+            decision.reports
+        );
+    }
 }

@@ -1,6 +1,8 @@
 //! No Job waits for ever or fails by us, and nothing is told that was not done: over time, and
 //! whatever the API server answers.
 
+mod crashes;
+mod failures;
 mod on_a_node;
 mod part_lists;
 mod starts;

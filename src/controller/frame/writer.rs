@@ -362,7 +362,12 @@ pub fn is_missing_right(words: &str) -> bool {
 /// it is for: then a pause that it asks for is none of the API server (Kubernetes: `ToStatusErr` in
 /// `webhook/errors/statuserror.go`, `ErrCallingWebhook`). The words are the API server's own.
 fn is_of_webhook(words: &str) -> bool {
-    words.contains("admission webhook \"") || words.contains(UNREACHED)
+    words.contains("admission webhook \"") || is_unreached(words)
+}
+
+/// Returns true if a webhook has not answered, by the words of a denial.
+pub(crate) fn is_unreached(words: &str) -> bool {
+    words.contains(UNREACHED)
 }
 
 /// Returns true if the API server did not answer a write, or a webhook did not answer the API
@@ -370,7 +375,7 @@ fn is_of_webhook(words: &str) -> bool {
 pub(crate) fn is_unanswered(error: &WriteError) -> bool {
     match error {
         WriteError::Failed { .. } => true,
-        WriteError::Denied(words) => words.contains(UNREACHED),
+        WriteError::Denied(words) => is_unreached(words),
         WriteError::Conflict | WriteError::Gone => false,
     }
 }

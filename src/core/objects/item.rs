@@ -33,6 +33,11 @@ pub struct View<S, T> {
     pub(crate) status: T,
 }
 
+/// A part of an object of which nothing is read.
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(default)]
+pub struct Unread {}
+
 /// `metadata`
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -2,58 +2,27 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::{Deserialize, Deserializer};
+use k8s_openapi::api::core::v1::Namespace;
 
-use super::values::lenient::{Lenient, Object, Texts};
+use super::item::{FromView, Item, Unread, View};
 
-/// A namespace of a list or watch. Like pods, any JSON object decodes.
-#[derive(Clone, Debug)]
-pub struct NamespaceWire {
-    metadata: ObjectMeta,
-}
+/// A namespace of a list or watch.
+pub type NamespaceWire = Item<Labelled>;
 
-of_kind!(NamespaceWire, k8s_openapi::api::core::v1::Namespace);
+/// The name of a namespace, and its labels.
+pub type Labelled = (Box<str>, BTreeMap<String, String>);
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct TopWire {
-    metadata: Lenient<Object<MetaWire>>,
-}
+impl FromView for Labelled {
+    type Kind = Namespace;
+    type Spec = Unread;
+    type Status = Unread;
 
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct MetaWire {
-    name: Lenient<Option<Box<str>>>,
-    resource_version: Lenient<Option<Box<str>>>,
-    labels: Lenient<Texts>,
-}
-
-impl<'de> Deserialize<'de> for NamespaceWire {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let meta = TopWire::deserialize(deserializer)?.metadata.value.0;
-        let text = |field: Lenient<Option<Box<str>>>| field.value.map(String::from);
+    /// Returns `None` if it has no name.
+    fn of(view: View<Unread, Unread>) -> Option<Self> {
+        let meta = view.metadata;
         let labels = meta.labels.value.0.into_iter();
-        Ok(Self {
-            metadata: ObjectMeta {
-                name: text(meta.name),
-                resource_version: text(meta.resource_version),
-                labels: Some(
-                    labels
-                        .map(|(key, value)| (key.into(), value.into()))
-                        .collect(),
-                ),
-                ..ObjectMeta::default()
-            },
-        })
-    }
-}
-
-impl NamespaceWire {
-    /// Returns its name and labels; `None` if it has no name.
-    #[must_use]
-    pub fn read(self) -> Option<(Box<str>, BTreeMap<String, String>)> {
-        let name = self.metadata.name.filter(|name| !name.is_empty())?;
-        Some((name.into(), self.metadata.labels.unwrap_or_default()))
+        let labels = labels.map(|(key, value)| (key.into(), value.into()));
+        let name = meta.name.value.filter(|name| !name.is_empty())?;
+        Some((name, labels.collect()))
     }
 }

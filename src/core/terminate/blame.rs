@@ -1,8 +1,12 @@
 //! Why a pod has failed whose main containers have succeeded, where that is not by what was written
 //! to it.
 
+use std::time::Duration;
+
 use super::circumstances::Case;
 use super::ending::describe_code;
+use super::memory::{Memory, SwapRecord};
+use crate::objects::pod::evidence::Footprint;
 use crate::objects::pod::{Container, Phase, Pod, RestartPolicy, Terminated, roles};
 use crate::objects::values::env::IGNORE_EXIT_CODE;
 use crate::report::decision::Method;
@@ -26,6 +30,8 @@ const ENDED_BY_OTHERS: [&str; 14] = [
     "TerminationByKubelet",
     "UnexpectedAdmissionError",
 ];
+
+const A_SECOND: Duration = Duration::from_secs(1);
 
 /// Returns true if somebody else has ended the pod, by what it says itself.
 pub(crate) fn is_ended_by_others(pod: &Pod) -> bool {
@@ -84,11 +90,38 @@ fn failed_by_itself(case: Case<'_>) -> Option<String> {
             )
         })
         .collect();
+    let fix = if first.mark.ignores_exit_code() {
+        format!(
+            "{IGNORE_EXIT_CODE} in {} needs the phase to be written: allow finish (start the controller without --finish=never)",
+            first.name
+        )
+    } else {
+        format!("set {IGNORE_EXIT_CODE} to \"true\" in {}", first.name)
+    };
     Some(format!(
-        "the pod is Failed although every main container exited with 0, because {}: set {IGNORE_EXIT_CODE} to \"true\" in {}, let it exit with 0, or use restartPolicy OnFailure",
-        words.join(", "),
-        first.name
+        "the pod is Failed although every main container exited with 0, because {}: {fix}, let it exit with 0, or use restartPolicy OnFailure",
+        words.join(", ")
     ))
+}
+
+/// Returns true if the sidecar itself, not its exit image, has certainly ended before the swap was
+/// written: then it has ended by itself. The times of the node are compared with each other alone,
+/// for its clock may be wrong: the main containers ended before that was observed.
+pub(super) fn ended_before(
+    pod: &Pod,
+    sidecar: &Container,
+    record: &SwapRecord,
+    memory: &Memory,
+) -> bool {
+    let is_own = |before: &Footprint| !before.shows_new_container(&Footprint::of(sidecar));
+    let is_before = || {
+        let finished = sidecar.end()?.finished_at?;
+        let earlier = roles::mains_ended_at(pod)?.duration_since(finished);
+        // Times are whole seconds.
+        let earlier = Duration::try_from(earlier).ok()?.checked_sub(A_SECOND)?;
+        Some(memory.mains_done_at? <= record.at + earlier)
+    };
+    record.before.as_ref().is_some_and(is_own) && is_before().unwrap_or(false)
 }
 
 /// Returns how a container failed that nothing was written for and that is not started again. On
@@ -96,8 +129,10 @@ fn failed_by_itself(case: Case<'_>) -> Option<String> {
 /// containers of a pod for the swap of one.
 fn own_failure<'a>(case: Case<'_>, other: &'a Container) -> Option<&'a Terminated> {
     let (pod, memory, around) = (case.pod, case.memory, case.around);
-    let is_touched = memory.swap_of(&other.name).is_some()
-        || memory.method_of(&other.name) == Some(Method::Recreate);
+    let is_swapped = memory
+        .swap_of(&other.name)
+        .is_some_and(|record| !ended_before(pod, other, record, memory));
+    let is_touched = is_swapped || memory.method_of(&other.name) == Some(Method::Recreate);
     if is_touched
         || roles::is_left_to_platform(pod, other)
         || *other.effective_policy(pod) != RestartPolicy::Never

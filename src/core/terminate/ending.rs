@@ -9,6 +9,8 @@ use crate::report::decision::Method;
 /// The exit code of a container ended by [`SIGKILL`]: 128 and the number.
 pub(super) const KILLED: i64 = 137;
 const SIGKILL: i64 = 9;
+/// The reason of an end that the kubelet has not seen (Kubernetes: `ContainerReasonStatusUnknown`).
+const UNKNOWN: &str = "ContainerStatusUnknown";
 /// The exit code of a container ended by SIGTERM.
 const TERMINATED: i64 = 143;
 
@@ -72,6 +74,8 @@ impl Code {
 
     fn of(end: Option<&Terminated>) -> Self {
         match end {
+            // A kubelet writes it where the container was not there (any more), with 137.
+            Some(end) if &*end.reason == UNKNOWN => Self::Unseen,
             Some(end) if is_killed(end) => Self::Killed,
             Some(end) => match end.exit_code {
                 Some(0) => Self::Zero,
@@ -111,7 +115,8 @@ pub fn ends(pod: &Pod, memory: &Memory) -> Ends {
 }
 
 pub(super) fn is_killed(end: &Terminated) -> bool {
-    end.exit_code == Some(KILLED) || end.signal == Some(SIGKILL)
+    let is_it = end.exit_code == Some(KILLED) || end.signal == Some(SIGKILL);
+    is_it && &*end.reason != UNKNOWN
 }
 
 /// Returns how a sidecar itself ended, as far as the node has shown it.

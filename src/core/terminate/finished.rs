@@ -6,7 +6,7 @@ use super::ending::{KILLED, describe_end, is_killed, lateness, own_end};
 use super::memory::Memory;
 use super::methods::swap::words::changes;
 use super::methods::{finish, recreate};
-use crate::objects::pod::{Pod, roles};
+use crate::objects::pod::{Pod, Terminated, roles};
 use crate::report::decision::{Decision, Report};
 use crate::report::reason::Reason;
 
@@ -26,7 +26,8 @@ pub(crate) fn finished(case: Case<'_>) -> Decision {
 /// Reports the sidecars that did not stop in their grace period.
 fn killed(pod: &Pod, memory: &Memory) -> Option<Report> {
     let names: Vec<_> = roles::sidecars(pod)
-        .filter(|sidecar| own_end(sidecar, memory).is_some_and(is_killed))
+        .filter(|sidecar| memory.method_of(&sidecar.name).is_some())
+        .filter(|sidecar| own_end(sidecar, memory).is_some_and(ran_out_of_time))
         .map(|sidecar| &*sidecar.name)
         .collect();
     (!names.is_empty()).then(|| Report {
@@ -36,6 +37,11 @@ fn killed(pod: &Pod, memory: &Memory) -> Option<Report> {
             names.join(", ")
         ),
     })
+}
+
+/// Returns true if it was killed when its grace period was over, not for its memory.
+fn ran_out_of_time(end: &Terminated) -> bool {
+    is_killed(end) && &*end.reason != "OOMKilled"
 }
 
 fn swapped(case: Case<'_>) -> Decision {

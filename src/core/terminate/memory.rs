@@ -29,9 +29,9 @@ pub struct Memory {
     pub not_before: Option<Moment>,
     /// The number of writes that failed one after another.
     pub failures: u32,
-    /// When the first of the writes failed that have failed one after another, and not by an answer
-    /// about the pod.
-    pub failing_since: Option<Moment>,
+    /// When the first and the last of the writes failed that have failed one after another, and not by
+    /// an answer about the pod.
+    pub failing: Option<(Moment, Moment)>,
     /// The writes that the API server has denied.
     pub denied: DeniedWays,
     /// When all main containers were first observed done; `None` while they are not.
@@ -312,6 +312,12 @@ impl SwapRecord {
         let more = u32::try_from(more.max(1)).unwrap_or(u32::MAX);
         self.failures = self.failures.saturating_add(more);
         self.failed_at = Some(restarts);
+    }
+
+    /// Returns true if the exit image was started here, for this run's swap, and has ended with 0.
+    pub(crate) fn has_worked(&self, sidecar: &Container) -> bool {
+        let is_well = sidecar.end().is_some_and(|end| end.exit_code == Some(0));
+        is_well && evidence::proves_update(sidecar, self.before.as_ref())
     }
 
     /// Returns true if the node shows that it could not start the exit image, or that this has

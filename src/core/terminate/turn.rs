@@ -62,6 +62,16 @@ impl Turn<'_> {
     }
 }
 
+/// Returns true if all sidecars that have not ended for good are due, and of one step.
+pub(crate) fn are_all_due(case: Case<'_>) -> bool {
+    let (pod, now) = (case.pod, case.around.now);
+    let ended = mains_ended(case);
+    let unended = unended(pod).into_iter().map(|(_, sidecar)| sidecar);
+    let left: Vec<_> = unended.chain(roles::returning(pod)).collect();
+    let is_due = |sidecar: &&Container| due_after(ended, sidecar).is_none_or(|at| at <= now);
+    left.iter().all(is_due) && left.windows(2).all(|two| order(two[0]) == order(two[1]))
+}
+
 /// Returns the remaining steps in order: each counts only when no method of those before can act.
 pub(crate) fn turns(case: Case<'_>) -> Vec<Turn<'_>> {
     let pod = case.pod;

@@ -128,6 +128,9 @@ impl Entry {
         let confirmed = self
             .unconfirmed
             .take_if(|write| since::shows(pod, memory, &write.action));
+        if confirmed.is_some() {
+            self.memory.failing = None;
+        }
         effects.extend(confirmed.and_then(|write| notice(write.target, write.report)));
         let has_ended = decision.reason.is_end() && !self.was_ended;
         if let (true, Some((at, method))) = (has_ended, self.memory.ending()) {
@@ -152,7 +155,7 @@ impl Entry {
         }
         self.note_unseen(&write, outcome, now);
         if !matches!(outcome, Err(WriteError::Failed { .. })) {
-            self.memory.failing_since = None;
+            self.memory.failing = None;
         }
         if matches!(outcome, Err(WriteError::Conflict | WriteError::Denied(_))) {
             self.memory

@@ -18,11 +18,13 @@ use crate::objects::pod::evidence::{Progress, exit_image_shown, progress};
 use crate::objects::pod::{Container, Pod, RestartPolicy, roles};
 use crate::report::decision::Report;
 use crate::report::reason::Reason;
+use crate::terminate::blame::ended_before;
 
 /// The number of troubles kept; beyond, the oldest of the namespace with the most is forgotten.
 const KEPT: usize = 1024;
 /// How long a trouble counts after it was last shown. Each try under `Never` may cost a pod whose
-/// work is done, so it is long; a restart of the process forgets it sooner.
+/// work is done, so it is long; an exit image that ends a sidecar of the namespace well, and a
+/// restart of the process, forget it sooner.
 const COUNTS: Duration = Duration::from_secs(24 * 3600);
 
 /// What a trouble is about.
@@ -51,19 +53,31 @@ impl ImageTroubles {
                 self.keep(pod, &record.to, "", now);
             } else if record.shows_failure(container) {
                 self.keep(pod, &record.to, &container.name, now);
+            } else if record.has_worked(container) {
+                self.forget(pod, &record.to, &container.name);
             }
         }
     }
 
+    /// Forgets what the exit image has disproved by ending this container well.
+    fn forget(&mut self, pod: &Pod, image: &str, container: &str) {
+        self.0.retain(|key, _| {
+            let is_of = key.container.is_empty() || *key.container == *container;
+            !(is_of && key.namespace == pod.namespace && is_same(&key.image, image))
+        });
+    }
+
     /// Records that a pod under `Never` has failed by its swaps, although its main containers had
     /// succeeded: on a node that is known to replace containers, or by the exit image itself.
+    /// One that has ended by itself before its swap says nothing of it.
     pub fn failed(&mut self, pod: &Pod, memory: &Memory, now: Moment) {
         let has_failed = |container: &Container| {
             let code = container.end().and_then(|end| end.exit_code);
             code.is_some_and(|code| code != 0)
         };
         for (container, record) in swapped(pod, memory) {
-            if record.before.is_some() && has_failed(container) {
+            let is_by_swap = !ended_before(pod, container, record, memory);
+            if record.before.is_some() && has_failed(container) && is_by_swap {
                 self.keep(pod, &record.to, "", now);
             }
         }
@@ -95,7 +109,7 @@ impl ImageTroubles {
         let of_pull = || until("").filter(|_| costs_the_pod(pod, container));
         let (until, what) = match until(name) {
             Some(until) => (until, "did not start, or not end with 0,"),
-            None => (of_pull()?, "could not be pulled or started"),
+            None => (of_pull()?, "seems not to have been pulled or started"),
         };
         let note = format!(
             "container {name}: {image} {what} in another pod of this namespace within the last {} hours, so it is not tried: allow finish (start the controller without --finish=never), or mend it and restart the controller",

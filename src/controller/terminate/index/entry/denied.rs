@@ -11,6 +11,7 @@ use swaplet_core::report::decision::{Action, Method, Report, Swap};
 use swaplet_core::report::reason::Reason;
 
 use super::{Entry, RETRY};
+use crate::frame::writer::is_unreached;
 use crate::terminate::index::effect::{Effect, Write, notice};
 
 /// What the API server says where a right is missing (Kubernetes: `responsewriters.ForbiddenStatusError`),
@@ -21,6 +22,8 @@ const LAST_DENIED_RETRY: Duration = Duration::from_secs(15 * 60);
 /// How long writes to a pod may fail, one after another, until the next method is tried: a webhook
 /// that is down concerns one kind of write.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// After how long without a failure the next one is the first again.
+const FORGOTTEN: Duration = Duration::from_secs(180);
 
 impl Entry {
     /// Records a denial. A swap that is denied repeatedly gives way to the next method, which needs
@@ -40,10 +43,15 @@ impl Entry {
             "the API server forbids to {}: {words}{what_to_do}",
             attempt(&write.action)
         );
-        let until =
-            self.memory
-                .denied
-                .remember(method, note.as_str().into(), now, LAST_DENIED_RETRY);
+        // Who does not answer may be back at any moment; who says no hardly changes it.
+        let longest = match is_unreached(words) {
+            true => RETRY.longest,
+            false => LAST_DENIED_RETRY,
+        };
+        let until = self
+            .memory
+            .denied
+            .remember(method, note.as_str().into(), now, longest);
         let denials = self.memory.denied.of(method);
         if !denials.are_lasting() || !matches!(write.action, Action::Swap(_)) {
             self.memory.not_before = Some(until);
@@ -75,7 +83,10 @@ impl Entry {
         retry_after: Option<Duration>,
         now: Moment,
     ) -> Vec<Effect> {
-        let since = *self.memory.failing_since.get_or_insert(now);
+        let failing = self.memory.failing.take();
+        let failing = failing.filter(|(_, last)| now.since(*last) < FORGOTTEN);
+        let (since, _) = failing.unwrap_or((now, now));
+        self.memory.failing = Some((since, now));
         let are_lasting = self.memory.denied.are_lasting();
         let at_least = are_lasting.then_some(RETRY.longest).max(retry_after);
         self.back_off(now, RETRY, at_least);

@@ -1,0 +1,53 @@
+//! Sidecars that crash again and again: each of their starts is a restart that a Job counts, besides
+//! those of swaps, and nothing says when the next one comes. So where the phase may be written, it
+//! ends such a pod, in the pause before the next start.
+
+use jiff::SignedDuration;
+
+use super::circumstances::Case;
+use super::turn;
+use crate::cluster::headroom::Ledger;
+use crate::objects::pod::{Container, Pod, RestartPolicy, Terminated, roles};
+use crate::report::decision::Report;
+use crate::report::reason::Reason;
+
+/// How long before the end of the main containers a crash still counts: after it a kubelet forgets
+/// its back-off (Kubernetes: twice `MaxContainerBackOff`).
+const FORGOTTEN: SignedDuration = SignedDuration::from_mins(10);
+
+/// Returns the report about sidecars of the pod that crash again and again, if its Job counts that
+/// and all of them are due to end; `None` if there are none.
+pub(super) fn again(case: Case<'_>) -> Option<Report> {
+    let pod = case.pod;
+    if !case.around.may_be_kubelet() || !Ledger::counts(pod) || !turn::are_all_due(case) {
+        return None;
+    }
+    let crashing = roles::sidecars(pod).filter(|sidecar| {
+        !case
+            .memory
+            .shows_exit_image(sidecar, case.around.exit_images)
+            && *sidecar.effective_policy(pod) == RestartPolicy::OnFailure
+            && crash(sidecar).is_some_and(|end| is_recent(pod, end))
+    });
+    let names: Vec<_> = crashing.map(|sidecar| &*sidecar.name).collect();
+    let note = format!(
+        "{} crashes again and again, and its Job counts each start",
+        names.join(", ")
+    );
+    (!names.is_empty()).then_some(Report {
+        reason: Reason::NoHeadroom,
+        note,
+    })
+}
+
+/// Returns how the container failed last; `None` if it did not, or has ended for good.
+fn crash(sidecar: &Container) -> Option<&Terminated> {
+    let status = sidecar.status.as_ref()?;
+    let end = sidecar.end().or(status.last_end.as_deref())?;
+    end.exit_code.is_some_and(|code| code != 0).then_some(end)
+}
+
+fn is_recent(pod: &Pod, end: &Terminated) -> bool {
+    let times = end.finished_at.zip(roles::mains_ended_at(pod));
+    times.is_none_or(|(end, mains)| mains.duration_since(end) < FORGOTTEN)
+}
