@@ -156,7 +156,11 @@ async fn what_is_protected_is_listed_with_what_holds_it() {
 
     let none = world.protected(&["-n", "nowhere"]).await;
     assert_eq!((none.code, none.out.as_str()), (Some(0), ""));
-    assert!(none.err.contains("Nothing has the label"), "{}", none.err);
+    assert!(
+        none.err.contains("Nothing in nowhere has the label"),
+        "{}",
+        none.err
+    );
 }
 
 #[tokio::test]

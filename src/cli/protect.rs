@@ -106,7 +106,12 @@ impl ProtectArgs {
         .await?;
         print(&show(&found, self.output)?)?;
         if found.is_empty() && failed.is_empty() {
-            eprintln!("Nothing has the label {LABEL}.");
+            let names: Vec<_> = namespaces.iter().map(String::as_str).collect();
+            let place = match names.is_empty() {
+                true => String::new(),
+                false => format!(" in {}", names.join(", ")),
+            };
+            eprintln!("Nothing{place} has the label {LABEL}.");
         }
         failed.iter().for_each(|words| eprintln!("error: {words}"));
         if let Some(words) = missing_policies(&client).await {

@@ -164,7 +164,7 @@ impl Manifests {
                     for object in objects.into_iter().filter(|object| !object.is_null()) {
                         if let Err(problem) = self.take(file, object, &names) {
                             let problem = format!("{place}, line {}: {problem}", part.line);
-                            match patch(file) {
+                            match patch(file).or_else(|| listed_patch(file)) {
                                 Some(words) => self.notes.push(format!("{problem}; {words}")),
                                 None => self.problems.push(anyhow!(problem)),
                             }

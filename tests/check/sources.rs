@@ -94,6 +94,26 @@ fn a6_a_patch_of_kustomize_is_noted_and_not_judged() {
             alone.err
         );
     }
+    // As RFC 6902 has them, they are lists.
+    write(
+        folder.path(),
+        "patches/list.yaml",
+        "- op: add\n  path: /x\n",
+    );
+    let list = format!("{path}/patches/list.yaml");
+    assert_eq!(swaplet(&["check", &list]).code, 2);
+    write(
+        folder.path(),
+        "kustomization.yaml",
+        "patches: [{path: patches/list.yaml}]",
+    );
+    let alone = swaplet(&["check", "--allow-empty", &list]);
+    assert!(
+        alone.code == 0 && alone.err.contains("it is a patch of kustomize"),
+        "{}{}",
+        alone.out,
+        alone.err
+    );
     // Without a kustomization it is a broken manifest.
     fs::remove_file(folder.path().join("kustomization.yaml")).unwrap();
     assert_eq!(swaplet(&["check", path]).code, 2);

@@ -34,7 +34,7 @@ async fn b1_what_nothing_marks_is_listed_with_the_flags_that_end_it() {
     }
     assert!(
         ran.err
-            .contains("1 pod waits for containers that nothing marks as sidecars: swaplet rescue -n default --preset fluent-bit ends sidecars; what is not known is ended with swaplet rescue -n default --sidecar my-agent, if you know that it has nothing left to do"),
+            .contains("1 pod waits for containers that nothing marks as sidecars: swaplet rescue -n default --preset fluent-bit --sidecar my-agent ends them, if you know that nothing is left to do for my-agent"),
         "{}",
         ran.err
     );
@@ -56,7 +56,7 @@ async fn b1_what_nothing_marks_is_listed_with_the_flags_that_end_it() {
         assert!(
             named
                 .err
-                .contains("swaplet rescue job/report -n default --preset fluent-bit ends sidecars")
+                .contains("swaplet rescue job/report -n default --preset fluent-bit --sidecar my-agent ends them")
                 && !named.err.contains("not stuck"),
             "{}{}",
             named.out,
@@ -73,6 +73,29 @@ async fn b1_what_nothing_marks_is_listed_with_the_flags_that_end_it() {
         "{}",
         none.err
     );
+}
+
+/// The command that is advised, and then again, leads to the end.
+#[tokio::test(flavor = "multi_thread")]
+async fn b1_the_advice_keeps_what_was_given() {
+    let cluster = Cluster::with_stuck(&[unmarked("report", &["fluent-bit", "my-agent"])]).await;
+    for given in [["--preset", "fluent-bit"], ["--sidecar", "my-agent"]] {
+        let ran = cluster
+            .rescue(&[&["job/report", "--dry-run"], &given[..]].concat())
+            .await
+            .exits(0);
+        assert!(
+            ran.err.contains("--preset fluent-bit") && ran.err.contains("--sidecar my-agent"),
+            "{}",
+            ran.err
+        );
+        assert!(
+            ran.err
+                .contains("No pod of namespace default among job/report"),
+            "{}",
+            ran.err
+        );
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -97,7 +120,7 @@ async fn b1_a_flag_that_names_nothing_is_told_and_so_are_pods_that_are_left() {
     }
     assert!(
         ran.err
-            .contains("swaplet rescue -n default --sidecar my-agent ends them, if you know"),
+            .contains("swaplet rescue -n default --preset istio --sidecar my-agnet --sidecar my-agent ends them, if you know"),
         "{}",
         ran.err
     );

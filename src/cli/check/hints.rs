@@ -108,6 +108,14 @@ pub(super) fn patch(described: &Described, file: &str) -> Option<Hint> {
             format!("it is not judged; {words}"),
         ));
     }
+    // It names containers of a pod that is there.
+    if &*described.template.kind == "ContainerRecreateRequest" {
+        return Some(Hint::of(
+            described,
+            None,
+            "it has no pod template".to_owned(),
+        ));
+    }
     let mut containers = described.template.spec.containers.iter();
     let part = containers.find(|container| container.image.is_empty())?;
     let how = manifests::patch(file).unwrap_or_else(|| {

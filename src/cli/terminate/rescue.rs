@@ -184,6 +184,7 @@ impl RescueArgs {
             scope: &scope,
             targets: &self.targets,
             selector: self.selector.as_deref(),
+            given: self.given.arguments(),
         };
         let seen = pods.read(&client, &rules, &mut policies, remarks).await?;
         given::without_effect(&given, &seen.snapshot).for_each(|words| remarks.push(words));

@@ -11,8 +11,8 @@ use swaplet_core::report::shell_word::shell_word;
 
 use crate::cli::program::table::{age, aligned, counted, dash};
 
-/// The most flags that one line names.
-const MOST: usize = 8;
+/// The most flags of one command.
+const MOST: usize = 16;
 
 /// The pods that wait for such containers.
 #[derive(Debug)]
@@ -76,38 +76,35 @@ impl Unmarked {
     }
 
     /// Says how many of these pods wait, and the command that ends their containers in `scope`, such
-    /// as `job/report -n batch`; `None` if none does. What is not known to be a sidecar stands by
-    /// itself: it may still be working.
+    /// as `job/report -n batch`, with all of its flags: a pod ends when all that it waits for has
+    /// ended. `None` if none waits.
     pub(in crate::cli) fn words(&self, scope: &str) -> Option<String> {
-        let mut flags = [BTreeSet::new(), BTreeSet::new()];
-        for (_, waiting) in self.waiting() {
-            flags[usize::from(is_unknown(waiting))].insert(flag(waiting));
+        let flags: BTreeSet<_> = self.waiting().map(|(_, waiting)| flag(waiting)).collect();
+        if flags.is_empty() {
+            return None;
         }
-        let command = |flags: BTreeSet<String>| {
-            let flags: Vec<_> = flags.into_iter().take(MOST).collect();
-            (!flags.is_empty()).then(|| format!("swaplet rescue {scope} {}", flags.join(" ")))
-        };
-        let ends = match flags.map(command) {
-            [Some(known), Some(unknown)] => {
-                format!(
-                    "{known} ends sidecars; what is not known is ended with {unknown}, if you know that it has nothing left to do"
-                )
-            }
-            [Some(known), None] => format!("{known} ends them"),
-            [None, Some(unknown)] => {
-                format!("{unknown} ends them, if you know that they have nothing left to do")
-            }
-            [None, None] => return None,
-        };
+        let unknown = self.waiting().filter(|(_, waiting)| is_unknown(waiting));
+        let unknown: BTreeSet<_> = unknown.map(|(_, waiting)| &*waiting.name).collect();
         let verb = if self.pods.len() == 1 {
             "waits"
         } else {
             "wait"
         };
         let pods = counted(self.pods.len(), "pod");
-        Some(format!(
-            "{pods} {verb} for containers that nothing marks as sidecars: {ends}"
-        ))
+        let mut words = format!("{pods} {verb} for containers that nothing marks as sidecars");
+        if flags.len() > MOST {
+            return Some(words + "; each is listed with its flag");
+        }
+        let flags: Vec<_> = flags.into_iter().collect();
+        words += &format!(": swaplet rescue {scope} {} ends them", flags.join(" "));
+        if !unknown.is_empty() {
+            let names: Vec<_> = unknown.into_iter().collect();
+            words += &format!(
+                ", if you know that nothing is left to do for {}",
+                names.join(", ")
+            );
+        }
+        Some(words)
     }
 
     fn waiting(&self) -> impl Iterator<Item = (&Stuck, &Waiting)> {

@@ -86,6 +86,10 @@ fn stuck(pods: &Pods, now: Timestamp) -> Said {
     let is_stuck = |stuck: &&Stuck| stuck.reason == denied || long(stuck.since);
     match (pods.stuck.len(), pods.stuck.iter().filter(is_stuck).count()) {
         (0, _) => (State::Ok, "none".to_owned()),
+        (all, 0) if !pods.knows_exit_image => (
+            State::Unknown,
+            format!("{all} waiting, and whether a controller ends them is not known"),
+        ),
         (1, 0) => (State::Ok, "1 is being ended".to_owned()),
         (all, 0) => (State::Ok, format!("{all} are being ended")),
         (all, stuck) => {

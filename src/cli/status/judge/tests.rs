@@ -120,6 +120,7 @@ fn b4_a_pod_whose_write_is_denied_needs_attention_at_once() {
                 since: Some(at(990)),
                 reason,
             }],
+            knows_exit_image: true,
             ..Pods::default()
         }),
         kept_jobs: Ok(BTreeSet::new()),

@@ -11,6 +11,7 @@ use swaplet_controller::frame::remarks::Remarks;
 use swaplet_controller::terminate::snapshot::Snapshot;
 use swaplet_controller::terminate::snapshot::policies::{Given, Listed, PodPolicies};
 use swaplet_core::policies::set::{key, key_of};
+use swaplet_core::report::shell_word::shell_word;
 
 use crate::cli::check::policies::{CheckedPolicies, of_flag};
 use crate::cli::check::preset_names;
@@ -34,6 +35,20 @@ pub(super) struct GivenArgs {
 }
 
 impl GivenArgs {
+    /// Returns the flags as they are written on a command line.
+    pub(super) fn arguments(&self) -> Vec<String> {
+        let of = |flag: &'static str| move |value: &str| format!("{flag} {}", shell_word(value));
+        let sidecars = self.sidecar.iter().map(String::as_str).map(of("--sidecar"));
+        let presets = self.preset.iter().map(String::as_str).map(of("--preset"));
+        let files: Vec<_> = self
+            .policy
+            .iter()
+            .map(|file| file.to_string_lossy())
+            .collect();
+        let files = files.iter().map(|file| of("--policy")(file));
+        presets.chain(sidecars).chain(files).collect()
+    }
+
     /// Returns all of it as policies, for pods of one namespace or of all, and what could not be
     /// read.
     ///

@@ -37,6 +37,8 @@ pub(super) struct Pods<'a> {
     pub(super) scope: &'a Scope,
     pub(super) targets: &'a [Target],
     pub(super) selector: Option<&'a str>,
+    /// The flags that make containers sidecars, as they are written.
+    pub(super) given: Vec<String>,
 }
 
 impl Pods<'_> {
@@ -56,9 +58,12 @@ impl Pods<'_> {
             || "all namespaces".to_owned(),
             |namespace| format!("namespace {namespace}"),
         );
-        let matched = self.selector.map_or(String::new(), |selector| {
-            format!(" that -l {selector} matches")
-        });
+        let names: Vec<_> = self.targets.iter().map(Target::argument).collect();
+        let matched = match (self.selector, names.is_empty()) {
+            (Some(selector), _) => format!(" that -l {selector} matches"),
+            (None, false) => format!(" among {}", names.join(", ")),
+            (None, true) => String::new(),
+        };
         let reading = self.take(client, rules, policies, &place);
         let (seen, those) = slowly(&format!("reading the pods of {place}"), reading).await?;
         remarks.extend(seen.snapshot.remarks());
@@ -87,6 +92,7 @@ impl Pods<'_> {
         if let Some(selector) = self.selector {
             words.push(format!("-l {}", shell_word(selector)));
         }
+        words.extend(self.given.iter().cloned());
         words.join(" ")
     }
 
