@@ -1,6 +1,8 @@
 //! Images that are on the node and in no registry: imported into the node's containerd, as on
 //! machines without a registry.
 
+use std::path::Path;
+
 use oci_distribution::manifest::{IMAGE_LAYER_MEDIA_TYPE, OCI_IMAGE_MEDIA_TYPE};
 use serde_json::json;
 
@@ -20,6 +22,22 @@ pub async fn kind_load_work(reference: &str) {
 }
 
 async fn import_work_with(options: &[&str], reference: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("image.tar");
+    let digest = archive_work(reference, &file);
+    ctr(&[
+        &["images", "import"][..],
+        options,
+        &[file.to_str().unwrap()],
+    ]
+    .concat())
+    .await;
+    digest
+}
+
+/// Writes the image with the shell into a file, as an OCI image layout; the digest of its
+/// configuration.
+pub fn archive_work(reference: &str, file: &Path) -> String {
     let layer = work_layer();
     let config = work_config(&layer, reference);
     let described = |kind: &str, bytes: &[u8]| json!({"mediaType": kind, "digest": digest(bytes), "size": bytes.len()});
@@ -31,9 +49,7 @@ async fn import_work_with(options: &[&str], reference: &str) -> String {
     let manifest = manifest.to_string();
     let mut entry = described(OCI_IMAGE_MEDIA_TYPE, manifest.as_bytes());
     entry["annotations"] = json!({"io.containerd.image.name": reference});
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("image.tar");
-    let mut archive = tar::Builder::new(std::fs::File::create(&file).unwrap());
+    let mut archive = tar::Builder::new(std::fs::File::create(file).unwrap());
     let index = json!({"schemaVersion": 2, "manifests": [entry]}).to_string();
     let blob = |bytes: &[u8]| format!("blobs/{}", digest(bytes).replace(':', "/"));
     for (path, bytes) in [
@@ -52,13 +68,6 @@ async fn import_work_with(options: &[&str], reference: &str) -> String {
         archive.append_data(&mut header, path, bytes).unwrap();
     }
     archive.finish().unwrap();
-    ctr(&[
-        &["images", "import"][..],
-        options,
-        &[file.to_str().unwrap()],
-    ]
-    .concat())
-    .await;
     digest(config.as_bytes())
 }
 

@@ -10,6 +10,7 @@ mod parts;
 mod release;
 
 pub use self::chart::helm;
+pub use self::installation::pull;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -229,7 +230,7 @@ async fn only_the_lease_is_written_for(idle: Duration, case: &str) {
         .await;
     let jobs = world.stream_of_jobs("ended", 1).await;
     world.all_complete(&jobs).await;
-    installation.pull(&world).await;
+    pull(&world).await;
     // What is told late, and warmer pods that leave late.
     sleep(Duration::from_secs(60)).await;
 
@@ -293,7 +294,7 @@ async fn an_installation_restarts_containers_and_warms_images() {
         .await;
 
     installation.warm(&world).await;
-    installation.pull(&world).await;
+    pull(&world).await;
     assert_eq!(
         swapped_by(&installation, &world),
         ["p"],

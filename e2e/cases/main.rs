@@ -40,6 +40,7 @@ mod image_caches;
 mod images;
 mod imported;
 mod install;
+mod kind;
 mod kubelet;
 mod leader;
 mod leash;

@@ -15,25 +15,25 @@ use crate::world::{World, eventually, variable};
 const README: &str = include_str!("../../README.md");
 const RECORDED: &str = include_str!("newcomer/output.txt");
 
-/// What follows a line of the README's code, up to the end of its block.
-fn block(begins: &str) -> &'static str {
-    let start = README.find(begins).unwrap_or_else(|| panic!("{begins}"));
-    README[start..].split_once("\n```").unwrap().0
+/// What follows a line of a document's code, up to the end of its block.
+pub fn block<'a>(document: &'a str, begins: &str) -> &'a str {
+    let start = document.find(begins).unwrap_or_else(|| panic!("{begins}"));
+    document[start..].split_once("\n```").unwrap().0
 }
 
-struct Newcomer<'a> {
+pub struct Newcomer<'a> {
     world: &'a World,
-    folder: tempfile::TempDir,
-    system: String,
+    pub folder: tempfile::TempDir,
+    pub system: String,
     /// What was called and what it printed, with names and times that are always the same.
     record: String,
 }
 
 impl<'a> Newcomer<'a> {
-    fn new(world: &'a World) -> Self {
+    pub fn new(world: &'a World) -> Self {
         let folder = tempfile::tempdir().unwrap();
         // The node has no way to Docker Hub.
-        let job = block("apiVersion: batch/v1\nkind: Job")
+        let job = block(README, "apiVersion: batch/v1\nkind: Job")
             .replace("image: busybox", &format!("image: {}", world.images.work));
         std::fs::write(folder.path().join("job.yaml"), job).unwrap();
         let link = folder.path().join("deploy");
@@ -47,7 +47,7 @@ impl<'a> Newcomer<'a> {
     }
 
     /// The kubeconfig of the cluster, with the namespace of the case.
-    async fn takes_its_namespace(&self) {
+    pub async fn takes_its_namespace(&self) {
         let namespace = &self.world.namespace;
         self.run(&format!(
             "cp {} config; kubectl --kubeconfig config config set-context --current --namespace {namespace}",
@@ -57,7 +57,7 @@ impl<'a> Newcomer<'a> {
     }
 
     /// What a shell prints that has the programs of the newcomer.
-    async fn run(&self, script: &str) -> String {
+    pub async fn run(&self, script: &str) -> String {
         let programs = format!(
             "swaplet() {{ {} \"$@\"; }}; helm() {{ {} \"$@\"; }}",
             env!("CARGO_BIN_EXE_swaplet"),
@@ -106,7 +106,7 @@ impl<'a> Newcomer<'a> {
     /// The block of the README, but for the compiler; where it installs for everybody, this is for
     /// the namespace of the case alone, for others run beside it.
     async fn installs(&self) {
-        let commands = block("swaplet exit-image push")
+        let commands = block(README, "swaplet exit-image push")
             .replace("registry.example", &variable("SWAPLET_E2E_REGISTRY"))
             .replace(
                 "--namespace swaplet ",
@@ -134,7 +134,7 @@ impl<'a> Newcomer<'a> {
     }
 
     /// As the README's page on operations says; nothing of the whole cluster stays.
-    async fn uninstalls(&self) {
+    pub async fn uninstalls(&self) {
         let system = &self.system;
         self.run(&format!(
             "helm uninstall swaplet --namespace {system} --wait --timeout 600s

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Builds the cluster's programs from their Go modules into a cache: `cluster` has all that every cluster needs, `openkruise`
-# what lives beside it, `openkruise-suite` OpenKruise's own tests.
+# Builds the clusters' programs from their Go modules into a cache: `cluster` has all that every cluster needs, `openkruise`
+# what lives beside it, `openkruise-suite` OpenKruise's own tests, `kind` what only clusters of kind need.
 
 CACHE=${SWAPLET_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/swaplet}/bin
 
@@ -11,7 +11,7 @@ kubernetes_version() { awk '$1=="k8s.io/kubernetes" {print $2} $2=="k8s.io/kuber
 ldflags() { # MODULE
 	local version minor package
 	printf -- '-s -w'
-	[[ $1 == cluster ]] || return 0
+	[[ $1 == cluster || $1 == kind ]] || return 0
 	version=$(kubernetes_version)
 	minor=${version#v1.}
 	minor=${minor%%.*}
@@ -40,14 +40,17 @@ packages_of() { # MODULE
 # links to one program that goes by the name it is called with.
 name_programs() { # MODULE FOLDER
 	local name
-	if [[ $1 == openkruise ]]; then
-		mv "$2/kruise" "$2/kruise-manager"
-		mv "$2/daemon" "$2/kruise-daemon"
-	else
-		mv "$2/server" "$2/etcd"
-		for name in kube-apiserver kube-controller-manager kube-scheduler kubelet; do ln "$2/kubernetes" "$2/$name"; done
-		rm "$2/kubernetes"
-	fi
+	case $1 in
+		openkruise)
+			mv "$2/kruise" "$2/kruise-manager"
+			mv "$2/daemon" "$2/kruise-daemon"
+			;;
+		cluster)
+			mv "$2/server" "$2/etcd"
+			for name in kube-apiserver kube-controller-manager kube-scheduler kubelet; do ln "$2/kubernetes" "$2/$name"; done
+			rm "$2/kubernetes"
+			;;
+	esac
 }
 
 compile() { # MODULE FOLDER

@@ -1,13 +1,29 @@
 # shellcheck shell=bash
-# Messages, bounded waits, and processes that are known by PID and start time.
+# Messages, packages, bounded waits, and processes that are known by PID and start time.
 
 say() { printf '%s\n' "$@" >&2; }
 die() {
-	say "e2e/cluster: $1"
+	say "e2e/${0##*/}: $1"
 	shift
 	local hint
 	for hint in "$@"; do say "  $hint"; done
 	exit 1
+}
+
+need_root() { [[ $(id -u) == 0 ]] || die "this must run as root: it starts containers" "Try: sudo --preserve-env $0 $COMMAND"; }
+
+# install_missing PACKAGE...: these, and of the table on standard input those whose command is not there.
+install_missing() {
+	local missing=("$@") command package
+	while read -r command package; do
+		command -v "$command" >/dev/null || missing+=("$package")
+	done
+	((${#missing[@]})) || return 0
+	say "installing: ${missing[*]}"
+	apt-get update -q >&2
+	DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}" >&2
+	# The package starts a registry of its own; only the program is wanted.
+	[[ " ${missing[*]} " != *" docker-registry "* ]] || systemctl disable --now docker-registry >/dev/null 2>&1 || true
 }
 
 # wait_for SECONDS WHAT COMPONENT COMMAND...: polls until COMMAND succeeds. When
@@ -62,13 +78,4 @@ stop() {
 		sleep 0.05
 	done
 	rm -f "$STATE/pid/$1"
-}
-
-# The state folders of the other clusters on this machine. They share what the kernel has only once.
-CLUSTERS=/run/swaplet-clusters
-other_clusters() {
-	local link
-	for link in "$CLUSTERS"/*; do
-		[[ $link -ef $STATE || ! -f $link/sysctls ]] || readlink "$link"
-	done
 }

@@ -81,14 +81,7 @@ write_credentials() {
 }
 
 write_registry_config() {
-	cat >"$STATE/registry.yml" <<EOF
-version: 0.1
-log: {level: warn, accesslog: {disabled: true}}
-storage:
-  filesystem: {rootdirectory: $STATE/registry}
-  delete: {enabled: true}
-http: {addr: "127.0.0.1:$REGISTRY_PORT", secret: e2e}
-EOF
+	registry_settings "$STATE/registry" "127.0.0.1:$REGISTRY_PORT" >"$STATE/registry.yml"
 	mkdir -p "$STATE/certs.d/127.0.0.1:$REGISTRY_PORT"
 	cat >"$STATE/certs.d/127.0.0.1:$REGISTRY_PORT/hosts.toml" <<EOF
 server = "http://127.0.0.1:$REGISTRY_PORT"
@@ -159,7 +152,6 @@ authorization: {mode: AlwaysAllow}
 containerRuntimeEndpoint: unix://$SOCKET
 podLogsDir: $STATE/pod-logs
 volumePluginDir: $STATE/kubelet/volumeplugins
-failCgroupV1: false
 cgroupDriver: cgroupfs
 cgroupsPerQOS: false
 enforceNodeAllocatable: []
@@ -167,11 +159,9 @@ makeIPTablesUtilChains: false
 failSwapOn: false
 evictionHard: {memory.available: 1Mi, nodefs.available: 1Mi, imagefs.available: 1Mi}
 imageGCHighThresholdPercent: 100
-serializeImagePulls: false
-registryPullQPS: 0
-maxPods: 250
 clusterDNS: [10.214.0.10]
 clusterDomain: cluster.local
+$(kubelet_settings)
 EOF
 	[[ -z ${1:-} ]] || echo "crashLoopBackOff: {maxContainerRestartPeriod: $1}" >>"$STATE/kubelet.yaml"
 }

@@ -93,33 +93,6 @@ remove_cgroups() {
 	rmdir /sys/fs/cgroup/k8s.io /sys/fs/cgroup/*/k8s.io 2>/dev/null || true
 }
 
-# Killed shims leave their sockets: those made since 'up' that nobody listens on.
-remove_shim_sockets() {
-	local socket
-	# Not there where no pod has run.
-	[[ -d /run/containerd/s ]] || return 0
-	find /run/containerd/s -type s -newer "$STATE/absent" 2>/dev/null | while read -r socket; do
-		grep -qF "$socket" /proc/net/unix || rm -f "$socket"
-	done
-}
-
-# The last cluster that goes puts the machine back as it was.
-restore_machine() {
-	local name value folder
-	rm -f "$CLUSTERS/$NETWORK"
-	rmdir --ignore-fail-on-non-empty "$CLUSTERS" 2>/dev/null || true
-	[[ -z $(other_clusters) ]] || return 0
-	while read -r name value; do
-		echo "$value" >"/proc/sys/$name" 2>/dev/null || true
-	done <"$STATE/sysctls"
-	remove_shim_sockets
-	# Only what was not there before, and of that only what is empty now.
-	while read -r folder; do
-		[[ $folder != /var/lib/kubelet ]] || rm -f "$folder"/device-plugins/{kubelet.sock,DEPRECATION,kubelet_internal_checkpoint}
-		find "$folder" -depth -type d -empty -delete 2>/dev/null || true
-	done <"$STATE/absent"
-}
-
 close_api_service() {
 	local rule
 	# shellcheck disable=SC2086 # the words of a rule

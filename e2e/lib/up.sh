@@ -4,10 +4,9 @@
 CNI_BIN=${SWAPLET_CNI_BIN:-/usr/lib/cni}
 
 install_packages() {
-	local missing=() command package
-	while read -r command package; do
-		command -v "$command" >/dev/null || missing+=("$package")
-	done <<-'EOF'
+	local plugins=()
+	[[ -x $CNI_BIN/ptp && -x $CNI_BIN/host-local ]] || plugins=(containernetworking-plugins)
+	install_missing "${plugins[@]}" <<-'EOF'
 		runc runc
 		docker-registry docker-registry
 		curl curl
@@ -15,13 +14,6 @@ install_packages() {
 		ip iproute2
 		iptables iptables
 	EOF
-	[[ -x $CNI_BIN/ptp && -x $CNI_BIN/host-local ]] || missing+=(containernetworking-plugins)
-	((${#missing[@]})) || return 0
-	say "installing: ${missing[*]}"
-	apt-get update -q >&2
-	DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}" >&2
-	# The package starts a registry of its own; only the program is wanted.
-	[[ " ${missing[*]} " != *" docker-registry "* ]] || systemctl disable --now docker-registry >/dev/null 2>&1 || true
 }
 
 # A program that was asked for must work; one that merely lies there may be old.
@@ -32,25 +24,6 @@ push_park_image() {
 		die "'$SWAPLET_BIN park-image push $(park_image)' failed" "SWAPLET_BIN must be the swaplet program; without this image no pod can start."
 	say "NOTE: no sandbox image was pushed, so pods will stay in ContainerCreating." \
 		"Run 'cargo build', then: target/debug/swaplet park-image push $(park_image)"
-}
-
-# The kubelet and the ptp plugin change these for the whole machine, and create
-# these folders outside the state folder; 'down' needs to know how it was before.
-SYSCTLS=(net/ipv4/conf/default/route_localnet vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops kernel/keys/root_maxkeys kernel/keys/root_maxbytes net/ipv4/ip_forward)
-OUTSIDE=(/var/lib/kubelet /var/lib/cni /var/log/containers /run/containerd)
-# Where another cluster runs already, it knows how the machine was before both.
-remember_machine() {
-	local name other
-	other=$(other_clusters | sed -n 1p)
-	if [[ -n $other ]]; then
-		cp "$other/sysctls" "$other/absent" "$STATE/"
-		touch "$STATE/absent"
-	else
-		for name in "${SYSCTLS[@]}"; do echo "$name $(cat "/proc/sys/$name")"; done >"$STATE/sysctls"
-		for name in "${OUTSIDE[@]}"; do [[ -e $name ]] || echo "$name"; done >"$STATE/absent"
-	fi
-	mkdir -p "$CLUSTERS"
-	ln -sfn "$STATE" "$CLUSTERS/$NETWORK"
 }
 
 make_state() {

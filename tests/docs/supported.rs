@@ -93,8 +93,12 @@ fn each_measured_row_is_of_a_supported_version() {
     );
     assert!(history.values().all(|why| !why.is_empty()));
 
-    let modules = read("e2e/modules/cluster/go.mod");
-    let (_, everyday) = modules.split_once("k8s.io/kubernetes v").unwrap();
+    let [everyday, of_kind] = ["cluster", "kind"].map(|module| {
+        let modules = read(&format!("e2e/modules/{module}/go.mod"));
+        let (_, version) = modules.split_once("k8s.io/kubernetes v").unwrap();
+        version.split_whitespace().next().unwrap().to_owned()
+    });
+    assert_eq!(of_kind, everyday, "the clusters have one version");
     let everyday: Vec<_> = everyday.split('.').take(2).collect();
     let everyday = everyday.join(".");
     assert!(

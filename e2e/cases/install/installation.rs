@@ -13,6 +13,7 @@ use serde_json::json;
 use tokio::process::Command;
 use tokio::sync::OnceCell;
 
+pub use self::asked::pull;
 use super::chart::{CHART, run_helm};
 use crate::audit::system_namespace;
 use crate::crds::{pull_jobs_are_served, requests_are_served};

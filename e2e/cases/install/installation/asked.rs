@@ -29,32 +29,6 @@ impl Installation {
         kubectl(&done).await;
     }
 
-    /// Asks for an image on the node, by a job, and waits until it is there.
-    pub async fn pull(&self, world: &World) {
-        let image = format!(
-            "{}/e2e/pulled-by-{}:v1",
-            variable("SWAPLET_E2E_REGISTRY"),
-            world.namespace
-        );
-        push_work(&variable("SWAPLET_E2E_REGISTRY"), &image).await;
-        let nodes = json!({"names": [variable("SWAPLET_E2E_NODE")]});
-        create(&json!({
-            "apiVersion": "apps.kruise.io/v1alpha1", "kind": "ImagePullJob",
-            "metadata": {"name": "pull", "namespace": world.namespace},
-            "spec": {"image": image, "selector": nodes, "completionPolicy": {"type": "Always"}},
-        }))
-        .await;
-        let done = [
-            "wait",
-            "--for=jsonpath={.status.succeeded}=1",
-            "imagepulljob/pull",
-            "--timeout=600s",
-            "-n",
-            &world.namespace,
-        ];
-        kubectl(&done).await;
-    }
-
     /// Warms an image from a pod of the controller image, and waits until that is done.
     pub async fn warm(&self, world: &World) {
         let image = format!(
@@ -93,6 +67,32 @@ impl Installation {
         let told = kubectl(&["logs", "job/warm", "-n", &namespace]).await;
         assert!(told.contains(&image), "{told}");
     }
+}
+
+/// Asks for an image on the node, by a job, and waits until it is there.
+pub async fn pull(world: &World) {
+    let image = format!(
+        "{}/e2e/pulled-by-{}:v1",
+        variable("SWAPLET_E2E_REGISTRY"),
+        world.namespace
+    );
+    push_work(&variable("SWAPLET_E2E_REGISTRY"), &image).await;
+    let nodes = json!({"names": [variable("SWAPLET_E2E_NODE")]});
+    create(&json!({
+        "apiVersion": "apps.kruise.io/v1alpha1", "kind": "ImagePullJob",
+        "metadata": {"name": "pull", "namespace": world.namespace},
+        "spec": {"image": image, "selector": nodes, "completionPolicy": {"type": "Always"}},
+    }))
+    .await;
+    let done = [
+        "wait",
+        "--for=jsonpath={.status.succeeded}=1",
+        "imagepulljob/pull",
+        "--timeout=600s",
+        "-n",
+        &world.namespace,
+    ];
+    kubectl(&done).await;
 }
 
 async fn create(object: &Value) {

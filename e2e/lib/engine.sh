@@ -1,0 +1,95 @@
+# shellcheck shell=bash
+# What runs kind's nodes: Docker where its daemon answers, else podman, with all that it keeps in folders of ours.
+
+RUN=/run/swaplet-kind
+
+choose_engine() {
+	ENGINE=${SWAPLET_KIND_ENGINE:-}
+	[[ -n $ENGINE ]] || { docker info >/dev/null 2>&1 && ENGINE=docker || ENGINE=podman; }
+	[[ $ENGINE == docker ]] || use_podman
+}
+
+# For podman and for kind, which calls it. Without CAP_SYS_RESOURCE nobody may raise the limits of files, and of processes only to where
+# podman has lowered its own; crun refuses cgroups of version 1 with a controller left to version 2; no systemd need run here.
+use_podman() {
+	local backend=cni
+	[[ -z $(find /usr/l*/podman -name netavark 2>/dev/null) ]] || backend=netavark
+	export KIND_EXPERIMENTAL_PROVIDER=podman CONTAINERS_CONF=$KIND_CACHE/containers.conf CONTAINERS_STORAGE_CONF=$KIND_CACHE/storage.conf
+	mkdir -p "$KIND_CACHE"
+	cat >"$CONTAINERS_CONF" <<-EOF
+		[containers]
+		pids_limit = 0
+		default_ulimits = ["nofile=$(ulimit -Hn):$(ulimit -Hn)", "nproc=32768:32768"]
+		[engine]
+		cgroup_manager = "cgroupfs"
+		events_logger = "file"
+		runtime = "runc"
+		static_dir = "$KIND_CACHE/podman/libpod"
+		volume_path = "$KIND_CACHE/podman/volumes"
+		tmp_dir = "$RUN/libpod"
+		[network]
+		network_backend = "$backend"
+		network_config_dir = "$RUN/networks"
+	EOF
+	cat >"$CONTAINERS_STORAGE_CONF" <<-EOF
+		[storage]
+		driver = "overlay"
+		graphroot = "$KIND_CACHE/podman/storage"
+		runroot = "$RUN/storage"
+	EOF
+}
+
+has_image() { "$ENGINE" image inspect "$1" >/dev/null 2>&1; } # NAME
+containers() { "$ENGINE" ps -a --filter "name=^$CLUSTER-" --format '{{.Names}}'; }
+has_network() { "$ENGINE" network inspect kind >/dev/null 2>&1; } # kind's own, which all its clusters have
+
+# What may be left of networks and containers. Where containers of others run, they have the same of podman, and nobody can tell.
+traces() {
+	local program table
+	! has_network || echo "network kind"
+	[[ $ENGINE == podman ]] && ! pgrep -x conmon >/dev/null || return 0
+	for program in iptables ip6tables; do
+		for table in filter nat; do
+			"$program" -w -t "$table" -S 2>/dev/null | sed -n "s/^-N \(CNI-.*\|NETAVARK.*\)$/chain $program $table \1/p" || true
+		done
+	done
+	find /sys/fs/cgroup -type d -name 'libpod-*' -printf 'cgroup %p\n' 2>/dev/null || true
+	find /run/netns -mindepth 1 -printf 'network namespace %p\n' 2>/dev/null || true
+	ip -o link show type bridge | sed -nE 's/^[0-9]+: ((cni-)?podman[0-9]+): .*/bridge \1/p'
+}
+
+# Of these, what was not there before 'up'.
+our_traces() {
+	[[ -z ${BEFORE+set} ]] || traces | grep -vxF -- "$BEFORE" || true
+}
+
+remove_chains() {
+	local program table chain rule ours
+	ours=$(our_traces | sed -n 's/^chain //p')
+	while read -r program table chain; do
+		[[ -n $program ]] || continue
+		# xargs takes the quotes away that iptables prints.
+		"$program" -w -t "$table" -S | sed -n "/ -j $chain$/s/^-A/-D/p" | while read -r rule; do xargs "$program" -w -t "$table" <<<"$rule"; done
+		"$program" -w -t "$table" -F "$chain"
+	done <<<"$ours"
+	while read -r program table chain; do
+		[[ -z $program ]] || "$program" -w -t "$table" -X "$chain"
+	done <<<"$ours"
+}
+
+engine_mounts() { awk -v cache="$KIND_CACHE/" -v run="$RUN/" 'index($5, cache) == 1 || index($5, run) == 1 {print $5}' /proc/self/mountinfo | tac; }
+
+# After each question podman leaves a folder, and a mount of its storage on itself.
+leave_podman() {
+	[[ $ENGINE == podman ]] || return 0
+	engine_mounts | xargs -r umount
+	rm -rf --one-file-system "$RUN"
+}
+
+# Each container has one that watches it.
+engine_processes() {
+	local file
+	grep -lsF -- "$RUN/" /proc/[0-9]*/cmdline | while read -r file; do
+		[[ $(readlink "${file%cmdline}exe") != */conmon ]] || tr -cd '0-9\n' <<<"$file"
+	done
+}
