@@ -90,11 +90,13 @@ build_module() { # MODULE
 }
 
 build() { # MODULE...
-	local module
+	local module missing=()
+	for module in "$@"; do [[ -d $(bin_dir "$module") ]] || missing+=("$module"); done
+	((${#missing[@]})) || return 0
 	mkdir -p "$CACHE"
 	exec 8>"$CACHE/.lock"
 	flock 8 # two builds at once would only slow each other down
-	for module in "$@"; do build_module "$module"; done
+	for module in "${missing[@]}"; do build_module "$module"; done
 	exec 8>&-
 }
 

@@ -47,14 +47,14 @@ has_network() { "$ENGINE" network inspect kind >/dev/null 2>&1; } # kind's own, 
 traces() {
 	local program table
 	! has_network || echo "network kind"
-	[[ $ENGINE == podman ]] && ! pgrep -x conmon >/dev/null || return 0
+	[[ $ENGINE == podman && -z $(processes_of_others) ]] || return 0
 	for program in iptables ip6tables; do
 		for table in filter nat; do
 			"$program" -w -t "$table" -S 2>/dev/null | sed -n "s/^-N \(CNI-.*\|NETAVARK.*\)$/chain $program $table \1/p" || true
 		done
 	done
 	find /sys/fs/cgroup -type d -name 'libpod-*' -printf 'cgroup %p\n' 2>/dev/null || true
-	find /run/netns -mindepth 1 -printf 'network namespace %p\n' 2>/dev/null || true
+	find /run/netns -printf 'network namespaces %p\n' 2>/dev/null || true
 	ip -o link show type bridge | sed -nE 's/^[0-9]+: ((cni-)?podman[0-9]+): .*/bridge \1/p'
 }
 
@@ -86,10 +86,10 @@ leave_podman() {
 	rm -rf --one-file-system "$RUN"
 }
 
-# Each container has one that watches it.
-engine_processes() {
-	local file
-	grep -lsF -- "$RUN/" /proc/[0-9]*/cmdline | while read -r file; do
-		[[ $(readlink "${file%cmdline}exe") != */conmon ]] || tr -cd '0-9\n' <<<"$file"
-	done
+# Each container has one that watches it: PID COMMAND, a line each. Of one that has ended nothing is known but its name.
+watchers() {
+	local pid
+	for pid in $(pgrep -x conmon); do echo "$pid $(tr '\0' ' ' <"/proc/$pid/cmdline")"; done 2>/dev/null
 }
+engine_processes() { watchers | grep -F " $RUN/" || true; }
+processes_of_others() { watchers | grep -F conmon | grep -vF " $RUN/" || true; }

@@ -13,7 +13,7 @@ other_clusters() {
 # The kubelet and the ptp plugin change these for the whole machine, and they and kind create these folders outside the state folder;
 # 'down' needs to know how it was before.
 SYSCTLS=(net/ipv4/conf/default/route_localnet vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops kernel/keys/root_maxkeys kernel/keys/root_maxbytes net/ipv4/ip_forward)
-OUTSIDE=(/var/lib/kubelet /var/lib/cni /var/log/containers /run/containerd /run/netns /lib/modules)
+OUTSIDE=(/var/lib/kubelet /var/lib/cni /var/log/containers /run/containerd /lib/modules)
 # Where another cluster runs already, it knows how the machine was before both.
 remember_machine() {
 	local name other
