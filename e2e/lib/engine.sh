@@ -43,6 +43,17 @@ has_image() { "$ENGINE" image inspect "$1" >/dev/null 2>&1; } # NAME
 containers() { "$ENGINE" ps -a --filter "name=^$CLUSTER-" --format '{{.Names}}'; }
 has_network() { "$ENGINE" network inspect kind >/dev/null 2>&1; } # kind's own, which all its clusters have
 
+# kind makes it where it is not there. podman looks at each interface of the machine, and fails where one goes meanwhile, as those of the pods
+# of other clusters do.
+make_network() {
+	local tries
+	[[ $ENGINE == podman ]] || return 0
+	for tries in {1..20}; do
+		podman network create --ipv6 --subnet fc00:f853:ccd:e793::/64 kind >/dev/null 2>"$STATE/log" && return
+	done
+	die "podman made no network in $tries tries: $(<"$STATE/log")"
+}
+
 # What may be left of networks and containers. Where containers of others run, they have the same of podman, and nobody can tell.
 traces() {
 	local program table
