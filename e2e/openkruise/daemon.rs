@@ -95,7 +95,7 @@ pub async fn a_command_on_a_volume_is_ended_by_the_daemon(world: &World) {
 
 pub async fn the_daemon_is_asked_first_where_that_is_preferred(world: &World) {
     let _controller = Process::start_beside_openkruise(world, &["--prefer=crr"]).await;
-    // The second knows from the first how the sidecar ends.
+    // What one pod has shown of its sidecar is nothing about another's.
     for name in ["first", "second"] {
         world
             .create_pod(pod(
@@ -107,15 +107,14 @@ pub async fn the_daemon_is_asked_first_where_that_is_preferred(world: &World) {
             ))
             .await;
         world.pod_ends(name, "Succeeded").await;
+        tells(
+            world,
+            name,
+            &["RecreateRequested", "RecreateFailed", "SidecarEnded"],
+        )
+        .await;
     }
-    tells(
-        world,
-        "first",
-        &["RecreateRequested", "RecreateFailed", "SidecarEnded"],
-    )
-    .await;
-    tells(world, "second", &["SidecarEnded"]).await;
-    assert_eq!(asked(world), ["first"]);
+    assert_eq!(asked(world), ["first", "second"]);
 }
 
 pub async fn a_daemon_that_is_dead_costs_less_than_a_minute(
@@ -124,7 +123,6 @@ pub async fn a_daemon_that_is_dead_costs_less_than_a_minute(
 ) {
     let _controller = Process::start_beside_openkruise(world, &["--prefer=crr"]).await;
     openkruise.stop_daemon();
-    // Two kinds of sidecars: of one kind only one is asked for, while nobody knows how it ends.
     for (policy, name) in [("Never", "log"), ("OnFailure", "proxy")] {
         let containers = vec![main_ok(world), sidecar(world, name, EXITS_143)];
         world

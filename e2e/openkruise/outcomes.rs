@@ -1,4 +1,4 @@
-//! The six Jobs of `docs/measured.md`, "OpenKruise 1.9.0 on an ordinary node": what becomes of them
+//! The six Jobs of `docs/measured.md`, "OpenKruise 1.9 on an ordinary node": what becomes of them
 //! with OpenKruise's SidecarTerminator, and with swaplet.
 
 use std::fmt::Write as _;

@@ -3,7 +3,7 @@
 //!
 //! The daemon stops a container like the kubelet does, and nothing replaces the container: so its
 //! own exit code counts. One other than 0 fails the pod under `Never`, and under `OnFailure` the
-//! kubelet starts the sidecar again for ever (`docs/measured.md`, "OpenKruise 1.9.0 on an ordinary
+//! kubelet starts the sidecar again for ever (`docs/measured.md`, "OpenKruise 1.9 on an ordinary
 //! node"). There is one request per pod, whoever creates it: it is never tried twice.
 //!
 //! Its name is OpenKruise's own, so a request by OpenKruise, by an earlier run of swaplet or by
