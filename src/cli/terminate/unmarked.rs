@@ -93,7 +93,7 @@ impl Unmarked {
         let pods = counted(self.pods.len(), "pod");
         let mut words = format!("{pods} {verb} for containers that nothing marks as sidecars");
         if flags.len() > MOST {
-            return Some(words + "; each is listed with its flag");
+            return Some(words + &format!(": swaplet rescue {scope} --dry-run lists their flags"));
         }
         let flags: Vec<_> = flags.into_iter().collect();
         words += &format!(": swaplet rescue {scope} {} ends them", flags.join(" "));

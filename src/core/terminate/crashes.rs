@@ -1,6 +1,6 @@
-//! Sidecars that crash again and again: each of their starts is a restart that a Job counts, besides
-//! those of swaps, and nothing says when the next one comes. So where the phase may be written, it
-//! ends such a pod, in the pause before the next start.
+//! Sidecars that may crash again: each of their starts is a restart that a Job counts, besides those
+//! of swaps, and nothing says when the next one comes. So where the phase may be written, it ends such
+//! a pod, in the pause before the next start.
 
 use jiff::SignedDuration;
 
@@ -15,8 +15,8 @@ use crate::report::reason::Reason;
 /// its back-off (Kubernetes: twice `MaxContainerBackOff`).
 const FORGOTTEN: SignedDuration = SignedDuration::from_mins(10);
 
-/// Returns the report about sidecars of the pod that crash again and again, if its Job counts that
-/// and all of them are due to end; `None` if there are none.
+/// Returns the report about sidecars of the pod that have ended with an error and may again, if its
+/// Job counts that and all of them are due to end; `None` if there are none.
 pub(super) fn again(case: Case<'_>) -> Option<Report> {
     let pod = case.pod;
     if !case.around.may_be_kubelet() || !Ledger::counts(pod) || !turn::are_all_due(case) {
@@ -31,7 +31,7 @@ pub(super) fn again(case: Case<'_>) -> Option<Report> {
     });
     let names: Vec<_> = crashing.map(|sidecar| &*sidecar.name).collect();
     let note = format!(
-        "{} crashes again and again, and its Job counts each start",
+        "the Job counts each start of {}, which ended with an error before",
         names.join(", ")
     );
     (!names.is_empty()).then_some(Report {
