@@ -106,8 +106,9 @@ take_down() {
 	remove_cgroups
 	our_files_outside | xargs -r rm -f
 	remove_cri_link
-	if [[ -f $STATE/absent ]]; then restore_machine; fi
-	rm -rf --one-file-system "$STATE" "$ETCD_DIR"
+	if [[ -f $STATE/sysctls ]]; then restore_machine; fi
+	rm -rf --one-file-system "$ETCD_DIR"
+	remove_state
 }
 
 cluster_down() {

@@ -15,15 +15,17 @@ other_clusters() {
 SYSCTLS=(net/ipv4/conf/default/route_localnet vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops kernel/keys/root_maxkeys kernel/keys/root_maxbytes net/ipv4/ip_forward)
 OUTSIDE=(/var/lib/kubelet /var/lib/cni /var/log/containers /run/containerd /lib/modules)
 # Where another cluster runs already, it knows how the machine was before both.
+# 'absent' is written first and removed last: it says whose the folder is, whenever an 'up' or a 'down' was killed.
 remember_machine() {
 	local name other
 	other=$(other_clusters | sed -n 1p)
 	if [[ -n $other ]]; then
-		cp "$other/sysctls" "$other/absent" "$STATE/"
+		cp "$other/absent" "$STATE/"
 		touch "$STATE/absent"
+		cp "$other/sysctls" "$STATE/"
 	else
-		for name in "${SYSCTLS[@]}"; do echo "$name $(cat "/proc/sys/$name")"; done >"$STATE/sysctls"
 		for name in "${OUTSIDE[@]}"; do [[ -e $name ]] || echo "$name"; done >"$STATE/absent"
+		for name in "${SYSCTLS[@]}"; do echo "$name $(cat "/proc/sys/$name")"; done >"$STATE/sysctls"
 	fi
 	mkdir -p "$CLUSTERS"
 	ln -sfn "$STATE" "$CLUSTERS/$NETWORK"
@@ -54,4 +56,9 @@ restore_machine() {
 		[[ $folder != /var/lib/kubelet ]] || rm -f "$folder"/device-plugins/{kubelet.sock,DEPRECATION,kubelet_internal_checkpoint}
 		find "$folder" -depth -type d -empty -delete 2>/dev/null || true
 	done <"$STATE/absent"
+}
+
+remove_state() {
+	[[ ! -d $STATE ]] || find "$STATE" -mindepth 1 -maxdepth 1 ! -name absent -exec rm -rf --one-file-system {} +
+	rm -rf --one-file-system "$STATE"
 }

@@ -126,19 +126,26 @@ fn start(name: &'static str, tls: Option<Arc<ServerConfig>>, asked: Asked) -> So
 
 fn serve(name: &str, mut tcp: TcpStream, tls: Option<Arc<ServerConfig>>, asked: &Asked) {
     tcp.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    // Before the answer: who has it may have ended before anything else is done here.
     let note = |words: Option<String>| asked.lock().unwrap().extend(words);
     let Some(tls) = tls else {
-        return note(answer(&mut tcp).and_then(|head| noted(name, &head)));
+        if let Some(head) = request(&mut tcp) {
+            note(noted(name, &head));
+            answer(&mut tcp);
+        }
+        return;
     };
     let mut stream = StreamOwned::new(ServerConnection::new(tls).unwrap(), tcp);
-    let head = answer(&mut stream);
-    let certified = stream.conn.peer_certificates().is_some();
-    let with = if certified { " certificate" } else { "" };
-    note(head.and_then(|head| Some(noted(name, &head)? + with)));
+    if let Some(head) = request(&mut stream) {
+        let certified = stream.conn.peer_certificates().is_some();
+        let with = if certified { " certificate" } else { "" };
+        note(noted(name, &head).map(|words| words + with));
+        answer(&mut stream);
+    }
 }
 
-/// Reads a request, answers it, and returns its head; `None` where there was none.
-fn answer(stream: &mut (impl Read + Write)) -> Option<String> {
+/// Reads a request and returns its head; `None` where there was none.
+fn request(stream: &mut impl Read) -> Option<String> {
     let (mut head, mut byte) = (Vec::new(), [0]);
     while !head.ends_with(b"\r\n\r\n") {
         if head.is_empty() && byte == [5] {
@@ -151,6 +158,10 @@ fn answer(stream: &mut (impl Read + Write)) -> Option<String> {
     let length = header(&head, "content-length").and_then(|length| length.parse().ok());
     let mut body = vec![0; length.unwrap_or_default()];
     stream.read_exact(&mut body).ok()?;
+    Some(head)
+}
+
+fn answer(stream: &mut impl Write) {
     let body = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"no","reason":"NotFound","code":404}"#;
     let _ = write!(
         stream,
@@ -158,7 +169,6 @@ fn answer(stream: &mut (impl Read + Write)) -> Option<String> {
         body.len()
     );
     let _ = stream.flush();
-    Some(head)
 }
 
 fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
