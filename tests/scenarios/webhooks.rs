@@ -9,6 +9,7 @@ use swaplet_testbed::apiserver::{Effect, UpdateWebhook, Verb};
 
 use super::harness::{CONCURRENCY, SWAPLET, World};
 use super::hot_upgrade::{RECORD, Upgrades, image as mesh};
+use super::node::Kubelet;
 use super::objects::{PARK, pod};
 use super::restart::parking;
 use super::restart::world::{Restarts, app};
@@ -413,5 +414,46 @@ async fn a_sidecar_whose_swap_is_undone_is_ended_by_the_phase() {
         );
         assert_eq!(world.phase("p"), "Succeeded", "{when}");
         assert!(world.patches("p") <= 40, "{when}: {}", world.patches("p"));
+    }
+}
+
+/// Nobody tells the next leader what was stored for the image that its predecessor wrote: it writes
+/// the same again, which changes nothing, and is told that.
+#[tokio::test(start_paused = true)]
+async fn an_exit_image_under_another_name_starts_once_also_under_the_next_leader() {
+    for webhook in [Webhook::Renames, Webhook::Replaces, Webhook::Pins] {
+        for policy in ["OnFailure", "Never"] {
+            for finishes in [true, false] {
+                let when = format!("{webhook:?} {policy} {finishes}");
+                let world = World::new();
+                world.run_pod(&pod("p", policy)).await;
+                let start = || {
+                    if finishes {
+                        world.start_controller_that_may_finish()
+                    } else {
+                        world.start_controller()
+                    }
+                };
+                let life = start();
+                world.wait(1).await;
+                webhook.install(&world, "pods");
+                world.ends("p", "main", 0).await;
+                world.wait(1).await;
+                assert_eq!(world.image_changes("p"), 1, "{when}");
+                life.kill();
+
+                let _next = start();
+                world.wait(3).await;
+                world.start_kubelet(Kubelet {
+                    stop_code: 143,
+                    ..Kubelet::default()
+                });
+                world.wait(120).await;
+                let told = world.notes("p");
+                assert_eq!(world.phase("p"), "Succeeded", "{when}: {told:?}");
+                assert_eq!(world.image_changes("p"), 1, "{when}: {told:?}");
+                assert!(world.patches("p") <= 5, "{when}: {}", world.patches("p"));
+            }
+        }
     }
 }

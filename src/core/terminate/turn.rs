@@ -193,12 +193,17 @@ fn of_those<'a>(
 /// last other container has ended, so nothing but the phase saves the pod.
 fn is_judged_by_ignored(pod: &Pod, around: &Circumstances<'_>) -> bool {
     let is_final = |sidecar: &Container| match sidecar.end() {
-        Some(end) => {
-            end.exit_code != Some(0) && sidecar.comes_back_after(pod, end.exit_code) == Some(false)
-        }
+        Some(_) => has_failed_for_good(pod, sidecar),
         None => sidecar.comes_back_after(pod, Some(1)) == Some(false),
     };
     roles::sidecars(pod).any(|sidecar| is_finished(sidecar, around) && is_final(sidecar))
+}
+
+/// Returns true if the container has failed and is not started again.
+pub(crate) fn has_failed_for_good(pod: &Pod, container: &Container) -> bool {
+    container.end().is_some_and(|end| {
+        end.exit_code != Some(0) && container.comes_back_after(pod, end.exit_code) == Some(false)
+    })
 }
 
 /// Returns the methods for these sidecars. A swap that was made is waited for even if its node gets

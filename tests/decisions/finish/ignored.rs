@@ -263,3 +263,43 @@ fn is_right(row: Row) {
         assert_eq!(method, Some(Method::Swap), "{row:?}");
     }
 }
+
+/// A swap of the other one would end the pod as Failed, and its Job would do its work again.
+#[test]
+fn where_the_phase_may_not_be_written_nothing_ends_a_pod_that_would_then_be_failed() {
+    let shown = |policy, code, is_ignored| {
+        let mut metrics = sidecar("metrics").ended(code);
+        if is_ignored {
+            metrics = metrics.env(IGNORE_EXIT_CODE, "true");
+        }
+        pod(policy)
+            .with(main_container("main").ended(0))
+            .with(metrics)
+            .with(sidecar("proxy").running())
+    };
+    let decides = |pod: &PodBuilder, finish| {
+        let allowed = AllowedMethods { finish, ..FIRST };
+        on(NodeClass::Kubelet, allowed).sees(pod)
+    };
+    let decision = decides(&shown("Never", 1, true), false);
+    assert_eq!((decision.reason, decision.action), (Reason::NoRung, None));
+    let note = &decision.reports[0].note;
+    assert!(
+        note.contains("because metrics has failed") && note.contains("--finish=never"),
+        "{note}"
+    );
+    // Nobody else's exit code is in the way, or it counts whatever is done.
+    for (policy, code, is_ignored) in [
+        ("Never", 0, true),
+        ("Never", 1, false),
+        ("OnFailure", 1, true),
+        ("OnFailure", 0, true),
+    ] {
+        let decision = decides(&shown(policy, code, is_ignored), false);
+        assert_eq!(
+            decision.reason,
+            Reason::SidecarSwapped,
+            "{policy} {code} {is_ignored}: {decision:?}"
+        );
+    }
+}

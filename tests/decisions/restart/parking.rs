@@ -13,7 +13,7 @@ use swaplet_core::restart::parked::Parked;
 use swaplet_core::restart::reconcile::{Action, Orphan, ParkImage, orphan};
 use swaplet_core::restart::request::{Parking, StatePhase};
 
-use super::world::{PARK, World, images, park_image, request, without_digests};
+use super::world::{PARK, World, images, park_image, pod, request, without_digests};
 use crate::expect::EXIT;
 
 /// A forced request for `app`, on a node that reports no digests.
@@ -112,6 +112,59 @@ fn a_container_is_parked_and_brought_back_under_every_policy() {
             world.told
         );
     }
+}
+
+/// `kubectl set image` to another tag of the same bytes: a runtime reports them by the first name that
+/// it knows, so the node never reports the image that the spec has, which could also mean that the
+/// old container has not stopped yet.
+#[test]
+fn an_image_that_the_node_reports_by_another_tag_is_restarted_by_the_park_image() {
+    for policy in ["Always", "OnFailure", "Never"] {
+        let mut pod = pod(policy);
+        pod["metadata"]["generation"] = json!(2);
+        pod["status"]["observedGeneration"] = json!(2);
+        pod["spec"]["containers"][0]["image"] = json!("r.example/app:2");
+        let mut world = of(&pod);
+        world.settle();
+        assert_eq!((world.image("app"), world.swaps), ("r.example/app:2", 0));
+        assert_eq!(world.later(59).settle().reason, Reason::RequestWaits);
+        assert_eq!(world.swaps, 0, "{policy}");
+        world.later(1).settle();
+        assert_eq!((world.image("app"), world.swaps), (PARK, 1), "{policy}");
+        starts(&mut world).settle();
+        assert_eq!((world.image("app"), world.swaps), ("r.example/app:2", 2));
+        starts(&mut world).node_says("app", |pod, index| {
+            let status = pod.pod.containers[index].status.as_mut().unwrap();
+            status.image = images("app").0.into();
+        });
+        assert_eq!(
+            world.assert_over("app"),
+            (StatePhase::Succeeded, String::new()),
+            "{policy}"
+        );
+        let over = orphaned(&world).unwrap().change.unwrap();
+        assert!(over.swaps.is_empty() && over.note.unwrap().parked.is_none());
+        assert_eq!((world.image("app"), world.swaps), ("r.example/app:2", 2));
+    }
+}
+
+/// The node reports the new image after all.
+#[test]
+fn a_node_that_reports_the_image_in_time_is_asked_once() {
+    let mut pod = pod("Never");
+    pod["metadata"]["generation"] = json!(2);
+    pod["status"]["observedGeneration"] = json!(2);
+    pod["spec"]["containers"][0]["image"] = json!("r.example/app:2");
+    let mut world = of(&pod);
+    world.settle();
+    world.later(50).node_says("app", |pod, index| {
+        let status = pod.pod.containers[index].status.as_mut().unwrap();
+        status.image = "r.example/app:2".into();
+    });
+    world.settle();
+    let image = world.image("app");
+    assert!(image.starts_with("r.example/app:2-restart-"), "{image}");
+    assert_eq!(world.swaps, 1);
 }
 
 #[test]

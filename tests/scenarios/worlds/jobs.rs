@@ -6,6 +6,9 @@ use swaplet_core::objects::job::JobWire;
 use super::objects::{Container, Place};
 use super::world::{Event, World};
 
+/// After so many milliseconds a controller that lives has seen what a node has reported.
+const SEEN_WITHIN: u64 = 10_000;
+
 const fn fails(restarts: u32, limit: u32) -> bool {
     if limit == 0 {
         restarts > 0
@@ -20,22 +23,29 @@ impl World {
         if self.jobs[job].failed.is_some() {
             return;
         }
-        let counts = |count: fn(&Container) -> u32| {
-            let counted = self
-                .pods
-                .iter()
-                .filter(|pod| pod.job == job && !pod.gone && !pod.never && pod.phase == "Running");
-            counted.flat_map(|pod| pod.shown.iter()).map(count).sum()
-        };
-        let (all, own): (u32, u32) = (counts(|one| one.restarts), counts(|one| one.own_restarts));
+        let counted = self
+            .pods
+            .iter()
+            .filter(|pod| pod.job == job && !pod.gone && !pod.never && pod.phase == "Running");
+        let counted: Vec<_> = counted.flat_map(|pod| pod.shown.iter()).collect();
+        let all: u32 = counted.iter().map(|one| one.restarts).sum();
         let limit = self.jobs[job].limit;
         if !fails(all, limit) {
             return;
         }
+        let swaps: u32 = counted.iter().map(|one| one.swaps()).sum();
+        let crashes = counted.iter().flat_map(|one| &one.crashed);
+        let crashes: Vec<u64> = crashes.copied().collect();
+        // What comes after a swap was not to be known when it was made.
+        let swapped = counted.iter().filter(|one| one.swaps() > 0);
+        let first = swapped.filter_map(|one| one.swapped_at).min();
+        let known = |at: &&u64| first.is_none_or(|first| **at + SEEN_WITHIN < first);
+        let known = crashes.iter().filter(known).count() as u32;
+        let own = crashes.len() as u32;
         self.jobs[job].failed = Some(self.now);
-        if !fails(own, limit) && !self.options.crashes && !self.is_excused(job) {
+        if !fails(own, limit) && fails(swaps + known, limit) && !self.is_excused(job) {
             self.problem(format!(
-                "job {job} (limit {limit}) failed by swaps: sum {all}, natural {own}"
+                "job {job} (limit {limit}) failed by swaps: sum {all}, natural {own}, {known} of them before"
             ));
         }
         for at in 0..self.pods.len() {
@@ -51,6 +61,8 @@ impl World {
     fn is_excused(&self, job: usize) -> bool {
         let namespace = &self.namespaces[self.jobs[job].namespace];
         let can_finish = self.options.finish && namespace.to_finishes.lets_through();
+        // Each second another start: a write that is repeated comes too late.
+        let is_in_time = self.options.longest_back_off >= SEEN_WITHIN;
         let mut pods = self.pods.iter().filter(|pod| pod.job == job);
         pods.any(|pod| {
             let is_broken = |one: &Container| !one.exit_starts;
@@ -58,7 +70,7 @@ impl World {
             pod.containers.iter().any(is_surprise)
                 || pod.place == Place::Virtual
                     && pod.containers.iter().any(is_broken)
-                    && !can_finish
+                    && !(can_finish && is_in_time)
         })
     }
 

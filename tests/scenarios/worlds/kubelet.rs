@@ -184,7 +184,7 @@ impl World {
         one.restarts += 1;
         one.run_image.clone_from(&one.image);
         if one.image == one.own_image {
-            one.own_restarts += 1;
+            one.crashed.push(now);
             one.state = State::Running(now);
             return;
         }

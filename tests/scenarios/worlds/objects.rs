@@ -78,8 +78,8 @@ pub struct Container {
     pub run_image: String,
     pub id: u32,
     pub restarts: u32,
-    /// Of these, those that no swap has caused.
-    pub own_restarts: u32,
+    /// When those of them came that no swap has caused.
+    pub crashed: Vec<u64>,
     pub last_code: Option<i32>,
     /// How often an exit image was tried that did not start.
     pub attempts: u32,
@@ -108,7 +108,7 @@ impl Container {
             run_image: image,
             id: 1,
             restarts: 0,
-            own_restarts: 0,
+            crashed: Vec::new(),
             last_code: None,
             attempts: 0,
             crashes: 0,
@@ -119,6 +119,11 @@ impl Container {
 
     pub fn is_sidecar(&self) -> bool {
         self.kind != Kind::Main
+    }
+
+    /// The restarts that swaps have caused.
+    pub fn swaps(&self) -> u32 {
+        self.restarts - u32::try_from(self.crashed.len()).unwrap()
     }
 
     pub const fn code(&self) -> Option<i32> {

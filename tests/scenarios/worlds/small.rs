@@ -91,7 +91,7 @@ impl Small {
             (first.id, first.restarts, first.last_code) = (2, 1, Some(143));
         }
         if letter == 'c' {
-            first.own_restarts = 1;
+            first.crashed.push(0);
         }
         let mut pod = Pod {
             mains_done: (letter != 'r').then_some(ended),

@@ -12,8 +12,9 @@ use super::is_of_webhook;
 
 /// The reason with which the API server reports that an object does not exist.
 const NOT_FOUND: &str = "NotFound";
-/// The longest wait that an API server can ask for.
-const LONGEST_ASKED: Duration = Duration::from_secs(3600);
+/// The longest wait that an answer can ask for: a proxy may ask for hours, and meanwhile nothing
+/// would be done for the object.
+const LONGEST_ASKED: Duration = Duration::from_secs(60);
 
 /// Parses a refusal: proxies and the API server's own flow control answer in plain text.
 pub(crate) fn refusal(code: u16, body: &[u8]) -> Status {
@@ -89,6 +90,24 @@ mod tests {
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": message, "reason": "NotFound", "details": details, "code": 404})
         .to_string()
+    }
+
+    #[test]
+    fn nobody_can_ask_for_more_than_a_minute() {
+        let waits = |seconds: &'static str, body: &[u8]| {
+            let headers = [(RETRY_AFTER, seconds.parse().unwrap())];
+            match classify(&refusal(429, body), POD, &headers.into_iter().collect()) {
+                WriteError::Failed { retry_after, .. } => retry_after.map(|wait| wait.as_secs()),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(waits("1", b"busy"), Some(1));
+        assert_eq!(waits("3600", b"busy"), Some(60));
+        assert_eq!(waits("18446744073709551615", b"busy"), Some(60));
+        assert_eq!(waits("0", b"busy"), None);
+        assert_eq!(waits("Wed, 29 Dec 9999 00:00:00 GMT", b"busy"), None);
+        let body = json!({"kind": "Status", "code": 429, "details": {"retryAfterSeconds": 86400}});
+        assert_eq!(waits("1", body.to_string().as_bytes()), Some(60));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The checks before a restart: one that cannot work, or could lose the container, is refused with
 //! the reason before anything is written.
 
+use std::time::Duration;
+
 use super::{Step, Target, Wait};
 use crate::cluster::headroom::Headroom;
 use crate::cluster::node_class::NodeClass;
@@ -53,6 +55,9 @@ impl Way {
     }
 }
 
+/// How long a node is waited for that does not report the image which the spec has: longer than a
+/// container takes to stop by default (30 s).
+const NODE_REPORTS: Duration = Duration::from_secs(60);
 /// The hint for a refusal that `forceRecreate` overrides.
 const UNLESS_FORCED: &str = "set strategy.forceRecreate to restart it all the same";
 
@@ -121,9 +126,7 @@ impl Target<'_> {
             Ok(way) => way,
             Err(no) => return Answer::No(no),
         };
-        // A status of an older spec has the digest of another image: a new image would be started
-        // with the old bytes.
-        if matches!(way, Way::Alias(_)) && !(self.is_seen_by_node() && self.is_reported()) {
+        if matches!(way, Way::Alias(_)) && !self.is_reported() {
             return Answer::Wait(Wait::Node);
         }
         let force = self.case.request.strategy.force;
@@ -147,13 +150,24 @@ impl Target<'_> {
             .generation
             .unwrap_or(self.status.restart_count);
         let count = count.try_into().unwrap_or_default();
-        match Alias::of(&self.container.image, self.reported(), count).filter(can_be_had) {
-            Some(alias) => Ok(Way::Alias(alias)),
-            None => {
-                let Around { park, runs_on, .. } = *self.case.around;
-                image::park(self.container, self.details, park, runs_on).map(Way::Park)
-            }
+        let alias = Alias::of(&self.container.image, self.reported(), count).filter(can_be_had);
+        let Around { park, runs_on, .. } = *self.case.around;
+        let park = || image::park(self.container, self.details, park, runs_on).map(Way::Park);
+        match alias.map(Way::Alias) {
+            Some(alias) if self.is_reported() || !self.has_waited_for_node() => Ok(alias),
+            Some(alias) => Ok(park().unwrap_or(alias)),
+            None => park(),
         }
+    }
+
+    /// Returns true if the node has had the time in which it stops a container, or a way that does
+    /// not need its word was begun: it may report another name of the same bytes for good.
+    fn has_waited_for_node(&self) -> bool {
+        let (memory, now) = (self.case.memory, self.case.around.now);
+        let waits = memory.waits_since(&self.container.name);
+        let intent = self.mark.intent.as_ref();
+        waits.is_some_and(|since| since + NODE_REPORTS <= now)
+            || intent.is_some_and(|intent| intent.parking.is_some())
     }
 
     /// Returns the image and digest that the node reports for the container.
@@ -165,9 +179,12 @@ impl Target<'_> {
     }
 
     /// Returns true if what the node reports is about the image that the spec has: it may be of the
-    /// container before while that stops.
+    /// container before while that stops, and a new image would be started with the old bytes.
     fn is_reported(&self) -> bool {
-        self.case.pod.generation == Some(1) || self.reported().is_about(&self.container.image)
+        let is_about = || {
+            self.case.pod.generation == Some(1) || self.reported().is_about(&self.container.image)
+        };
+        self.is_seen_by_node() && is_about()
     }
 
     /// Returns why the container has ended for good, or is about to; `None` if it has not.

@@ -8,7 +8,7 @@ use super::starts::restarts_of;
 use super::words::{refused_image, unknown_owner};
 use crate::cluster::owner;
 use crate::objects::moment::Moment;
-use crate::objects::pod::roles::Unended;
+use crate::objects::pod::roles::{self, Unended};
 use crate::objects::pod::{Container, Pod, RestartPolicy, evidence};
 use crate::report::decision::{Action, Decision, Method, Report, Swap};
 use crate::report::reason::Reason;
@@ -16,6 +16,7 @@ use crate::terminate::circumstances::{Case, Circumstances};
 use crate::terminate::memory::Memory;
 use crate::terminate::methods::Step;
 use crate::terminate::methods::preflight::{Preflight, not_pushed, preflight, uncertain};
+use crate::terminate::turn::{has_failed_for_good, may_finish};
 
 /// How often the image of one container is swapped if something keeps reverting it.
 const SWAPS_PER_CONTAINER: u32 = 3;
@@ -195,6 +196,13 @@ fn held_back(
     {
         return Some((report, None));
     }
+    if let Some(failed) = failed_and_ignored(case) {
+        let note = format!(
+            "container {name}: when it has ended the pod is Failed, because {} has failed; that it is to be ignored only the phase can do: allow finish (start the controller without --finish=never)",
+            failed.name
+        );
+        return because(Reason::NoRung, note, None);
+    }
     if let Some(owner) = owner::counting(pod) {
         let note = format!(
             "container {name}: a swap is a restart, and {owner}, so the swap may fail it: start the controller without --finish=never, or end the sidecars yourself"
@@ -221,6 +229,20 @@ fn held_back(
         return because(Reason::ExitImageDoubtful, note, None);
     }
     around.image_troubles.holds(pod, container, image, now)
+}
+
+/// Returns the sidecar that has failed for good, is to be ignored, and by which a kubelet judges the
+/// pod when the others have ended, because the phase may not be written; `None` if there is none.
+fn failed_and_ignored(case: Case<'_>) -> Option<&Container> {
+    let (pod, memory, around) = (case.pod, case.memory, case.around);
+    if !around.node.is_kubelet()
+        || may_finish(pod, memory, around.allowed)
+        || !roles::mains_succeeded(pod)
+    {
+        return None;
+    }
+    roles::sidecars(pod)
+        .find(|sidecar| sidecar.mark.ignores_exit_code() && has_failed_for_good(pod, sidecar))
 }
 
 /// Returns true if the container shows an exit image, and all that is left is to wait.
