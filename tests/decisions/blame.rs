@@ -5,6 +5,7 @@ use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::objects::values::env::IGNORE_EXIT_CODE;
 use swaplet_core::report::decision::Report;
 use swaplet_core::report::reason::Reason;
+use swaplet_core::terminate::memory::image_troubles::ImageTroubles;
 
 use crate::builder::{ContainerBuilder, PodBuilder, main_container, pod, sidecar};
 use crate::expect::{EXIT, Life};
@@ -128,8 +129,11 @@ fn an_exit_image_that_fails_is_blamed_whatever_else_has_ended_well() {
 fn an_ignored_exit_code_that_could_not_be_kept_is_told_with_what_it_needs() {
     let mut life = Life::new();
     life.allowed.finish = false;
-    let pod = beside(crashed("00:54").env(IGNORE_EXIT_CODE, "true"));
-    let after = failed(&mut life, &pod);
+    let ignored = sidecar("metrics").env(IGNORE_EXIT_CODE, "true");
+    let after = failed(&mut life, &beside(ignored.running()));
+    let after = after.but("metrics", |metrics| {
+        metrics.status("state", end(1, "01:01"))
+    });
     let note = life.tells(&after, Reason::SidecarEnded);
     assert!(
         note.contains("in metrics needs the phase to be written: allow finish")
@@ -173,5 +177,43 @@ fn a_sidecar_that_ended_before_its_swap_is_not_blamed_on_it() {
             "{:?}",
             decision.reports
         );
+    }
+}
+
+/// Both were to be stopped by one write, and the image has run in the one: it would have in the other
+/// too, had the kubelet stopped that. Alone, nobody can tell.
+#[test]
+fn a_sidecar_beside_one_that_the_exit_image_has_ended_has_failed_by_itself() {
+    for (code, image, by_itself) in [(0, EXIT, true), (128, EXIT, false), (143, "own", false)] {
+        let mut life = Life::new();
+        let pod = beside(sidecar("metrics").running());
+        let after = life
+            .swaps(&pod)
+            .phase("Failed")
+            .but("metrics", |metrics| {
+                metrics.status("state", end(1, "01:01"))
+            })
+            .but("proxy", |proxy| {
+                let proxy = match image {
+                    EXIT => proxy.restarted_as(EXIT, 1).last_ended(143),
+                    _ => proxy,
+                };
+                proxy.status("state", end(code, "01:09"))
+            });
+        if by_itself {
+            let note = life.tells(&after, Reason::SidecarEnded);
+            assert!(
+                note.contains("because metrics ended by itself (exit code 1, 1 s after"),
+                "{note}"
+            );
+        } else {
+            life.tells(&after, Reason::PodFailedAfterSwap);
+        }
+        let mut troubles = ImageTroubles::default();
+        let failed = after.read();
+        troubles.failed(&failed, &life.memory, life.now);
+        let next = pod.read();
+        let held = troubles.holds(&next, &next.containers[1], EXIT, life.now);
+        assert_eq!(held.is_none(), by_itself, "{code} {image}");
     }
 }

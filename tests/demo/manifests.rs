@@ -180,6 +180,18 @@ items:
         containers:
         - {name: log, image: registry.example/work:v1, args: [term=0], env: [{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, value: "true"}]}
         - {name: main, image: registry.example/work:v1, args: [run=2s]}
+- apiVersion: batch/v1
+  kind: Job
+  metadata: {name: failing-main}
+  spec:
+    backoffLimit: 1
+    template:
+      spec:
+        restartPolicy: OnFailure
+        terminationGracePeriodSeconds: 3
+        containers:
+        - {name: main, image: registry.example/work:v1, args: [run=1s, exit=3]}
+        - {name: proxy, image: registry.example/work:v1, env: [{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, value: "true"}]}
 "#;
 
 /// The cases `ignored-exit-code-of-a-crash`, `crashed-sidecar-under-never` and
@@ -197,6 +209,7 @@ fn a_crash_fails_a_job_only_where_its_exit_code_counts_and_is_told_as_what_it_is
         ("ignored-crash-", "Complete"),
         ("crashed-sidecar-", "Failed"),
         ("small-limit-", "Complete"),
+        ("failing-main-", "Failed"),
     ] {
         let row = text.lines().rfind(|line| line.contains(pod)).unwrap();
         assert!(row.contains(ends), "{pod}: {text}");
@@ -208,6 +221,11 @@ fn a_crash_fails_a_job_only_where_its_exit_code_counts_and_is_told_as_what_it_is
     for wrong in ["PodFailedAfterSwap", "end the sidecars yourself"] {
         assert!(!text.contains(wrong), "{wrong}: {text}");
     }
+    let mut restarted = text.lines().filter(|line| line.contains("failing-main-"));
+    assert!(
+        restarted.all(|line| !line.contains("exit image")),
+        "nothing was swapped: {text}"
+    );
 }
 
 /// The scheduler has said why.

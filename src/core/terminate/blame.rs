@@ -104,16 +104,21 @@ fn failed_by_itself(case: Case<'_>) -> Option<String> {
     ))
 }
 
-/// Returns true if the sidecar itself, not its exit image, has certainly ended before the swap was
-/// written: then it has ended by itself. The times of the node are compared with each other alone,
-/// for its clock may be wrong: the main containers ended before that was observed.
-pub(super) fn ended_before(
+/// Returns true if the sidecar itself, not its exit image, has ended, and certainly not by its swap.
+pub(super) fn ended_by_itself(
     pod: &Pod,
     sidecar: &Container,
     record: &SwapRecord,
     memory: &Memory,
 ) -> bool {
     let is_own = |before: &Footprint| !before.shows_new_container(&Footprint::of(sidecar));
+    record.before.as_ref().is_some_and(is_own)
+        && (ended_before(pod, sidecar, record, memory) || others_started(pod, record, memory))
+}
+
+/// Returns true if it has ended before the swap was written. The times of the node are compared with
+/// each other alone, for its clock may be wrong: the main containers ended before that was observed.
+fn ended_before(pod: &Pod, sidecar: &Container, record: &SwapRecord, memory: &Memory) -> bool {
     let is_before = || {
         let finished = sidecar.end()?.finished_at?;
         let earlier = roles::mains_ended_at(pod)?.duration_since(finished);
@@ -121,7 +126,19 @@ pub(super) fn ended_before(
         let earlier = Duration::try_from(earlier).ok()?.checked_sub(A_SECOND)?;
         Some(memory.mains_done_at? <= record.at + earlier)
     };
-    record.before.as_ref().is_some_and(is_own) && is_before().unwrap_or(false)
+    is_before().unwrap_or(false)
+}
+
+/// Returns true if another container has started the same exit image, by the same write, and it has
+/// ended with 0: a kubelet that had stopped this one for it would have started it here as well.
+fn others_started(pod: &Pod, record: &SwapRecord, memory: &Memory) -> bool {
+    let mut others = memory.swaps.iter().filter(|other| {
+        other.container != record.container && other.to == record.to && other.at == record.at
+    });
+    others.any(|other| {
+        let mut containers = pod.containers.iter();
+        containers.any(|container| container.name == other.container && other.has_worked(container))
+    })
 }
 
 /// Returns how a container failed that nothing was written for and that is not started again. On
@@ -131,7 +148,7 @@ fn own_failure<'a>(case: Case<'_>, other: &'a Container) -> Option<&'a Terminate
     let (pod, memory, around) = (case.pod, case.memory, case.around);
     let is_swapped = memory
         .swap_of(&other.name)
-        .is_some_and(|record| !ended_before(pod, other, record, memory));
+        .is_some_and(|record| !ended_by_itself(pod, other, record, memory));
     let is_touched = is_swapped || memory.method_of(&other.name) == Some(Method::Recreate);
     if is_touched
         || roles::is_left_to_platform(pod, other)

@@ -314,12 +314,13 @@ fn change(old: Option<&ContainerStatus>, new: &ContainerStatus) -> Option<String
     }
 }
 
-/// Describes how the previous container ended, if the node shows it.
+/// Describes how the previous container ended, if this one is an exit image and the node shows it.
 fn real_end(status: &ContainerStatus) -> String {
     let last = status
         .last_state
         .as_ref()
         .and_then(|state| state.terminated.as_ref());
+    let last = last.filter(|_| status.image == EXIT_IMAGE);
     last.map_or_else(String::new, |last| {
         format!(" (exit image); its own program with {}", last.exit_code)
     })

@@ -18,7 +18,7 @@ use crate::objects::pod::evidence::{Progress, exit_image_shown, progress};
 use crate::objects::pod::{Container, Pod, RestartPolicy, roles};
 use crate::report::decision::Report;
 use crate::report::reason::Reason;
-use crate::terminate::blame::ended_before;
+use crate::terminate::blame::ended_by_itself;
 
 /// The number of troubles kept; beyond, the oldest of the namespace with the most is forgotten.
 const KEPT: usize = 1024;
@@ -69,14 +69,14 @@ impl ImageTroubles {
 
     /// Records that a pod under `Never` has failed by its swaps, although its main containers had
     /// succeeded: on a node that is known to replace containers, or by the exit image itself.
-    /// One that has ended by itself before its swap says nothing of it.
+    /// One that has ended by itself says nothing of it.
     pub fn failed(&mut self, pod: &Pod, memory: &Memory, now: Moment) {
         let has_failed = |container: &Container| {
             let code = container.end().and_then(|end| end.exit_code);
             code.is_some_and(|code| code != 0)
         };
         for (container, record) in swapped(pod, memory) {
-            let is_by_swap = !ended_before(pod, container, record, memory);
+            let is_by_swap = !ended_by_itself(pod, container, record, memory);
             if record.before.is_some() && has_failed(container) && is_by_swap {
                 self.keep(pod, &record.to, "", now);
             }
