@@ -3,14 +3,16 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::controller::Controller;
+use crate::images::push_work_as;
 use crate::imported::{ctr, import_work};
-use crate::pods::container;
+use crate::pods::{container, status_of};
 use crate::restart::{COUNTS, Restarts, restarts, started, succeeded};
 use crate::witness::Witness;
-use crate::world::eventually;
+use crate::world::{eventually, variable};
 
 /// A controller that parks.
 async fn parking(restart: &Restarts) -> Controller {
@@ -132,6 +134,38 @@ async fn an_imported_image_goes_to_its_digest_and_is_parked_from_there() {
             (digest.as_str(), count, 0)
         );
     }
+    restart.world.done().await;
+}
+
+/// `kubectl set image` to another tag of the same bytes: the node goes on to report the first one, so
+/// there is no telling whether its digest is of the image that the spec has.
+#[tokio::test]
+async fn u7_an_image_that_the_node_reports_by_another_tag_is_parked() {
+    let restart = Restarts::new("restart-same-bytes").await;
+    let registry = variable("SWAPLET_E2E_REGISTRY");
+    let tags = [1, 2].map(|tag| format!("{registry}/e2e/u7-{}:{tag}", std::process::id()));
+    for tag in &tags {
+        push_work_as(&registry, tag, &tags[0]).await;
+    }
+    let mut app = container(&restart.world, "app", COUNTS);
+    app["image"] = json!(tags[0]);
+    restart.run_pod_with("Never", app).await;
+    let update = json!({"spec": {"containers": [{"name": "app", "image": tags[1]}]}});
+    let pods = restart.world.api::<Pod>();
+    pods.patch("p", &PatchParams::default(), &Patch::Strategic(update))
+        .await
+        .unwrap();
+    let is_updated = |pod: &Pod| restarts(pod, "app") == 1 && started(pod, "app").is_some();
+    let before = restart.world.pod_is("p", "updated", is_updated).await;
+    let shown = status_of(&before, "app").unwrap().image.clone();
+    assert_eq!((image(&before), &shown), (&*tags[1], &tags[0]));
+    let _controller = parking(&restart).await;
+    // Unforced it waits until the update is ten minutes ago (l1).
+    restart.request("r", &forced()).await;
+    assert_eq!(restart.completed("r").await, succeeded());
+    let is_back = |pod: &Pod| restarts(pod, "app") == 3 && image(pod) == tags[1];
+    restart.world.pod_is("p", "back", is_back).await;
+    restart.assert_starts("started\nstarted\nstarted\n").await;
     restart.world.done().await;
 }
 

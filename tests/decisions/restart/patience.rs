@@ -81,7 +81,8 @@ fn bugs_b_a_request_whose_node_has_not_seen_the_spec_ends_in_words() {
     assert_waits_for_ten_minutes(&mut world);
     let (phase, words) = world.assert_over("app");
     assert!(
-        phase == StatePhase::Failed && words.starts_with("not restarted: node n has not reported"),
+        phase == StatePhase::Failed
+            && words.starts_with("not restarted in 600 s: node n has not reported"),
         "{words}"
     );
     assert_eq!((world.image("app"), world.swaps), (&*images("app").0, 0));

@@ -176,7 +176,18 @@ fn g2_what_the_node_reports_of_the_image_before_is_not_written() {
         let mut never_told = world.clone();
         let (phase, message) = never_told.later(600).assert_over("app");
         assert!(
-            phase == StatePhase::Failed && message.contains("started the image"),
+            phase == StatePhase::Failed
+                && message.contains("not reported that it has started r.example/app:3, only")
+                && message.contains("--park-image"),
+            "{message}"
+        );
+        let mut late = world.clone();
+        late.request.active_deadline_seconds = Some(300);
+        let (phase, message) = late.later(300).assert_over("app");
+        assert!(
+            phase == StatePhase::Failed
+                && message.contains("activeDeadlineSeconds; node")
+                && message.contains("only r.example/app:1, which"),
             "{message}"
         );
         world.node_says("app", |pod, index| {

@@ -22,8 +22,15 @@ const ARRIVES: Duration = Duration::from_secs(60);
 
 /// Ends the request, or does first what has to come before.
 pub(crate) fn end(case: Case<'_>, why: &str) -> Decision {
-    let in_vain = in_vain(case.memory).map(|in_vain| format!("{why}; {in_vain}"));
-    let why = in_vain.as_deref().unwrap_or(why);
+    let marks = case
+        .request
+        .journal
+        .iter()
+        .flat_map(|journal| journal.0.keys());
+    let mut waits = marks.filter_map(|name| Target::of(case, name)?.waits_for_node());
+    let more = in_vain(case.memory).or_else(|| waits.next());
+    let more = more.map(|more| format!("{why}; {more}"));
+    let why = more.as_deref().unwrap_or(why);
     parking::end(case, why)
         .or_else(|| put_back(case))
         .unwrap_or_else(|| Decision::give_up(case.request, why))

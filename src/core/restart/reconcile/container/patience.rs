@@ -46,6 +46,20 @@ impl Target<'_> {
         why.map_or(step, |why| Step::Final(StatePhase::Failed, why))
     }
 
+    /// Describes that the node does not report the image that the spec has.
+    fn not_reported(&self) -> String {
+        format!(
+            "node {} has not reported that it has started {}, only {}, which may be the image before, or another tag of the same bytes: restart it by the park image (--park-image of the controller)",
+            self.case.pod.pod.node, self.container.image, self.status.image
+        )
+    }
+
+    /// Returns why the container waits, if that is for its node.
+    pub(crate) fn waits_for_node(&self) -> Option<String> {
+        self.case.memory.waits_since(&self.container.name)?;
+        (!self.is_reported()).then(|| self.not_reported())
+    }
+
     fn waited_in_vain(&self, wait: Wait) -> Option<String> {
         let since = self.case.memory.waits_since(&self.container.name)?;
         let seconds = PATIENCE.as_secs();
@@ -53,10 +67,7 @@ impl Target<'_> {
             Wait::Room => format!(
                 "not restarted: no room in the pod's Job in {seconds} s: restarts of its pods that have not ended, as far as they are observed, count against its backoffLimit"
             ),
-            Wait::Node => format!(
-                "not restarted: node {} has not reported in {seconds} s that it has started the image that the spec of the pod has",
-                self.case.pod.pod.node
-            ),
+            Wait::Node => format!("not restarted in {seconds} s: {}", self.not_reported()),
             Wait::Parked => format!(
                 "containers of the pod are parked for another request, and have been for {seconds} s"
             ),

@@ -180,7 +180,7 @@ impl Target<'_> {
 
     /// Returns true if what the node reports is about the image that the spec has: it may be of the
     /// container before while that stops, and a new image would be started with the old bytes.
-    fn is_reported(&self) -> bool {
+    pub(super) fn is_reported(&self) -> bool {
         let is_about = || {
             self.case.pod.generation == Some(1) || self.reported().is_about(&self.container.image)
         };
