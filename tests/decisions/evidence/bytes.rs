@@ -1,5 +1,6 @@
 //! The exit image under another name: a runtime reports an image by any name that its bytes have.
 
+use swaplet_core::cluster::headroom::Swapped;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::ending::{Code, ends};
 
@@ -77,6 +78,22 @@ fn the_sidecars_own_image_with_new_bytes_is_not_taken_for_the_exit_image() {
     .phase("Succeeded");
     let note = life.tells(&own, Reason::SidecarEnded);
     assert!(note.contains("exit image not reported"), "{note}");
+}
+
+/// It would count twice, and hold the room of others, for as long as another sidecar of the pod runs.
+#[test]
+fn the_restart_is_not_awaited_any_more_whatever_name_the_node_has_for_the_exit_image() {
+    for name in OTHER_NAMES.into_iter().chain([EXIT]) {
+        let (mut life, after) = swapped(&ready("OnFailure").but("sidecar", is_own));
+        let coming = |life: &Life, pod: &PodBuilder| {
+            Swapped::of(&pod.read(), &life.memory, &life.rules, &life.allowed).coming
+        };
+        life.sees(&after);
+        assert_eq!(coming(&life, &after), 1, "{name}");
+        let ended = sidecar_is(&after, |c| is_ended_by_exit_image(c, name));
+        life.assert_silent(&ended, Reason::SidecarsEnded);
+        assert_eq!(coming(&life, &ended), 0, "{name}");
+    }
 }
 
 /// A new life has not seen what ran before.

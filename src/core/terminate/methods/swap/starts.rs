@@ -5,7 +5,7 @@
 
 use crate::cluster::exit_images::ExitImages;
 use crate::cluster::headroom::{Ledger, Swapped};
-use crate::objects::pod::evidence::{Footprint, exit_image_shown};
+use crate::objects::pod::evidence::{Footprint, exit_image_shown, shows_written};
 use crate::objects::pod::{Container, Pod, roles};
 use crate::terminate::memory::{Memory, SwapRecord};
 use crate::terminate::methods::AllowedMethods;
@@ -108,7 +108,7 @@ fn runs_exit_image(sidecar: &Container, before: Option<&Footprint>) -> bool {
     let Some(status) = &sidecar.status else {
         return false;
     };
-    let shown = exit_image_shown(&status.image, &sidecar.image);
+    let shown = shows_written(status, &sidecar.image, before);
     before.map_or(shown == Some(true), |before| {
         shown != Some(false) && before.shows_new_container(&Footprint::of(sidecar))
     })
