@@ -17,7 +17,7 @@ use crate::objects::moment::Moment;
 use crate::objects::pod::evidence::{self, Footprint, Progress, exit_image_shown, progress};
 use crate::objects::pod::roles::{self, Unended};
 use crate::objects::pod::{Container, PROVIDER_FAILED, Pod, Terminated};
-use crate::report::decision::Method;
+use crate::report::decision::{Method, Swap};
 use crate::report::reason::Reason;
 
 /// The memory of one pod (one uid).
@@ -133,6 +133,26 @@ impl Memory {
                 self.swaps.push(SwapRecord::found(sidecar, now));
             }
         }
+    }
+
+    /// Records these swaps as made before, if all that the API server has stored for them is what the
+    /// containers have already, and the node has not started that: a webhook has given the exit
+    /// images that an earlier run of the process wrote names of its own. Returns false if nothing
+    /// shows that.
+    pub fn finds_stored(&mut self, pod: &Pod, swaps: &[Swap], now: Moment) -> bool {
+        let container = |swap: &Swap| {
+            let container = pod.containers.get(swap.index)?;
+            let status = container.status.as_ref()?;
+            let is_changed = exit_image_shown(&status.image, &container.image) == Some(false);
+            (is_changed && self.swap_of(&swap.container).is_none()).then_some(container)
+        };
+        let found: Option<Vec<_>> = swaps
+            .iter()
+            .map(|swap| Some(SwapRecord::found(container(swap)?, now)))
+            .collect();
+        let is_found = found.is_some();
+        self.swaps.extend(found.into_iter().flatten());
+        is_found
     }
 
     /// Records a swap that the spec shows. A pod that is finished when it is first observed was

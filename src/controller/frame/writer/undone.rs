@@ -10,6 +10,8 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use serde_json::{Map, Value};
 use swaplet_core::objects::values::bounds::cut;
 
+/// What the message begins with.
+pub(crate) const UNDONE: &str = "a webhook of the cluster has undone the change";
 /// The longest value that is quoted, in bytes.
 const QUOTED: usize = 200;
 /// The fields that only say which object, or which entry of a list, is meant.
@@ -113,7 +115,7 @@ impl Found {
                 other => cut(&other.to_string(), QUOTED),
             };
             let (path, stored, sent) = (&path[1..], shown(stored), shown(sent));
-            format!("a webhook of the cluster has undone the change: {path} is {stored}, where {sent} was written")
+            format!("{UNDONE}: {path} is {stored}, where {sent} was written")
         });
     }
 }

@@ -25,7 +25,7 @@ use super::census::{Census, Counted};
 use super::effect::{Effect, Write, notice};
 use crate::cluster::nodes::Nodes;
 use crate::frame::metrics::Timed;
-use crate::frame::writer::Outcome;
+use crate::frame::writer::{Outcome, UNDONE};
 
 /// The backoff after failed writes.
 pub(crate) const RETRY: Backoff = Backoff {
@@ -170,7 +170,20 @@ impl Entry {
             Err(WriteError::Failed { error, retry_after }) => {
                 self.failed(write, error, *retry_after, now)
             }
+            Err(WriteError::Denied(words)) if self.was_made(&write.action, words, now) => {
+                Vec::new()
+            }
             Err(WriteError::Denied(words)) => self.denied(write, words, now),
+        }
+    }
+
+    /// Returns true if the write has changed nothing because it was made before.
+    fn was_made(&mut self, action: &Action, words: &str, now: Moment) -> bool {
+        match action {
+            Action::Swap(swaps) if words.starts_with(UNDONE) => {
+                self.memory.finds_stored(&self.pod, swaps, now)
+            }
+            _ => false,
         }
     }
 
