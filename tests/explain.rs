@@ -1,7 +1,7 @@
 //! `swaplet explain`, through the real binary, in situations that were recorded on a real API
 //! server: each file of `situations/` holds the arguments and what the server answers by path. What
 //! is printed is compared with the file of `snapshots/` of the same name. Those about policies are a recorded one to which
-//! policies were added.
+//! policies were added; two have another container.
 //!
 //! To take over a change of words, look at every difference: `INSTA_UPDATE=always cargo test --test
 //! integration explain`, then `git diff`.
@@ -89,6 +89,7 @@ situations! {
     asked_of_openkruises_daemon
     backoff_limit_0_is_finished
     backoff_limit_0_without_finish
+    denied_by_another_policy
     eci_ends_it
     ended_by_a_swap
     every_container_marked
@@ -105,6 +106,7 @@ situations! {
     not_of_a_job
     not_swappable_is_finished
     policy_that_leaves_no_main
+    stuck_and_unmarked
     swap_under_never
     tenant_with_edit
     unknown_node_under_never_without_finish
@@ -204,7 +206,12 @@ async fn a_pod_that_cannot_be_read_is_named() {
             "only pods, and those of Jobs and CronJobs, can be explained",
         ),
         ("pod/", "batch", 2, "the name of a pod is missing"),
-        ("job/other", "batch", 2, "Job batch/other has no pods"),
+        (
+            "job/other",
+            "batch",
+            2,
+            "Job batch/other has no pods",
+        ),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_swaplet"));
         command

@@ -18,6 +18,7 @@ use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::objects::node::NodeWire;
 use swaplet_core::objects::pod::{ContainerState, Pod, roles};
 use swaplet_core::objects::values::whole_object::WholeObject;
+use swaplet_core::report::denial::{By, Denial};
 use swaplet_core::report::reason::Reason;
 
 use super::installation::Installation;
@@ -63,7 +64,9 @@ pub(super) struct Stuck {
     pub(super) name: String,
     pub(super) since: Option<Timestamp>,
     /// The current decision of swaplet.
-    pub(super) reason: &'static str,
+    pub(super) reason: Reason,
+    /// True if `swaplet rescue` cannot end it either, until somebody changes something.
+    pub(super) needs_a_hand: bool,
 }
 
 /// Reads the state of the cluster.
@@ -165,17 +168,18 @@ async fn seen(client: &Client, rules: Rules, scope: &Scope, listed: Vec<Pod>) ->
         .filter(|pod| roles::waits_for_sidecars(pod))
         .map(|pod| {
             let decision = snapshot.explain(pod).decision;
-            let is_denied = snapshot.write_denied(pod, &decision).is_some();
-            let reason = if is_denied {
-                Reason::WriteDenied
-            } else {
-                decision.reason
+            let denied = snapshot.write_denied(pod, &decision);
+            let reason = denied.map_or(decision.reason, |_| Reason::WriteDenied);
+            let needs_a_hand = match denied.map(|note| Denial::of(note).by) {
+                Some(by) => matches!(by, By::Other(_)),
+                None => reason.needs_a_hand(),
             };
             Stuck {
                 namespace: pod.namespace.to_string(),
                 name: pod.name.to_string(),
                 since: roles::mains_ended_at(pod),
-                reason: reason.as_str(),
+                reason,
+                needs_a_hand,
             }
         });
     seen.stuck = stuck.collect();

@@ -91,7 +91,8 @@ fn stuck(text: &mut String, facts: &Facts) {
     for stuck in pods.stuck.iter().take(MOST_STUCK) {
         let since = stuck.since.map(|since| age(since, facts.now));
         let since = since.unwrap_or_default();
-        lines.push(row([&stuck.namespace, &stuck.name, &since, stuck.reason]));
+        let reason = stuck.reason.as_str();
+        lines.push(row([&stuck.namespace, &stuck.name, &since, reason]));
     }
     let title = match pods.stuck.len().saturating_sub(MOST_STUCK) {
         0 => "Stuck pods".to_owned(),
@@ -186,7 +187,7 @@ fn installation(asked: &Asked) -> Value {
 }
 
 fn stuck_pod(stuck: &Stuck) -> Value {
-    json!({"namespace": stuck.namespace, "name": stuck.name, "since": stuck.since, "reason": stuck.reason})
+    json!({"namespace": stuck.namespace, "name": stuck.name, "since": stuck.since, "reason": stuck.reason.as_str()})
 }
 
 fn warning(warning: &Told) -> Value {

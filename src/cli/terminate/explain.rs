@@ -6,7 +6,7 @@ mod text;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use swaplet_controller::frame::remarks::Remarks;
 use swaplet_controller::terminate::snapshot::said::Said;
@@ -14,6 +14,7 @@ use swaplet_controller::terminate::snapshot::{Scope, Snapshot};
 use swaplet_core::objects::pod::rule::SidecarRule;
 use swaplet_core::objects::pod::{Container, Pod, roles};
 use swaplet_core::report::decision::Report;
+use swaplet_core::report::denial::{By, Denial};
 use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::explain::{APPLIES, Explanation, Finding, describe};
 
@@ -23,6 +24,7 @@ use crate::cli::rules::asked::AskedRules;
 use crate::cli::rules::policies::{PoliciesArgs, policy, rule};
 use crate::cli::rules::public;
 use crate::cli::status::installation::{Found, Purpose};
+use crate::cli::terminate::unmarked::Unmarked;
 use swaplet_edge::client::ClusterArgs;
 use swaplet_edge::print;
 use target::Target;
@@ -30,7 +32,7 @@ use target::Target;
 /// The note on a decision to write.
 const WHO_WRITES: &str = "Nothing was written now: a running controller does this by itself, and swaplet rescue does it once.";
 /// The note where the API server forbids it to the controller.
-const DENIED: &str = "The controller tries again, at least every 15 minutes. swaplet rescue writes it once with your own rights, where they allow it.";
+const DENIED: &str = "The controller tries again, at least every 15 minutes.";
 /// The note where the installation does not write it.
 const NOBODY_WRITES: &str = "Nothing was written now, and the installation does not do this, as the remarks say; swaplet rescue does it once.";
 
@@ -175,6 +177,8 @@ struct Answer {
     remarks: Vec<String>,
     said: Option<Vec<Said>>,
     now: Timestamp,
+    /// Since when it waits for containers that nothing marks; `None` if it does not.
+    waits_since: Option<Timestamp>,
 }
 
 impl Answer {
@@ -190,16 +194,32 @@ impl Answer {
         let decision = &mut explanation.decision;
         if let Some(note) = snapshot.write_denied(&pod, decision) {
             decision.reason = Reason::WriteDenied;
+            let denial = Denial::of(note);
+            let action = decision.action.as_ref();
+            let names = action.map_or_else(Vec::new, |action| denial.containers(action));
+            let of = if names.is_empty() { "" } else { " for " };
+            let of = format!("{of}{}", names.join(", "));
             for finding in &mut explanation.findings {
                 if let Some(action) = finding.seen.strip_prefix(APPLIES) {
-                    finding.seen = format!("would apply, and is denied: {action}");
+                    finding.seen = format!("would apply, and is denied{of}: {action}");
                 }
             }
             explanation.sentence = format!("{note}.");
-            explanation.next = vec![DENIED.to_owned()];
+            explanation.next = vec![match &denial.by {
+                By::Other(who) => format!(
+                    "{DENIED} For swaplet rescue the same holds, unless {who} exempts your account."
+                ),
+                _ => format!(
+                    "{DENIED} swaplet rescue writes it once with your own rights, where they allow it."
+                ),
+            }];
         } else if decision.action.is_some() {
             explanation.next.push(who.to_owned());
         }
+        // Where a policy is refused, one more name would be, too.
+        let may_wait = Some(&pod).filter(|pod| pod.refused_policy.is_none());
+        let unmarked = Unmarked::among(may_wait, snapshot.taken_at(), SignedDuration::ZERO);
+        explanation.next.extend(unmarked.sentences());
         let mut remarks = remarks.clone();
         let is_unmarked = explanation.decision.reason == Reason::NoSidecar;
         let more = [
@@ -217,6 +237,7 @@ impl Answer {
                 .said(&pod)
                 .map(|said| said.into_iter().cloned().collect()),
             now: snapshot.taken_at(),
+            waits_since: unmarked.since(),
             pod,
         }
     }

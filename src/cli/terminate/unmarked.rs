@@ -107,6 +107,30 @@ impl Unmarked {
         Some(words)
     }
 
+    /// Says of each such container what it is, and how to end those of its pod.
+    pub(super) fn sentences(&self) -> Vec<String> {
+        let mut sentences = Vec::new();
+        for (pod, waiting) in self.waiting() {
+            let (name, age) = (&waiting.name, age(pod.since, self.now));
+            sentences.push(format!(
+                "{name} has run on for {age} since {} ended: {}.",
+                pod.ended.join(", "),
+                what(waiting)
+            ));
+        }
+        if let [pod] = &self.pods[..] {
+            let namespace = namespace_flag(Some(&pod.namespace));
+            let words = self.words(&format!("pod/{} {namespace}", pod.name));
+            sentences.extend(words.map(|words| words + "."));
+        }
+        sentences
+    }
+
+    /// Returns since when the longest waiting pod waits.
+    pub(super) fn since(&self) -> Option<Timestamp> {
+        self.pods.iter().map(|pod| pod.since).min()
+    }
+
     fn waiting(&self) -> impl Iterator<Item = (&Stuck, &Waiting)> {
         let pods = self.pods.iter();
         pods.flat_map(|pod| pod.waits_for.iter().map(move |waiting| (pod, waiting)))

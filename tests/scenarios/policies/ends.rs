@@ -127,12 +127,33 @@ async fn b5_a_denial_names_the_container_that_is_not_open_and_the_policy_says_so
                 .contains("name my-agent in the value sidecarPolicies.containers")
             && notes[0]
                 .1
-                .contains("the other sidecars of the pod are not ended either"),
+                .contains("the other sidecars of the pod are not swapped either"),
         "{notes:?}"
     );
     assert!(!notes[0].1.contains("grant patch"), "{notes:?}");
     let refused = json!([{"reason": "WriteDenied", "count": 1}]);
     assert_eq!(status(&world)["refused"], refused, "{:?}", status(&world));
+}
+
+/// Not every policy is swaplet's: what its own would be opened with is no advice then.
+#[tokio::test(start_paused = true)]
+async fn a_denial_by_another_policy_names_it_and_what_to_change() {
+    let words = "pods \"p\" is forbidden: ValidatingAdmissionPolicy 'registries' with binding 'registries' denied request: \
+        images of my-agent must come from registry.corp";
+    let world = World::new();
+    install(&world).await;
+    let rules = json!([{"name": "fluent-bit"}, {"name": "my-agent"}]);
+    apply(&world, "rules", rules).await;
+    let _life = world.start_controller_with_policies(0);
+    world.run_pod(&pod("p", &["fluent-bit", "my-agent"])).await;
+    world.patch_fault(Effect::reply(422).message(words));
+    world.wait(5).await;
+    world.ends("p", "main", 0).await;
+    world.wait(90).await;
+    let advice = "(let ValidatingAdmissionPolicy registries allow registry.example/swaplet/exit:v1 for my-agent, \
+        or exempt the account of swaplet from it; until then the other sidecars of the pod are not swapped either)";
+    let note = format!("the API server forbids to change the image of my-agent: {words} {advice}");
+    assert_eq!(world.notes("p")[0], ("WriteDenied".to_owned(), note));
 }
 
 /// The phase ends all of them or none.

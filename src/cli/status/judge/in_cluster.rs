@@ -1,7 +1,6 @@
 //! Judges the state of the cluster.
 
 use jiff::Timestamp;
-use swaplet_core::report::reason::Reason;
 
 use super::super::cluster::{Facts, Pods, STUCK_SECONDS, Stuck};
 use super::{Check, Said, State, some};
@@ -82,9 +81,12 @@ fn exit_image(pods: &Pods) -> Said {
 fn stuck(pods: &Pods, now: Timestamp) -> Said {
     let age_of = |since: Timestamp| since.duration_until(now).as_secs();
     let long = |since: Option<Timestamp>| since.is_none_or(|since| age_of(since) > STUCK_SECONDS);
-    let denied = Reason::WriteDenied.as_str();
-    let is_stuck = |stuck: &&Stuck| stuck.reason == denied || long(stuck.since);
-    match (pods.stuck.len(), pods.stuck.iter().filter(is_stuck).count()) {
+    // What is left to others on purpose is no Warning.
+    let is_stuck = |stuck: &&Stuck| {
+        stuck.reason.is_warning() && stuck.reason.needs_a_hand() || long(stuck.since)
+    };
+    let are_stuck: Vec<_> = pods.stuck.iter().filter(is_stuck).collect();
+    match (pods.stuck.len(), are_stuck.len()) {
         (0, _) => (State::Ok, "none".to_owned()),
         (all, 0) if !pods.knows_exit_image => (
             State::Unknown,
@@ -95,9 +97,18 @@ fn stuck(pods: &Pods, now: Timestamp) -> Said {
         (all, stuck) => {
             let since = pods.stuck.iter().filter_map(|stuck| stuck.since).min();
             let longest = since.map_or("unknown".to_owned(), |since| age(since, now));
+            let by_hand = are_stuck.iter().filter(|stuck| stuck.needs_a_hand).count();
+            let then = match by_hand {
+                0 => "swaplet explain says why, swaplet rescue ends them".to_owned(),
+                by_hand if by_hand == stuck => {
+                    "swaplet explain says why, and what to change".to_owned()
+                }
+                by_hand => format!(
+                    "swaplet explain says why, and what to change for {by_hand} of them; swaplet rescue ends the others"
+                ),
+            };
             let words = format!(
-                "{stuck} of {all} that wait for their sidecars have waited for more than {STUCK_SECONDS} s, or may not be written ({denied}), the longest for {longest}: \
-                 swaplet explain says why, swaplet rescue ends them"
+                "{stuck} of {all} that wait for their sidecars have waited for more than {STUCK_SECONDS} s, or cannot be ended, the longest for {longest}: {then}"
             );
             (State::Attention, words)
         }

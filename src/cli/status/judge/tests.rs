@@ -1,5 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
+use swaplet_core::report::reason::Reason;
+
 use super::*;
 use crate::cli::status::cluster::{Facts, Pods, Stuck};
 
@@ -106,37 +108,57 @@ fn l3_an_exit_image_that_needs_credentials_is_told_with_what_becomes_of_pods_und
     assert_eq!(public(&Flags::of(&[("terminate", "true")]), None), None);
 }
 
-#[test]
-fn b4_a_pod_whose_write_is_denied_needs_attention_at_once() {
+/// What is said of pods that wait for their sidecars, by their reasons; true for those that `rescue`
+/// cannot end either.
+fn judged(pods: &[(Reason, bool)]) -> (State, String) {
     let at = |seconds| Timestamp::from_second(seconds).unwrap();
-    let facts = |reason| Facts {
+    let stuck = |(reason, needs_a_hand): &(Reason, bool)| Stuck {
+        namespace: "batch".to_owned(),
+        name: "p".to_owned(),
+        since: Some(at(990)),
+        reason: *reason,
+        needs_a_hand: *needs_a_hand,
+    };
+    let facts = Facts {
         now: at(1000),
         nodes: Ok(BTreeMap::new()),
         node_problems: Vec::new(),
         pods: Ok(Pods {
-            stuck: vec![Stuck {
-                namespace: "batch".to_owned(),
-                name: "p".to_owned(),
-                since: Some(at(990)),
-                reason,
-            }],
+            stuck: pods.iter().map(stuck).collect(),
             knows_exit_image: true,
             ..Pods::default()
         }),
         kept_jobs: Ok(BTreeSet::new()),
         warnings: Ok(Vec::new()),
     };
-    let judged = |reason| {
-        let checks = cluster(&facts(reason));
-        let mut checks = checks.into_iter();
-        let stuck = checks.find(|check| check.subject == "stuck pods").unwrap();
-        (stuck.state, stuck.words)
-    };
+    let mut checks = cluster(&facts).into_iter();
+    let stuck = checks.find(|check| check.subject == "stuck pods").unwrap();
+    (stuck.state, stuck.words)
+}
+
+#[test]
+fn b4_a_pod_whose_write_is_denied_needs_attention_at_once() {
     let ending = (State::Ok, "1 is being ended".to_owned());
-    assert_eq!(judged("SidecarSwapped"), ending);
-    let (state, words) = judged("WriteDenied");
+    assert_eq!(judged(&[(Reason::SidecarSwapped, false)]), ending);
+    assert_eq!(judged(&[(Reason::LeftToOpenKruise, true)]), ending);
+    for reason in [Reason::WriteDenied, Reason::NotSwappable] {
+        let (state, words) = judged(&[(reason, true)]);
+        assert!(
+            state == State::Attention && words.contains("1 of 1"),
+            "{words}"
+        );
+    }
+}
+
+#[test]
+fn rescue_is_not_said_to_end_what_it_cannot() {
+    let words = |pods: &[(Reason, bool)]| judged(pods).1;
+    let by_leash = (Reason::WriteDenied, false);
+    let by_other = (Reason::WriteDenied, true);
+    assert!(words(&[by_leash]).ends_with("swaplet rescue ends them"));
+    assert!(words(&[by_other]).ends_with("swaplet explain says why, and what to change"));
     assert!(
-        state == State::Attention && words.contains("1 of 1"),
-        "{words}"
+        words(&[by_leash, by_other])
+            .ends_with("what to change for 1 of them; swaplet rescue ends the others")
     );
 }

@@ -31,7 +31,10 @@ impl Answer {
     fn head(&self) -> String {
         let pod = &self.pod;
         let job = pod.job.as_ref().map(|job| job.name.to_string());
-        let ended = roles::mains_ended_at(pod).filter(|_| roles::mains_state(pod) == Mains::Done);
+        let ended = match roles::mains_state(pod) {
+            Mains::Done => roles::mains_ended_at(pod),
+            _ => self.waits_since,
+        };
         let ended = ended.map(|ended| format!("{} ago", age(ended, self.now)));
         let rows = [
             ("Name:", pod.name.to_string()),

@@ -5,7 +5,7 @@ use crate::objects::pod::annotations::SIDECARS;
 use crate::objects::pod::roles::{self, Mains};
 use crate::objects::pod::{Container, Pod};
 use crate::objects::values::env::WHEN_JOB_EXIT;
-use crate::report::decision::{Action, Decision, Method};
+use crate::report::decision::{Action, Decision, Method, Swap};
 use crate::report::reason::Reason;
 
 /// Returns the name of a method, by its word in `--prefer`.
@@ -21,13 +21,7 @@ pub(crate) const fn way(method: Method) -> &'static str {
 #[must_use]
 pub fn describe(action: &Action) -> String {
     match action {
-        Action::Swap(swaps) => {
-            let swaps: Vec<_> = swaps
-                .iter()
-                .map(|swap| format!("{} ({} -> {})", swap.container, swap.from, swap.to))
-                .collect();
-            format!("changes the image of {}", swaps.join(", "))
-        }
+        Action::Swap(swaps) => format!("changes the image of {}", Swap::list(swaps)),
         Action::Finish(finish) => format!("writes the phase {}", finish.phase.as_str()),
         Action::Recreate(containers) => {
             format!("has OpenKruise's daemon end {}", containers.join(", "))

@@ -7,16 +7,15 @@ use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::Container;
 use swaplet_core::objects::pod::annotations::SIDECARS;
 use swaplet_core::objects::pod::rule::SidecarRule;
-use swaplet_core::report::decision::{Action, Method, Report, Swap};
+use swaplet_core::objects::values::bounds::{MESSAGE, cut};
+use swaplet_core::report::decision::{Action, Method, Report};
+use swaplet_core::report::denial::{By, Denial};
 use swaplet_core::report::reason::Reason;
 
 use super::{Entry, RETRY};
 use crate::frame::writer::is_unreached;
 use crate::terminate::index::effect::{Effect, Write, notice};
 
-/// What the API server says where a right is missing (Kubernetes: `responsewriters.ForbiddenStatusError`),
-/// and not where admission denies.
-const NO_RIGHT: &str = " cannot patch resource ";
 /// The longest backoff after denials.
 const LAST_DENIED_RETRY: Duration = Duration::from_secs(15 * 60);
 /// How long writes to a pod may fail, one after another, until the next method is tried: a webhook
@@ -31,20 +30,17 @@ impl Entry {
     /// change gets one write a minute. All other writes of the pod back off.
     pub(crate) fn denied(&mut self, write: Write, words: &str, now: Moment) -> Vec<Effect> {
         let method = write.action.method();
-        let lacks_right = words.contains(NO_RIGHT);
-        let what_to_do = match &write.action {
-            Action::Finish(_) if lacks_right => {
-                " (grant patch of pods/status, or start with --finish=never)".to_owned()
-            }
-            _ if lacks_right => String::new(),
-            action => self.opt_in(action, words),
-        };
-        let note = format!(
-            "the API server forbids to {}: {words}{what_to_do}",
-            attempt(&write.action)
+        let denial = Denial::of(words);
+        let what_to_do = self.what_to_do(&denial, &write.action);
+        let attempt = attempt(&write.action, &denial);
+        // A long message leaves room for what to do.
+        let words = cut(
+            words,
+            MESSAGE.saturating_sub(attempt.len() + what_to_do.len() + 64),
         );
+        let note = format!("the API server forbids to {attempt}: {words}{what_to_do}");
         // Who does not answer may be back at any moment; who says no hardly changes it.
-        let longest = match is_unreached(words) {
+        let longest = match is_unreached(&words) {
             true => RETRY.longest,
             false => LAST_DENIED_RETRY,
         };
@@ -99,7 +95,7 @@ impl Entry {
         let note = format!(
             "the API server has not done for {} s what it was asked, to {}: {error}",
             now.since(since).as_secs(),
-            attempt(&write.action)
+            attempt(&write.action, &Denial::of(""))
         );
         // Longer than the pod waits, so that the next method has a turn before this one again.
         let until = now + RETRY.longest * 2;
@@ -121,56 +117,56 @@ impl Entry {
             .collect()
     }
 
+    /// Returns what somebody can change, in parentheses; empty where the words say it.
+    fn what_to_do(&self, denial: &Denial<'_>, action: &Action) -> String {
+        let advice = match (&denial.by, action) {
+            (By::Rights, Action::Finish(_)) => {
+                Some("grant patch of pods/status, or start with --finish=never".to_owned())
+            }
+            (By::Rights, _) => None,
+            (By::Other(_), _) => denial.advice(action),
+            (By::Leash | By::Unknown, _) => self.opt_in(action, denial),
+        };
+        advice.map_or_else(String::new, |advice| format!(" ({advice})"))
+    }
+
     /// Returns how to open containers that only a policy makes sidecars, or leaves to run: for the
-    /// admission policy they are main containers otherwise. Where its message (`words`) names some
-    /// of them, only these. Empty where there are none.
-    fn opt_in(&self, action: &Action, words: &str) -> String {
-        let by_policy = |container: &&Container| {
+    /// admission policy they are main containers otherwise. Where its message names some of them,
+    /// only these. `None` where there are none.
+    fn opt_in(&self, action: &Action, denial: &Denial<'_>) -> Option<String> {
+        let by_policy = |container: &Container| {
             let has_policy = |rule: &Arc<SidecarRule>| rule.policy().is_some();
             !container.mark.is_sidecar()
                 && container.end().is_none()
                 && container.rule.as_ref().is_some_and(has_policy)
         };
-        let all = self.pod.containers.iter().filter(by_policy);
-        let mut names: Vec<_> = all.map(|container| &*container.name).collect();
-        let is_named = |name: &&str| {
-            let mut parts = words.split(|sign: char| !sign.is_ascii_alphanumeric() && sign != '-');
-            parts.any(|part| part == *name)
-        };
-        if names.iter().any(is_named) {
-            names.retain(|name| is_named(name));
+        let all = self.pod.containers.iter().enumerate();
+        let all = all.filter(|(_, container)| by_policy(container));
+        let all: Vec<_> = all.map(|(at, container)| (at, &*container.name)).collect();
+        if all.is_empty() || matches!(action, Action::Recreate(_)) {
+            return None;
         }
-        if names.is_empty() || matches!(action, Action::Recreate(_)) {
-            return String::new();
-        }
+        let names = denial.those(&all);
         let waiting = match action {
             Action::Swap(swaps) if swaps.len() > names.len() => {
-                "; until then the other sidecars of the pod are not ended either"
+                "; until then the other sidecars of the pod are not swapped either"
             }
             Action::Finish(_) => "; until then no sidecar of the pod is ended",
             _ => "",
         };
         let names = names.join(",");
-        format!(
-            " (where the admission policies of swaplet deny it: name {names} in the value sidecarPolicies.containers of the chart, or in the annotation {SIDECARS} of the namespace{waiting})"
-        )
+        Some(format!(
+            "where the admission policies of swaplet deny it: name {names} in the value sidecarPolicies.containers of the chart, or in the annotation {SIDECARS} of the namespace{waiting}"
+        ))
     }
 }
 
-/// Describes the attempt, in words that follow "to".
-fn attempt(action: &Action) -> String {
+/// Describes the attempt, in words that follow "to"; of changes of images those that are denied.
+fn attempt(action: &Action, denial: &Denial<'_>) -> String {
     let verb = action.verb();
     match action {
-        Action::Swap(swaps) => format!("{verb} {}", names(swaps)),
+        Action::Swap(_) => format!("{verb} {}", denial.containers(action).join(", ")),
         Action::Finish(_) => format!("{verb} of the pod"),
         Action::Recreate(containers) => format!("{verb} {}", containers.join(", ")),
     }
-}
-
-fn names(swaps: &[Swap]) -> String {
-    swaps
-        .iter()
-        .map(|swap| &*swap.container)
-        .collect::<Vec<_>>()
-        .join(", ")
 }
