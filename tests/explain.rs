@@ -203,14 +203,14 @@ async fn a_pod_that_cannot_be_read_is_named() {
             "svc/report",
             "batch",
             2,
-            "only pods, and those of Jobs and CronJobs, can be explained",
+            "only pods, and those of Jobs and CronJobs, count",
         ),
         ("pod/", "batch", 2, "the name of a pod is missing"),
         (
             "job/other",
             "batch",
             2,
-            "Job batch/other has no pods",
+            "there is no Job other in namespace batch",
         ),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_swaplet"));

@@ -18,7 +18,7 @@ use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use kube::api::{DynamicObject, PostParams};
-use kube::core::ApiResource;
+use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use swaplet_testbed::apiserver::{Effect, Recorded, Rule, Verb};
@@ -93,11 +93,12 @@ impl Cluster {
         cluster
     }
 
-    async fn create(&self, job: &Value) {
-        let job: DynamicObject = serde_json::from_value(job.clone()).unwrap();
-        let jobs = ApiResource::erase::<k8s_openapi::api::batch::v1::Job>(&());
-        let api: Api<DynamicObject> = Api::default_namespaced_with(self.client.clone(), &jobs);
-        api.create(&PostParams::default(), &job).await.unwrap();
+    async fn create(&self, object: &Value) {
+        let object: DynamicObject = serde_json::from_value(object.clone()).unwrap();
+        let kind = GroupVersionKind::try_from(object.types.as_ref().unwrap()).unwrap();
+        let kind = ApiResource::from_gvk(&kind);
+        let api: Api<DynamicObject> = Api::default_namespaced_with(self.client.clone(), &kind);
+        api.create(&PostParams::default(), &object).await.unwrap();
     }
 
     fn pods(&self) -> Vec<Value> {

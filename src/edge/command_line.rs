@@ -12,12 +12,12 @@ pub const WIDTH: usize = 98;
 
 /// Prepares a program and its subcommands. `-h` shows the first clause of each flag, `--help` all
 /// and the examples. An empty variable counts as none, as from an optional `env` of a container;
-/// an empty namespace is refused.
+/// an empty namespace or name of a sidecar is refused.
 #[must_use]
 pub fn prepared(command: Command) -> Command {
     let command = with_examples_in_long_help(command.max_term_width(WIDTH));
     command
-        .mut_args(|flag| short_help(without_empty_variable(with_a_namespace(flag))))
+        .mut_args(|flag| short_help(without_empty_variable(with_a_name(flag))))
         .mut_subcommands(prepared)
 }
 
@@ -34,9 +34,12 @@ fn with_examples_in_long_help(command: Command) -> Command {
 }
 
 /// Refuses `-n "$NAMESPACE"` where the variable is not set: the API server could take an empty
-/// namespace for all.
-fn with_a_namespace(flag: Arg) -> Arg {
-    if matches!(flag.get_long(), Some("namespace" | "state-namespace")) {
+/// namespace for all. No container has an empty name.
+fn with_a_name(flag: Arg) -> Arg {
+    if matches!(
+        flag.get_long(),
+        Some("namespace" | "state-namespace" | "sidecar")
+    ) {
         flag.value_parser(NonEmptyStringValueParser::new())
     } else {
         flag

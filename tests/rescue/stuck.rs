@@ -337,5 +337,10 @@ async fn the_pods_of_the_jobs_of_a_cron_job_are_explained() {
     let names: Vec<_> = pods.iter().map(|pod| pod["name"].as_str()).collect();
     assert_eq!(names, [Some(&*cluster.pod_of("nightly-1"))], "{said}");
     let ran = cluster.explain(&["cj", "weekly"]).await.exits(2);
-    assert!(ran.err.contains("CronJob default/weekly"), "{}", ran.err);
+    assert!(
+        ran.err
+            .contains("there is no CronJob weekly in namespace default"),
+        "{}",
+        ran.err
+    );
 }

@@ -156,26 +156,80 @@ async fn b1_suggested_policies_are_taken_from_a_file() {
     );
 }
 
+/// The work itself is named: nothing would be left to wait, and nothing be listed.
 #[tokio::test(flavor = "multi_thread")]
-async fn a10_a_pod_that_is_not_there_is_not_called_one_that_is_not_stuck() {
+async fn a_main_container_is_not_taken_for_the_sidecar() {
+    let cluster = Cluster::with_stuck(&[unmarked("report", &["fluent-bit"])]).await;
+    for more in [&[][..], &["--preset", "fluent-bit"]] {
+        let flags = [&["job/report", "--sidecar", "main"], WITH_EXIT_IMAGE, more].concat();
+        let ran = cluster.rescue(&flags).await.exits(2);
+        let words = "error: --sidecar main: it has ended by itself in all of these pods";
+        assert!(ran.err.contains(words), "{}", ran.err);
+    }
+    assert_eq!(cluster.writes().len(), 0);
+    for flag in ["--sidecar=", "--sidecar=nosuch"] {
+        let ran = cluster.rescue(&["--dry-run", flag]).await;
+        let (code, words) = match flag {
+            "--sidecar=" => (2, "a value is required for '--sidecar <NAME>'"),
+            _ => (
+                0,
+                "--sidecar nosuch: no container of these pods is a sidecar by it",
+            ),
+        };
+        let ran = ran.exits(code);
+        assert!(ran.err.contains(words), "{}", ran.err);
+        assert_eq!(
+            code == 0,
+            ran.out.contains("--preset fluent-bit"),
+            "{}",
+            ran.out
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a10_what_is_not_there_or_never_ends_is_not_called_what_does_not_wait() {
     let mut running = job("running", "Never");
     running["spec"]["template"]["spec"]["containers"][0]["args"] = json!(["run=forever"]);
     let cluster = Cluster::with_stuck(&[job("report", "Never")]).await;
     cluster.create(&running).await;
+    let mut always = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}});
+    always["spec"] = running["spec"]["template"]["spec"].clone();
+    always["spec"]["restartPolicy"] = "Always".into();
+    cluster.create(&always).await;
+    let found = || cluster.pods().len() == 3;
+    cluster.eventually("all pods", found).await;
     for (target, words) in [
-        ("nosuch", "pod nosuch: there is no such pod that is to end"),
+        ("nosuch", "there is no pod nosuch in namespace default"),
+        ("job/nosuch", "there is no Job nosuch in namespace default"),
         (
-            "job/nosuch",
-            "Job nosuch: there is no such pod that is to end",
+            "cronjob/nosuch",
+            "there is no CronJob nosuch in namespace default",
+        ),
+        (
+            "pod/web",
+            "pod web restarts its containers always (restartPolicy Always)",
         ),
         ("job/running", "Job running does not wait for sidecars"),
     ] {
-        let found = || cluster.pods().len() == 2;
-        cluster.eventually("both pods", found).await;
         let ran = cluster
             .rescue(&[&[target], WITH_EXIT_IMAGE].concat())
             .await
             .exits(2);
-        assert!(ran.err.contains(words), "{}", ran.err);
+        assert!(ran.err.contains(words), "{target}: {}", ran.err);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_pods_of_a_cron_job_are_rescued() {
+    let mut of_cron = job("nightly-29", "Never");
+    of_cron["metadata"]["ownerReferences"] = json!([{"apiVersion": "batch/v1", "kind": "CronJob",
+        "name": "nightly", "uid": "7c1c1d6e", "controller": true}]);
+    let cluster = Cluster::with_stuck(&[of_cron, job("other", "Never")]).await;
+    let ran = cluster
+        .rescue(&[&["cronjob/nightly"], WITH_EXIT_IMAGE].concat())
+        .await
+        .exits(0);
+    assert!(ran.line("nightly").contains("Succeeded"), "{}", ran.out);
+    assert!(!ran.out.contains("other"), "{}", ran.out);
 }

@@ -99,7 +99,7 @@ enum Form {
 
 impl ExplainArgs {
     pub(in crate::cli) async fn run(self) -> anyhow::Result<ExitCode> {
-        let target = Target::read(&self.pod.join("/")).map_err(anyhow::Error::msg)?;
+        let mut target = Target::read(&self.pod.join("/")).map_err(anyhow::Error::msg)?;
         let client = self.cluster.client().await?;
         let namespace = self
             .namespace

@@ -105,9 +105,9 @@ Lease or may hold it; 130 interrupted before all had ended.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct RescueArgs {
-    /// Only these pods, as NAME or pod/NAME, and those of these Jobs, as job/NAME [default: all
-    /// that are stuck]
-    #[arg(value_name = "NAME", value_parser = target, conflicts_with = "all_namespaces")]
+    /// Only these pods, as NAME or pod/NAME, and those of these Jobs and CronJobs, as job/NAME and
+    /// cronjob/NAME [default: all that are stuck]
+    #[arg(value_name = "NAME", value_parser = Target::read, conflicts_with = "all_namespaces")]
     targets: Vec<Target>,
     /// Only pods that this label selector matches
     #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "targets")]
@@ -161,7 +161,7 @@ impl RescueArgs {
     }
 
     /// The remarks that are left are for the caller to print.
-    async fn rescue(self, remarks: &mut Remarks) -> anyhow::Result<ExitCode> {
+    async fn rescue(mut self, remarks: &mut Remarks) -> anyhow::Result<ExitCode> {
         let client = self.cluster.client().await?;
         let namespace = (!self.all_namespaces).then(|| {
             let own = || client.default_namespace().to_owned();
@@ -174,6 +174,11 @@ impl RescueArgs {
             state_namespace: found.state_namespace(self.state_namespace.as_deref()),
         };
         let namespace = scope.namespace.as_deref();
+        for target in &mut self.targets {
+            target
+                .read_jobs(&client, namespace.unwrap_or_default())
+                .await?;
+        }
         let (given, unread) = self.given.read(&client, namespace).await?;
         remarks.extend(&unread);
         let mut policies = self.policies.read(&found, &client, namespace, &rules).await;
@@ -184,7 +189,7 @@ impl RescueArgs {
             scope: &scope,
             targets: &self.targets,
             selector: self.selector.as_deref(),
-            given: self.given.arguments(),
+            given: &self.given,
         };
         let seen = pods.read(&client, &rules, &mut policies, remarks).await?;
         given::without_effect(&given, &seen.snapshot).for_each(|words| remarks.push(words));
@@ -320,16 +325,6 @@ fn settings(namespace: Option<String>, rules: Rules) -> Settings {
         time_of_day: TimeOfDay::default(),
         leadership: Leadership::undisputed(),
         selection: Some(Selection::nothing()),
-    }
-}
-
-fn target(written: &str) -> Result<Target, String> {
-    match Target::read(written) {
-        Ok(target @ (Target::Pod(_) | Target::Job(_))) => Ok(target),
-        _ => Err(
-            "only pods, and those of Jobs, can be ended: pass NAME, pod/NAME or job/NAME"
-                .to_owned(),
-        ),
     }
 }
 

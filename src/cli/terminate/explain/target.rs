@@ -1,7 +1,10 @@
 //! The target of `swaplet explain` and `swaplet rescue`: a pod, or the pods of a Job or of a CronJob.
 
 use anyhow::{Context, anyhow, bail};
-use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::batch::v1::{CronJob, Job};
+use k8s_openapi::api::core::v1::Pod as WholePod;
+use kube::api::DynamicObject;
+use kube::core::ApiResource;
 use kube::{Api, Client};
 use swaplet_controller::frame::list::{list, words};
 use swaplet_controller::terminate::snapshot::policies::PodPolicies;
@@ -17,7 +20,8 @@ const MOST: usize = 5;
 pub(in crate::cli::terminate) enum Target {
     Pod(String),
     Job(String),
-    CronJob(String),
+    /// With the names of its Jobs, once they are read.
+    CronJob(String, Vec<String>),
 }
 
 /// The pods of a target.
@@ -33,7 +37,7 @@ impl Target {
         match self {
             Self::Pod(name) => name == pod,
             Self::Job(name) => of_job.is_some_and(|job| job == name),
-            Self::CronJob(_) => false,
+            Self::CronJob(_, jobs) => of_job.is_some_and(|job| jobs.iter().any(|name| name == job)),
         }
     }
 
@@ -42,7 +46,7 @@ impl Target {
         match self {
             Self::Pod(name) => format!("pod {name}"),
             Self::Job(name) => format!("Job {name}"),
-            Self::CronJob(name) => format!("CronJob {name}"),
+            Self::CronJob(name, _) => format!("CronJob {name}"),
         }
     }
 
@@ -51,7 +55,7 @@ impl Target {
         match self {
             Self::Pod(name) => format!("pod/{name}"),
             Self::Job(name) => format!("job/{name}"),
-            Self::CronJob(name) => format!("cronjob/{name}"),
+            Self::CronJob(name, _) => format!("cronjob/{name}"),
         }
     }
 
@@ -65,11 +69,11 @@ impl Target {
             "pod" | "pods" | "po" => Self::Pod(name.to_owned()),
             "job" | "jobs" | "job.batch" | "jobs.batch" => Self::Job(name.to_owned()),
             "cronjob" | "cronjobs" | "cj" | "cronjob.batch" | "cronjobs.batch" => {
-                Self::CronJob(name.to_owned())
+                Self::CronJob(name.to_owned(), Vec::new())
             }
             _ => {
                 return Err(
-                    "only pods, and those of Jobs and CronJobs, can be explained: pass NAME, pod/NAME, job/NAME or cronjob/NAME"
+                    "only pods, and those of Jobs and CronJobs, count: pass NAME, pod/NAME, job/NAME or cronjob/NAME"
                         .to_owned(),
                 );
             }
@@ -85,41 +89,78 @@ impl Target {
         !matches!(self, Self::Pod(_))
     }
 
+    /// Reads the Jobs of a CronJob.
+    ///
+    /// # Errors
+    /// They cannot be listed.
+    pub(in crate::cli::terminate) async fn read_jobs(
+        &mut self,
+        client: &Client,
+        namespace: &str,
+    ) -> anyhow::Result<()> {
+        if let Self::CronJob(name, jobs) = self {
+            *jobs = jobs_of(client, namespace, name).await?;
+        }
+        Ok(())
+    }
+
+    /// Says why none of its pods is among those that are to end.
+    pub(in crate::cli::terminate) async fn missing(
+        &self,
+        client: &Client,
+        namespace: &str,
+    ) -> String {
+        let (kind, name) = match self {
+            Self::Pod(name) => (ApiResource::erase::<WholePod>(&()), name),
+            Self::Job(name) => (ApiResource::erase::<Job>(&()), name),
+            Self::CronJob(name, _) => (ApiResource::erase::<CronJob>(&()), name),
+        };
+        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind);
+        let found = api.get_metadata_opt(name).await;
+        let what = self.words();
+        match (found, self) {
+            (Ok(None), _) => format!("there is no {what} in namespace {namespace}"),
+            (Ok(_), Self::Pod(_)) => format!(
+                "{what} restarts its containers always (restartPolicy Always), so it has no end, and nothing waits for its sidecars"
+            ),
+            (Ok(_), _) => format!("{what} has no pods: kubectl describe says why"),
+            (Err(error), _) => format!(
+                "{what} has no pods that are to end, and whether it is there cannot be read: {}",
+                words(&error)
+            ),
+        }
+    }
+
     /// Returns its pods, unfinished ones first.
     ///
     /// # Errors
     /// The pods cannot be read, or there is none.
     pub(super) async fn pods(
-        &self,
+        &mut self,
         client: &Client,
         namespace: &str,
         policies: &mut PodPolicies,
     ) -> anyhow::Result<Pods> {
-        let (jobs, what) = match self {
-            Self::Pod(name) => {
-                return Ok(Pods {
-                    pods: vec![one(client, namespace, name, policies).await?],
-                    remark: None,
-                });
-            }
-            Self::Job(name) => (vec![name.clone()], format!("Job {namespace}/{name}")),
-            Self::CronJob(name) => (
-                jobs_of(client, namespace, name).await?,
-                format!("CronJob {namespace}/{name}"),
-            ),
-        };
+        if let Self::Pod(name) = self {
+            return Ok(Pods {
+                pods: vec![one(client, namespace, name, policies).await?],
+                remark: None,
+            });
+        }
+        self.read_jobs(client, namespace).await?;
+        let what = self.words();
         let pods: Api<PodWire> = Api::namespaced(client.clone(), namespace);
-        let listed = list(&pods, "", Some)
-            .await
-            .map_err(|error| anyhow!("cannot list the pods of {what}: {}", words(&error)))?;
-        let of_them = |pod: &Pod| {
-            let job = pod.job.as_ref();
-            job.is_some_and(|job| jobs.iter().any(|name| **name == *job.name))
-        };
+        let listed = list(&pods, "", Some).await.map_err(|error| {
+            anyhow!(
+                "cannot list the pods of {what} in namespace {namespace}: {}",
+                words(&error)
+            )
+        })?;
+        let of_them = |pod: &Pod| self.has(&pod.name, pod.job.as_ref().map(|job| &*job.name));
         let read = |pod| policies.read_pod(pod).filter(of_them);
         let mut found: Vec<_> = listed.into_iter().filter_map(read).collect();
         if found.is_empty() {
-            bail!("{what} has no pods: kubectl describe says whether it is there, and why");
+            bail!("{}", self.missing(client, namespace).await);
         }
         found.sort_by_key(|pod| (pod.phase.is_terminal(), pod.name.clone()));
         let all = found.len();

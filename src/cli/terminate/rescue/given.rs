@@ -3,13 +3,15 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use anyhow::bail;
+use anyhow::{bail, ensure};
 use clap::Args;
 use kube::Client;
 use serde_json::json;
 use swaplet_controller::frame::remarks::Remarks;
 use swaplet_controller::terminate::snapshot::Snapshot;
 use swaplet_controller::terminate::snapshot::policies::{Given, Listed, PodPolicies};
+use swaplet_core::cluster::exit_images::ExitImages;
+use swaplet_core::objects::pod::Pod;
 use swaplet_core::policies::set::{key, key_of};
 use swaplet_core::report::shell_word::shell_word;
 
@@ -47,6 +49,25 @@ impl GivenArgs {
             .collect();
         let files = files.iter().map(|file| of("--policy")(file));
         presets.chain(sidecars).chain(files).collect()
+    }
+
+    /// Fails where a container that `--sidecar` names has ended by itself in all pods that have it:
+    /// then it is the work, and makes the pods look as if they waited for nothing.
+    pub(super) fn are_left(&self, pods: &[Pod], exit_images: &ExitImages) -> anyhow::Result<()> {
+        for name in &self.sidecar {
+            let pods = pods.iter().filter(|pod| !pod.phase.is_terminal());
+            let named = pods
+                .flat_map(|pod| &pod.containers)
+                .filter(|each| *each.name == **name && !each.mark.is_sidecar());
+            let mut own = named
+                .filter(|each| !exit_images.contains(&each.image))
+                .peekable();
+            ensure!(
+                own.peek().is_none() || own.any(|each| each.end().is_none()),
+                "--sidecar {name}: it has ended by itself in all of these pods, as main containers do: leave it out, and see what they wait for"
+            );
+        }
+        Ok(())
     }
 
     /// Returns all of it as policies, for pods of one namespace or of all, and what could not be

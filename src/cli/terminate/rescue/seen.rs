@@ -20,6 +20,7 @@ use swaplet_core::objects::values::whole_object::WholeObject;
 use swaplet_core::policies::suggest::Stuck as UnmarkedPod;
 use swaplet_core::report::shell_word::shell_word;
 
+use super::given::GivenArgs;
 use super::rows::Stuck;
 use crate::cli::program::process::slowly;
 use crate::cli::terminate::explain::target::Target;
@@ -37,8 +38,8 @@ pub(super) struct Pods<'a> {
     pub(super) scope: &'a Scope,
     pub(super) targets: &'a [Target],
     pub(super) selector: Option<&'a str>,
-    /// The flags that make containers sidecars, as they are written.
-    pub(super) given: Vec<String>,
+    /// What makes containers sidecars beside their marks.
+    pub(super) given: &'a GivenArgs,
 }
 
 impl Pods<'_> {
@@ -67,7 +68,8 @@ impl Pods<'_> {
         let reading = self.take(client, rules, policies, &place);
         let (seen, those) = slowly(&format!("reading the pods of {place}"), reading).await?;
         remarks.extend(seen.snapshot.remarks());
-        seen.check(self.targets, &those, remarks)?;
+        self.given.are_left(&those, &rules.exit_images)?;
+        self.check(client, &seen, &those, remarks).await?;
         let unmarked = seen.unmarked.words(&self.as_arguments());
         match (seen.stuck.is_empty(), &unmarked) {
             (true, None) => eprintln!("No pod of {place}{matched} waits for its sidecars."),
@@ -92,7 +94,7 @@ impl Pods<'_> {
         if let Some(selector) = self.selector {
             words.push(format!("-l {}", shell_word(selector)));
         }
-        words.extend(self.given.iter().cloned());
+        words.extend(self.given.arguments());
         words.join(" ")
     }
 
@@ -137,41 +139,44 @@ impl Pods<'_> {
         };
         Ok((seen, those))
     }
-}
 
-fn is(target: &Target, pod: &Pod) -> bool {
-    target.has(&pod.name, pod.job.as_ref().map(|job| &*job.name))
-}
-
-impl Seen {
     /// Reports each target that does not wait for sidecars.
-    fn check(
+    async fn check(
         &self,
-        targets: &[Target],
+        client: &Client,
+        seen: &Seen,
         those: &[Pod],
         remarks: &mut Remarks,
     ) -> anyhow::Result<()> {
         let mut missing = Vec::new();
-        for target in targets {
-            if self.stuck.iter().any(|stuck| is(target, &stuck.pod)) {
-                continue;
-            }
+        for target in self.targets {
             let is_unmarked = |pod: &UnmarkedPod| target.has(&pod.name, pod.job.as_deref());
-            if self.unmarked.pods.iter().any(is_unmarked) {
+            if seen.stuck.iter().any(|stuck| is(target, &stuck.pod))
+                || seen.unmarked.pods.iter().any(is_unmarked)
+            {
                 continue;
             }
-            let words = match those.iter().any(|pod| is(target, pod)) {
-                true => " does not wait for sidecars: swaplet explain says what it does",
-                false => ": there is no such pod that is to end",
-            };
-            missing.push(target.words() + words);
+            missing.push(match those.iter().any(|pod| is(target, pod)) {
+                true => format!(
+                    "{} does not wait for sidecars: swaplet explain says what it does",
+                    target.words()
+                ),
+                false => {
+                    let namespace = self.scope.namespace.as_deref();
+                    target.missing(client, namespace.unwrap_or_default()).await
+                }
+            });
         }
-        if !missing.is_empty() && missing.len() == targets.len() {
+        if !missing.is_empty() && missing.len() == self.targets.len() {
             bail!("{}", missing.join("; "));
         }
         missing.into_iter().for_each(|words| remarks.push(words));
         Ok(())
     }
+}
+
+fn is(target: &Target, pod: &Pod) -> bool {
+    target.has(&pod.name, pod.job.as_ref().map(|job| &*job.name))
 }
 
 /// Returns the uids of the pods that a label selector matches.
