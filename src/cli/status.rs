@@ -17,7 +17,6 @@ use self::ask::{Asked, asked};
 use self::installation::seen;
 use self::judge::exit_code;
 use super::client::ClusterArgs;
-use super::exit::CANNOT;
 use super::image::registry_args::RegistryArgs;
 use super::print;
 use super::program::process::slowly;
@@ -73,16 +72,6 @@ pub(super) struct StatusArgs {
 
 impl StatusArgs {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        match self.status().await {
-            Ok(code) => Ok(ExitCode::from(code)),
-            Err(error) => {
-                eprintln!("error: {error:#}");
-                Ok(ExitCode::from(CANNOT))
-            }
-        }
-    }
-
-    async fn status(self) -> anyhow::Result<u8> {
         let client = self.cluster.client().await?;
         let found = seen(&client, self.namespace.as_deref()).await?.ok();
         let is_unknown = found.is_none();
@@ -92,7 +81,8 @@ impl StatusArgs {
             all.push(slowly("asking", asked(&client, installation, registry)).await);
         }
         let mut checks = if is_unknown {
-            vec![judge::unknown(client.default_namespace())]
+            let named = self.namespace.as_deref();
+            vec![judge::unknown(named, client.default_namespace())]
         } else {
             judge::installations(&all, self.namespace.as_deref(), time_of_day())
         };
@@ -107,6 +97,6 @@ impl StatusArgs {
         };
         checks.extend(cluster.iter().flat_map(judge::cluster));
         print(&show::show(&checks, &all, cluster.as_ref(), self.output)?)?;
-        Ok(exit_code(&checks))
+        Ok(ExitCode::from(exit_code(&checks)))
     }
 }

@@ -161,7 +161,7 @@ async fn policies_of_the_cluster_count_and_those_that_may_not_be_read_are_said()
     let ran = checked_without(&with_policy(), &["sidecarpolicies"], &[]).await;
     assert!(
         ran.err
-            .contains("note: your rights do not allow to read: sidecarpolicies (")
+            .contains("note: your rights do not allow to read sidecarpolicies: ")
             && ran.err.contains("No sidecar in 1 pod template"),
         "{} {}",
         ran.out,

@@ -254,7 +254,22 @@ async fn flags_of_a_deployment_count_only_if_its_account_may_change_the_pods() {
         }
     });
     let ran = cluster.rescue(&[]).await.exits(2);
-    assert!(ran.err.contains("may not change these pods"), "{}", ran.err);
+    let not_for = "may not change pods in namespace default; -n with a namespace that it is for";
+    assert!(ran.err.contains(not_for), "{}", ran.err);
+    // There is one, and it sets an image.
+    for words in [["probe", "node-1"], ["warm", "app:1"]] {
+        let ran = cluster
+            .command(words[0], &words[1..])
+            .output()
+            .await
+            .unwrap();
+        let err = String::from_utf8(ran.stderr).unwrap();
+        assert!(
+            err.contains(not_for)
+                && err.contains("no installation of swaplet counts here, as the note says"),
+            "{err}"
+        );
+    }
     // Nobody who could be asked is no yes.
     cluster.forbid(|rule| rule.resource("subjectaccessreviews"));
     let ran = cluster.rescue(&[]).await.exits(2);

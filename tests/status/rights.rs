@@ -34,11 +34,17 @@ async fn what_may_not_be_asked_is_said_and_makes_exit_code_2() {
         .server
         .faults()
         .add(rule.user_agent("swaplet/").resource("deployments"));
-    let (code, out, err) = cluster.status(&[]).await;
-    assert!(
-        code == Some(2) && out.contains("-n names its namespace"),
-        "{out}{err}"
-    );
+    for (flags, place) in [
+        (&[][..], "list Deployments of all namespaces"),
+        (&["-n", "system"], "list Deployments of namespace system"),
+    ] {
+        let (code, out, err) = cluster.status(flags).await;
+        // No advice leads to the other call.
+        assert!(
+            code == Some(2) && out.contains(place) && !out.contains("-n names"),
+            "{out}{err}"
+        );
+    }
 }
 
 /// As the role `edit` of Kubernetes: no Deployment of other namespaces, no node, and Events in the

@@ -251,8 +251,12 @@ impl Found {
         }
         let theirs = self.flags().and_then(|flags| flags.said(flag).first());
         let Some(image) = theirs else {
+            let why = match (&self.installation, self.remarks.lines().is_empty()) {
+                (None, false) => "no installation of swaplet counts here, as the note says",
+                _ => "no installation of swaplet sets it",
+            };
             bail!(
-                "--{flag} is not given, and no installation of swaplet sets it: push one with `swaplet {flag} push IMAGE` and pass it with --{flag} IMAGE"
+                "--{flag} is not given, and {why}: push one with `swaplet {flag} push IMAGE` and pass it with --{flag} IMAGE"
             );
         };
         note(&format!("--{flag} {image} comes from the installation"));
@@ -308,7 +312,7 @@ impl Found {
         if !others.is_empty() && !asked {
             let others = others.join(", ");
             found.remarks.push(match pods_of {
-                Some(_) => format!("the flags of {others} do not count: the account of that Deployment may not change these pods"),
+                Some(namespace) => format!("the flags of {others} do not count: the account of that Deployment may not change pods in namespace {namespace}; -n with a namespace that it is for takes them"),
                 None => format!("the flags of {others} do not count: the account of that Deployment may not change the pods of all namespaces; -n NAMESPACE takes those of the installation that is for it"),
             });
             // One that is for some of the namespaces may read policies.

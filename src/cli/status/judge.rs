@@ -79,7 +79,7 @@ pub(super) fn installations(all: &[Asked], namespace: Option<&str>, now: Timesta
         const NONE: &str = "there is no Deployment with the label app.kubernetes.io/name=swaplet";
         let words = match namespace {
             Some(name) => format!(
-                "swaplet is not installed in namespace {name}: {NONE}. -n names the namespace of the installation; without it all are searched"
+                "swaplet is not installed in namespace {name}: {NONE}. Without -n all namespaces are searched, where your rights allow that"
             ),
             None => format!(
                 "swaplet is not installed in this cluster: {NONE}. Install it (docs/install/README.md), or end what is stuck once with \
@@ -134,14 +134,18 @@ pub(super) fn installations(all: &[Asked], namespace: Option<&str>, now: Timesta
     checks
 }
 
-/// Says that no installation can be looked for, and of which namespace the rest is then.
-pub(super) fn unknown(namespace: &str) -> Check {
+/// Says that no installation can be looked for in the namespace that is named, or in all, and of
+/// which namespace the rest is then.
+pub(super) fn unknown(named: Option<&str>, namespace: &str) -> Check {
+    let place = named.map_or("all namespaces".to_owned(), |name| {
+        format!("namespace {name}")
+    });
     Check {
         installation: String::new(),
         subject: "installation",
         state: State::Unknown,
         words: format!(
-            "your rights do not allow to look for it (list Deployments): -n names its namespace. What follows is of namespace {namespace}"
+            "your rights do not allow to look for it (list Deployments of {place}): ask an administrator. What follows is of namespace {namespace}"
         ),
     }
 }

@@ -15,10 +15,11 @@ impl Remarks {
         self.lines.push(line.into());
     }
 
-    /// Records that `what` cannot be read, and the consequence.
+    /// Records that `what` cannot be read, and the consequence; where rights are missing, all have
+    /// the same one.
     pub fn unread(&mut self, what: &str, error: &kube::Error, so: &str) {
         if is_forbidden(error) {
-            self.forbidden.push(format!("{what} ({so})"));
+            self.forbidden.push(what.to_owned());
         } else {
             self.push(format!("{what} cannot be read ({}): {so}", words(error)));
         }
@@ -35,8 +36,8 @@ impl Remarks {
     pub fn lines(&self) -> Vec<String> {
         let forbidden = (!self.forbidden.is_empty()).then(|| {
             format!(
-                "your rights do not allow to read: {}",
-                self.forbidden.join("; ")
+                "your rights do not allow to read {}: a controller with these rights may decide otherwise; pass its flags, or ask for the rights (docs/rights.md)",
+                self.forbidden.join(", ")
             )
         });
         self.lines.iter().cloned().chain(forbidden).collect()
