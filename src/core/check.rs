@@ -4,7 +4,7 @@
 //!
 //! The input is hostile: only what is described here is kept of it, and lists have bounds.
 
-mod annotations;
+pub mod annotations;
 pub mod around;
 pub mod form;
 pub mod known;

@@ -116,6 +116,7 @@ fn read_all(files: &[PathBuf]) -> anyhow::Result<Option<Vec<Value>>> {
         documents,
         problems,
         notes,
+        ..
     } = Manifests::read(files);
     let notes = notes.into_iter().map(anyhow::Error::msg);
     if let Some(problem) = problems.into_iter().chain(notes).next() {

@@ -1,6 +1,7 @@
 //! Manifests as users have them: files, folders and standard input; YAML with several documents, or
 //! JSON.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -21,6 +22,9 @@ const NEAR: usize = 1000;
 /// How many folders above a file may have the kustomization that lists it.
 const FOLDERS_ABOVE: usize = 4;
 
+/// What the parser of YAML says, before the insides of its bounds.
+const TOO_MUCH: &str = "budget breached";
+
 /// The path that means standard input.
 const STDIN: &str = "-";
 
@@ -31,6 +35,8 @@ pub struct Document {
     pub file: String,
     /// The object that the document describes.
     pub object: Value,
+    /// The folder of the kustomization that lists the file as a patch.
+    pub patch_in: Option<PathBuf>,
     /// What is called `name` in the text; one text may describe many objects.
     names: Arc<[Name]>,
 }
@@ -74,6 +80,55 @@ pub struct Manifests {
     pub problems: Vec<anyhow::Error>,
     /// What was left out because only another program makes manifests of it, each with its file.
     pub notes: Vec<String>,
+    patches: Arc<Patches>,
+}
+
+/// The folders of kustomizations, by the whole paths of the files that they list as patches.
+#[derive(Debug, Default)]
+struct Patches(BTreeMap<PathBuf, PathBuf>);
+
+impl Patches {
+    /// Reads the kustomizations of the folders of these paths, and of some folders above: a patch may
+    /// be in a folder beside its overlay.
+    fn of(paths: &[PathBuf]) -> Self {
+        let files_of = |path: &PathBuf| match path.is_dir() {
+            // What cannot be read is reported by who reads the files.
+            true => files(path, &mut Vec::new()),
+            false => vec![path.clone()],
+        };
+        let files: Vec<_> = paths.iter().flat_map(files_of).collect();
+        let above = |file: &'_ PathBuf| -> Vec<PathBuf> {
+            let folders = file.ancestors().skip(1).take(FOLDERS_ABOVE);
+            folders.map(Path::to_owned).collect()
+        };
+        let folders: BTreeSet<_> = files.iter().flat_map(above).collect();
+        let mut patches = Self::default();
+        for folder in folders {
+            let Some(kustomization) = kustomization(&folder) else {
+                continue;
+            };
+            let mut read = Manifests::default();
+            read.add_file(&kustomization);
+            for document in &read.documents {
+                let of = |field: &str| document.object[field].as_array().into_iter().flatten();
+                let patches_of = of("patches").chain(of("patchesJson6902"));
+                let listed = patches_of.map(|patch| &patch["path"]);
+                let listed = listed.chain(of("patchesStrategicMerge"));
+                let paths =
+                    listed.filter_map(|path| folder.join(path.as_str()?).canonicalize().ok());
+                patches.0.extend(paths.map(|path| (path, folder.clone())));
+            }
+        }
+        patches
+    }
+
+    /// Returns the folder of the kustomization that lists this file.
+    fn folder(&self, file: &str) -> Option<&PathBuf> {
+        if self.0.is_empty() || file == STDIN {
+            return None;
+        }
+        self.0.get(&fs::canonicalize(file).ok()?)
+    }
 }
 
 impl Manifests {
@@ -81,7 +136,14 @@ impl Manifests {
     /// others from being read.
     #[must_use]
     pub fn read(paths: &[PathBuf]) -> Self {
-        let mut manifests = Self::default();
+        Self::read_beside(paths, &Arc::new(Patches::of(paths)))
+    }
+
+    fn read_beside(paths: &[PathBuf], patches: &Arc<Patches>) -> Self {
+        let mut manifests = Self {
+            patches: Arc::clone(patches),
+            ..Self::default()
+        };
         for path in paths {
             manifests.add(path);
         }
@@ -94,8 +156,9 @@ impl Manifests {
     pub fn read_each(paths: &[PathBuf]) -> (Self, Vec<String>) {
         let mut all = Self::default();
         let mut empty = Vec::new();
+        let patches = Arc::new(Patches::of(paths));
         for path in paths {
-            let read = Self::read(slice::from_ref(path));
+            let read = Self::read_beside(slice::from_ref(path), &patches);
             if read.documents.is_empty() && read.problems.is_empty() && read.notes.is_empty() {
                 empty.push(path);
             }
@@ -164,7 +227,9 @@ impl Manifests {
                     for object in objects.into_iter().filter(|object| !object.is_null()) {
                         if let Err(problem) = self.take(file, object, &names) {
                             let problem = format!("{place}, line {}: {problem}", part.line);
-                            match patch(file).or_else(|| listed_patch(file)) {
+                            let listed =
+                                self.patches.folder(file).map(|folder| listed_patch(folder));
+                            match patch(file).or(listed) {
                                 Some(words) => self.notes.push(format!("{problem}; {words}")),
                                 None => self.problems.push(anyhow!(problem)),
                             }
@@ -191,6 +256,7 @@ impl Manifests {
         if object["kind"] != "List" {
             self.documents.push(Document {
                 file: file.to_owned(),
+                patch_in: self.patches.folder(file).cloned(),
                 object,
                 names: names.clone(),
             });
@@ -225,54 +291,46 @@ pub fn patch(file: &str) -> Option<String> {
     let folder = Path::new(file).parent()?;
     kustomization(folder)?;
     Some(format!(
-        "if it is a patch of kustomize, `swaplet check -k {}` checks what it makes",
-        shown(folder).display()
+        "if it is a patch of kustomize, {}",
+        checked(folder)
     ))
 }
 
-/// Returns what makes manifests of a file that a kustomization lists as a patch: one beside it, or in
-/// a folder above.
+/// Returns what makes manifests of a file that the kustomization of this folder lists as a patch.
 #[must_use]
-pub fn listed_patch(file: &str) -> Option<String> {
-    if file == STDIN {
-        return None;
+pub fn listed_patch(folder: &Path) -> String {
+    format!("it is a patch of kustomize: {}", checked(folder))
+}
+
+/// Returns what checks the manifests that kustomize makes of a folder.
+#[must_use]
+pub fn checked(folder: &Path) -> String {
+    format!("`swaplet check -k {}` checks what it makes", shown(folder))
+}
+
+/// Returns a folder as an argument of a command.
+#[must_use]
+pub fn shown(folder: &Path) -> String {
+    match folder.as_os_str().is_empty() {
+        true => ".".to_owned(),
+        false => folder.display().to_string(),
     }
-    let whole = fs::canonicalize(file).ok()?;
-    let lists = |folder: &&Path| {
-        let Some(kustomization) = kustomization(folder) else {
-            return false;
-        };
-        let read = Manifests::read(&[kustomization]);
-        let listed = read.documents.iter().flat_map(|document| {
-            let of = |field: &str| document.object[field].as_array().into_iter().flatten();
-            let patches = of("patches").chain(of("patchesJson6902"));
-            let paths = patches.map(|patch| &patch["path"]);
-            paths.chain(of("patchesStrategicMerge"))
-        });
-        let mut paths = listed.filter_map(Value::as_str);
-        paths.any(|path| fs::canonicalize(folder.join(path)).is_ok_and(|path| path == whole))
-    };
-    let above = Path::new(file).ancestors().skip(1).take(FOLDERS_ABOVE);
-    let folder = above.into_iter().find(lists)?;
-    Some(format!(
-        "it is a patch of kustomize: `swaplet check -k {}` checks what it makes",
-        shown(folder).display()
-    ))
+}
+
+/// The names that a kustomization has.
+const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
+
+/// Returns true if a file has the name of a kustomization.
+#[must_use]
+pub fn is_kustomization(file: &str) -> bool {
+    let name = Path::new(file).file_name();
+    name.is_some_and(|name| KUSTOMIZATIONS.iter().any(|known| name == *known))
 }
 
 /// Returns the kustomization of a folder.
 fn kustomization(folder: &Path) -> Option<PathBuf> {
-    let names = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
-    let mut paths = names.iter().map(|name| folder.join(name));
+    let mut paths = KUSTOMIZATIONS.iter().map(|name| folder.join(name));
     paths.find(|path| path.is_file())
-}
-
-fn shown(folder: &Path) -> &Path {
-    if folder.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        folder
-    }
 }
 
 fn nothing_in(path: &Path) -> String {
@@ -454,6 +512,10 @@ impl Part<'_> {
             .find(|line| !line.trim().is_empty())
             .unwrap_or("not YAML")
             .trim_start_matches("error: ");
+        let message = match message.contains(TOO_MUCH) {
+            true => "more values, keys or aliases than a manifest has: write it into several files",
+            false => message,
+        };
         let hint = if self.text.contains("{{") {
             "; is it a template? render it first: helm template ... | swaplet check -f -"
         } else {

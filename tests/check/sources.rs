@@ -119,6 +119,117 @@ fn a6_a_patch_of_kustomize_is_noted_and_not_judged() {
     assert_eq!(swaplet(&["check", path]).code, 2);
 }
 
+/// Several overlays may share one.
+#[test]
+fn a6_a_patch_in_a_folder_beside_its_overlay_is_not_judged() {
+    let folder = TempDir::new().unwrap();
+    for name in ["overlays/prod", "patches"] {
+        fs::create_dir_all(folder.path().join(name)).unwrap();
+    }
+    let adds = PATCH.replace(
+        "name: fluent-bit,",
+        "name: fluent-bit, image: \"fluent-bit:3\",",
+    );
+    write(folder.path(), "patches/adds.yaml", &adds);
+    let list = "- op: add\n  path: /x\n";
+    write(folder.path(), "patches/list.yaml", list);
+    write(
+        folder.path(),
+        "overlays/prod/kustomization.yaml",
+        "patches: [{path: ../../patches/adds.yaml}, {path: ../../patches/list.yaml}]",
+    );
+    let path = folder.path().to_str().unwrap();
+    let ran = swaplet(&["check", path]);
+    let advice = format!("it is a patch of kustomize: `swaplet check -k {path}/overlays/prod`");
+    let told = ran.err.lines().filter(|line| line.contains(&advice));
+    assert!(ran.code == 0 && told.count() == 2, "{}{}", ran.out, ran.err);
+}
+
+/// What is in a text of another object is not judged, and that is said.
+#[test]
+fn containers_in_texts_are_noted() {
+    let folder = TempDir::new().unwrap();
+    let inline = "resources: [base.yaml]\npatches:\n- patch: |\n    kind: Job\n    spec: {template: {spec: {containers: []}}}\n";
+    let application = format!(
+        "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {{name: a}}\nspec:\n  source:\n    helm:\n      values: |\n        extraContainers:\n        - {{name: x, {MARK}}}\n"
+    );
+    let values = format!("extra:\n- {{name: a, {MARK}}}\n");
+    write(folder.path(), "kustomization.yaml", inline);
+    write(folder.path(), "application.yaml", &application);
+    write(folder.path(), "Chart.yaml", "name: app\n");
+    write(folder.path(), "values.yaml", &values);
+    write(folder.path(), "good.yaml", &good());
+    let path = folder.path().to_str().unwrap();
+    let ran = swaplet(&["check", path, "-o", "github"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    for (file, words) in [
+        (
+            "kustomization.yaml",
+            format!("it has containers in a text, which is not judged: `swaplet check -k {path}`"),
+        ),
+        (
+            "application.yaml",
+            "Application/a: it has containers in a text, which is not judged: check the pods"
+                .to_owned(),
+        ),
+        (
+            "values.yaml",
+            format!(
+                "stands in an object without a kind; if these are values of a chart: `helm template {path} -f FILE"
+            ),
+        ),
+    ] {
+        let is_it =
+            |line: &&str| line.contains(&format!("file={path}/{file},")) && line.contains(&words);
+        assert!(
+            ran.out.lines().any(|line| is_it(&line)),
+            "{file}: {}",
+            ran.out
+        );
+    }
+    assert!(!ran.out.contains("?/?"), "{}", ran.out);
+}
+
+/// GitHub shows what has no file beside none.
+#[test]
+fn notes_and_problems_of_whole_files_name_them_for_github() {
+    let folder = TempDir::new().unwrap();
+    fs::create_dir(folder.path().join("templates")).unwrap();
+    write(folder.path(), "Chart.yaml", "name: app\n");
+    write(folder.path(), "templates/job.yaml", "{{ .Values }}\n");
+    write(folder.path(), "kustomization.yaml", "patches: []\n");
+    write(folder.path(), "ops.yaml", "- {op: add}\n");
+    write(folder.path(), "good.yaml", &good());
+    let mut bomb = "a: &a [x,x,x,x,x,x,x,x,x,x]\n".to_owned();
+    for (name, of) in ["b", "c", "d", "e", "f", "g"]
+        .iter()
+        .zip(["a", "b", "c", "d", "e", "f"])
+    {
+        bomb += &format!(
+            "{name}: &{name} [{}]\n",
+            vec![format!("*{of}"); 10].join(",")
+        );
+    }
+    fs::create_dir(folder.path().join("other")).unwrap();
+    write(folder.path(), "other/bomb.yaml", &bomb);
+    let path = folder.path().to_str().unwrap();
+    let ran = swaplet(&["check", path, "-o", "github"]);
+    for start in [
+        format!("::warning file={path}/templates/job.yaml,title="),
+        format!("::warning file={path}/ops.yaml,line=1,title="),
+        format!("::error file={path}/other/bomb.yaml,line=6,title="),
+    ] {
+        assert!(ran.out.contains(&start), "{start}: {}", ran.out);
+    }
+    assert!(
+        ran.err
+            .contains("line 6: more values, keys or aliases than a manifest has")
+            && !ran.err.contains("Nodes {"),
+        "{}",
+        ran.err
+    );
+}
+
 #[test]
 fn a6_what_kustomize_makes_is_checked() {
     let folder = TempDir::new().unwrap();
@@ -232,6 +343,8 @@ fn b9_annotations_that_nothing_reads_are_noted() {
     for (key, meant) in [
         ("swaplet.io/sidecar", ": is it swaplet.io/sidecars?"),
         ("swaplet.io/ordering", ": is it swaplet.io/order?"),
+        ("swapelt.io/sidecars", ": is it swaplet.io/sidecars?"),
+        ("swaplet.oi/sidecar", ": is it swaplet.io/sidecars?"),
         ("swaplet.io/quite-other", ""),
     ] {
         let hints = hint(&in_pods(key));
@@ -252,6 +365,33 @@ fn b9_annotations_that_nothing_reads_are_noted() {
     let words = "swaplet.io/sidecars is read from pods, and has no effect here: write it into spec.jobTemplate.spec.template.metadata.annotations";
     assert_eq!(hint(in_between), [words]);
     assert!(hint(&in_pods("swaplet.io/restart-on")).is_empty());
+    assert!(hint(&in_pods("other.io/order")).is_empty());
+    let on = |kind: &str, key: &str| {
+        let text = format!(
+            "apiVersion: v1\nkind: {kind}\nmetadata: {{name: batch, annotations: {{{key}: log}}}}\n"
+        );
+        hint(&format!("{text}---\n{}", good()))
+    };
+    for (kind, key, words) in [
+        (
+            "Namespace",
+            "swaplet.io/sidecars",
+            "of a Namespace marks no container",
+        ),
+        (
+            "Namespace",
+            "swaplet.io/sidecar",
+            "means nothing: is it swaplet.io/sidecars?",
+        ),
+        (
+            "Service",
+            "swaplet.io/order",
+            "is read from pods, and has no effect here",
+        ),
+    ] {
+        let hints = on(kind, key);
+        assert!(hints.len() == 1 && hints[0].contains(words), "{hints:?}");
+    }
 }
 
 /// Whatever folder the command runs in.

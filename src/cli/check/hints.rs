@@ -1,6 +1,9 @@
 //! Hints about an object besides its sidecars: unmarked sidecars, settings without effect, costs.
 
+use std::path::Path;
+
 use serde_json::Value;
+use swaplet_core::check::annotations;
 use swaplet_core::check::around::Described;
 use swaplet_core::check::known;
 use swaplet_core::check::names::UnknownField;
@@ -15,7 +18,7 @@ use super::judge;
 use super::rows::{Answer, Row};
 use super::settings::Settings;
 use super::words;
-use crate::cli::manifests;
+use crate::cli::manifests::{self, Document};
 
 /// How deep the containers of a kind that is not known are looked for.
 const DEPTH: usize = 24;
@@ -40,6 +43,15 @@ impl Hint {
             namespace: template.namespace.clone(),
             object: Some((template.kind.clone(), template.name.clone())),
             container: container.map(Into::into),
+            ..Self::of_cluster(text)
+        }
+    }
+
+    fn of_object(object: &Value, text: String) -> Self {
+        let named = |field: &Value| field.as_str().unwrap_or("?").into();
+        let (kind, name) = (&object["kind"], &object["metadata"]["name"]);
+        Self {
+            object: kind.is_string().then(|| (named(kind), named(name))),
             ..Self::of_cluster(text)
         }
     }
@@ -100,8 +112,9 @@ pub(super) fn of(
 
 /// Returns a hint instead of rows about a template that is only a part: a container without an image
 /// changes one that is elsewhere.
-pub(super) fn patch(described: &Described, file: &str) -> Option<Hint> {
-    if let Some(words) = manifests::listed_patch(file) {
+pub(super) fn patch(described: &Described, document: &Document) -> Option<Hint> {
+    if let Some(folder) = &document.patch_in {
+        let words = manifests::listed_patch(folder);
         return Some(Hint::of(
             described,
             None,
@@ -118,51 +131,86 @@ pub(super) fn patch(described: &Described, file: &str) -> Option<Hint> {
     }
     let mut containers = described.template.spec.containers.iter();
     let part = containers.find(|container| container.image.is_empty())?;
-    let how = manifests::patch(file).unwrap_or_else(|| {
+    let how = manifests::patch(&document.file).unwrap_or_else(|| {
         "if it is a patch, check what kustomize makes of it: kubectl kustomize FOLDER | swaplet check -f -".to_owned()
     });
     let text = format!("it has no image, so it is not judged; {how}");
     Some(Hint::of(described, Some(&part.name), text))
 }
 
-/// Returns a hint about an object that has images or marks of sidecars, and no pod template that is
-/// known.
-pub(super) fn without_template(object: &Value) -> Option<Hint> {
-    if !Described::all(object).is_empty() {
-        return None;
-    }
-    let text = |field: &Value| field.as_str().unwrap_or("?").into();
-    if !object
-        .to_string()
-        .contains(&format!("\"name\":\"{WHEN_JOB_EXIT}"))
-    {
-        // What the core group has besides pods holds data.
-        let may_run = object["apiVersion"] != "v1" && has_image(object, DEPTH);
-        return may_run.then(|| Hint {
-            object: Some((text(&object["kind"]), text(&object["metadata"]["name"]))),
-            ..Hint::of_cluster("swaplet check knows no pod template in this kind, so it is not judged: check the pods that come of it (swaplet check --live)".to_owned())
-        });
-    }
-    Some(Hint {
-        object: Some((text(&object["kind"]), text(&object["metadata"]["name"]))),
-        ..Hint::of_cluster(format!(
+/// Returns a hint about an object that has images, marks of sidecars or texts with containers, and no
+/// pod template that is known.
+pub(super) fn without_template(document: &Document) -> Option<Hint> {
+    let object = &document.object;
+    let folder = Path::new(&document.file).parent();
+    let marks = format!("\"name\":\"{WHEN_JOB_EXIT}");
+    let is_marked = object.to_string().contains(&marks);
+    // What the core group has besides pods holds data.
+    let may_run = object["apiVersion"] != "v1";
+    let text = if is_marked && !object["kind"].is_string() {
+        format!(
+            "{WHEN_JOB_EXIT} stands in an object without a kind; if these are values of a chart: `helm template {} -f FILE | swaplet check -f -` checks what comes of them",
+            folder
+                .filter(|folder| folder.join("Chart.yaml").is_file())
+                .map_or("CHART".into(), Path::to_string_lossy)
+        )
+    } else if is_marked {
+        format!(
             "{WHEN_JOB_EXIT} stands where swaplet check knows no pod template: check the pods that come of it (swaplet check --live)"
-        ))
-    })
+        )
+    } else if may_run
+        && has(object, DEPTH, &|value| {
+            value.as_str().is_some_and(is_manifest)
+        })
+    {
+        let how = match (manifests::is_kustomization(&document.file), folder) {
+            (true, Some(folder)) => manifests::checked(folder),
+            _ => "check the pods that come of it (swaplet check --live)".to_owned(),
+        };
+        format!("it has containers in a text, which is not judged: {how}")
+    } else if may_run && has(object, DEPTH, &is_container) {
+        "swaplet check knows no pod template in this kind, so it is not judged: check the pods that come of it (swaplet check --live)".to_owned()
+    } else {
+        return None;
+    };
+    Some(Hint::of_object(object, text))
 }
 
-/// Returns true if a value in it has an image, as a container has.
-fn has_image(value: &Value, depth: usize) -> bool {
-    let deeper = |value: &Value| depth > 0 && has_image(value, depth - 1);
-    match value {
-        Value::Object(fields) => {
-            let is_container = fields.contains_key("name") || fields.contains_key("command");
-            (fields.get("image").is_some_and(Value::is_string) && is_container)
-                || fields.values().any(deeper)
+/// Returns hints about annotations of an object without pods. `has_policies` says whether
+/// SidecarPolicies are known, for which namespaces open containers.
+pub(super) fn annotations(object: &Value, has_policies: bool) -> Vec<Hint> {
+    let problems = annotations::of_object(object, has_policies).into_iter();
+    problems
+        .map(|words| Hint::of_object(object, words))
+        .collect()
+}
+
+/// Returns true for a text with containers or marks in it.
+fn is_manifest(text: &str) -> bool {
+    let words = [
+        "ontainers:",
+        "ontainers\":",
+        "ontainers/",
+        WHEN_JOB_EXIT,
+        SIDECARS,
+    ];
+    text.contains('\n') && words.iter().any(|word| text.contains(word))
+}
+
+/// Returns true for what has an image, as a container has.
+fn is_container(value: &Value) -> bool {
+    value["image"].is_string() && (!value["name"].is_null() || !value["command"].is_null())
+}
+
+/// Returns true if a value in it is one that is looked for.
+fn has(value: &Value, depth: usize, is_it: &impl Fn(&Value) -> bool) -> bool {
+    let deeper = |value: &Value| depth > 0 && has(value, depth - 1, is_it);
+    is_it(value)
+        || match value {
+            Value::Object(fields) => fields.values().any(deeper),
+            Value::Array(values) => values.iter().any(deeper),
+            _ => false,
         }
-        Value::Array(values) => values.iter().any(deeper),
-        _ => false,
-    }
 }
 
 fn fields(described: &Described) -> Vec<Hint> {

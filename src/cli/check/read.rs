@@ -57,10 +57,11 @@ pub(super) fn kustomized(folder: &Path) -> Manifests {
             made.problems.extend(wrong.collect::<Vec<_>>());
             made
         }
-        Err(problem) => Manifests {
-            problems: vec![problem],
-            ..Manifests::default()
-        },
+        Err(problem) => {
+            let mut none = Manifests::default();
+            none.problems.push(problem);
+            none
+        }
     }
 }
 

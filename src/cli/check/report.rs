@@ -60,11 +60,14 @@ impl Report {
             file: Some(file.clone()),
             ..hint
         };
-        let lost = hints::without_template(object).into_iter();
-        self.hints.extend(lost.map(in_file));
+        if found.is_empty() {
+            let lost = hints::without_template(document).into_iter();
+            let unread = hints::annotations(object, !self.policies.is_empty());
+            self.hints.extend(lost.chain(unread).map(in_file));
+        }
         self.policies.mark(&mut found, settings);
         for described in found {
-            if let Some(hint) = hints::patch(&described, file) {
+            if let Some(hint) = hints::patch(&described, document) {
                 self.hints.push(in_file(hint));
                 continue;
             }

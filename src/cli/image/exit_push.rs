@@ -88,6 +88,7 @@ impl Needs {
                 documents,
                 problems,
                 notes,
+                ..
             },
             empty,
         ) = Manifests::read_each(files);

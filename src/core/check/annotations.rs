@@ -13,19 +13,17 @@ const OURS: &str = "swaplet.io/";
 const OF_PODS: [&str; 4] = [SIDECARS, DELAY, ORDER, WAIT_FOR_EXIT];
 /// Other words behind the prefix that mean something in a manifest.
 const OTHERS: &str = "finished hot-upgrade image-cache node-class parked predownload readiness-gate restart-on warm-before warm-image warm-node";
-/// The most wrong letters of a key whose meaning is guessed, and the most characters shown of it.
+/// The most wrong letters of a key whose meaning is guessed.
 const WRONG: usize = 4;
+/// The most wrong letters of a key that does not begin as those of swaplet.
+const WRONG_PREFIX: usize = 2;
+/// The most characters that are shown of a key.
 const SHOWN: usize = 80;
 /// The most problems that are reported of a template.
 const MOST: usize = 10;
 
 /// Returns the problems of the annotations of a template's pods, and of the object around it.
 pub(super) fn problems(place: &Place<'_>) -> Vec<String> {
-    let keys = |metadata: &'_ Value| -> Vec<String> {
-        let all = metadata["annotations"].as_object().into_iter().flatten();
-        let ours = all.filter(|(key, _)| key.starts_with(OURS));
-        ours.take(MOST).map(|(key, _)| key.clone()).collect()
-    };
     let (of_object, of_pods) = (&place.object["metadata"], &place.template["metadata"]);
     let is_pod = std::ptr::eq(place.object, place.template);
     let mut around = if is_pod { Vec::new() } else { keys(of_object) };
@@ -46,16 +44,56 @@ pub(super) fn problems(place: &Place<'_>) -> Vec<String> {
     misplaced.chain(unknown).chain(labels).collect()
 }
 
+/// Returns the problems of the annotations of an object without pods. `has_policies` says whether
+/// there are SidecarPolicies, to which a Namespace opens containers by one of them.
+#[must_use]
+pub fn of_object(object: &Value, has_policies: bool) -> Vec<String> {
+    let is_namespace = object["kind"] == "Namespace";
+    let problem = |key: String| match &*key {
+        SIDECARS if is_namespace && has_policies => None,
+        SIDECARS if is_namespace => Some(format!(
+            "{key} of a Namespace marks no container: it opens containers to SidecarPolicies (docs/sidecars.md); write it into the annotations of the pods"
+        )),
+        known if OF_PODS.contains(&known) => {
+            Some(format!("{key} is read from pods, and has no effect here"))
+        }
+        other => is_unknown(other).then(|| meant(other)),
+    };
+    let keys = keys(&object["metadata"]).into_iter();
+    keys.filter_map(problem).collect()
+}
+
+/// Returns the annotations that are swaplet's, or seem to be meant so.
+fn keys(metadata: &Value) -> Vec<String> {
+    let all = metadata["annotations"].as_object().into_iter().flatten();
+    let ours = all.filter(|(key, _)| {
+        let wrong = nearest(key).0;
+        key.starts_with(OURS) || wrong <= WRONG_PREFIX || key.contains("swaplet") && wrong <= WRONG
+    });
+    ours.take(MOST).map(|(key, _)| key.clone()).collect()
+}
+
+/// Returns the annotation that a key is most like, after the number of wrong letters.
+fn nearest(key: &str) -> (usize, &'static str) {
+    let key = cut(key, SHOWN);
+    let distances = OF_PODS.map(|known| (osa_distance(known, &key), known));
+    distances
+        .into_iter()
+        .min()
+        .unwrap_or((usize::MAX, SIDECARS))
+}
+
 fn is_unknown(key: &str) -> bool {
     let word = key.trim_start_matches(OURS);
     !OF_PODS.contains(&key) && !OTHERS.split(' ').any(|other| other == word)
 }
 
 fn meant(key: &str) -> String {
+    let (wrong, known) = nearest(key);
+    let meant = match wrong <= WRONG {
+        true => format!(": is it {known}?"),
+        false => String::new(),
+    };
     let key = cut(key, SHOWN);
-    let distances = OF_PODS.map(|known| (osa_distance(known, &key), known));
-    let nearest = distances.into_iter().min();
-    let meant = nearest.filter(|(wrong, _)| *wrong <= WRONG);
-    let meant = meant.map_or(String::new(), |(_, known)| format!(": is it {known}?"));
     format!("the annotation {key} means nothing{meant}")
 }

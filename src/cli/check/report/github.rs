@@ -1,6 +1,8 @@
 //! The report for the tools of GitHub: workflow commands, which it shows beside the lines of a pull
 //! request, and SARIF for code scanning.
 
+use std::path::Path;
+
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::json;
 
@@ -20,9 +22,9 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'~');
 
 /// A line of the report.
-struct Finding<'a> {
+struct Finding {
     level: &'static str,
-    file: Option<&'a str>,
+    file: Option<String>,
     line: Option<usize>,
     /// The verdict or `note`, for programs.
     rule: &'static str,
@@ -37,10 +39,10 @@ pub(in crate::cli::check) fn render(report: &Report, settings: &Settings) -> Str
 
 /// Renders the same as SARIF 2.1.0 (OASIS).
 pub(in crate::cli::check) fn sarif(report: &Report, settings: &Settings) -> String {
-    let result = |finding: &Finding<'_>| {
+    let result = |finding: &Finding| {
         let region = json!({"startLine": finding.line.unwrap_or(1)});
         // GitHub takes no result without a place.
-        let file = finding.file.unwrap_or("swaplet-check");
+        let file = finding.file.as_deref().unwrap_or("swaplet-check");
         let uri = utf8_percent_encode(file, ESCAPED).to_string();
         let place =
             json!({"physicalLocation": {"artifactLocation": {"uri": uri}, "region": region}});
@@ -60,21 +62,25 @@ pub(in crate::cli::check) fn sarif(report: &Report, settings: &Settings) -> Stri
     }))
 }
 
-fn findings<'a>(report: &'a Report, settings: &Settings) -> Vec<Finding<'a>> {
-    let problem = |problem: &anyhow::Error| Finding {
-        level: "error",
-        file: None,
-        line: None,
-        rule: "Unreadable",
-        title: PROGRAM.to_owned(),
-        text: format!("{problem:#}"),
+fn findings(report: &Report, settings: &Settings) -> Vec<Finding> {
+    let problem = |problem: &anyhow::Error| {
+        let text = format!("{problem:#}");
+        let (file, line) = place(&text);
+        Finding {
+            level: "error",
+            file,
+            line,
+            rule: "Unreadable",
+            title: PROGRAM.to_owned(),
+            text,
+        }
     };
     let mut findings: Vec<_> = report.problems.iter().map(problem).collect();
     for row in &report.rows {
         let about = format!("{}/{}, container {}", row.kind, row.name, row.container);
         let finding = |level, words: &str| Finding {
             level,
-            file: row.file.as_deref().filter(|file| *file != "-"),
+            file: row.file.clone().filter(|file| file != "-"),
             line: row.line,
             rule: row.verdict(),
             title: format!("{} {}", row.verdict(), row.container),
@@ -86,22 +92,38 @@ fn findings<'a>(report: &'a Report, settings: &Settings) -> Vec<Finding<'a>> {
         let warnings = row.warnings.iter();
         findings.extend(warnings.map(|warning| finding("warning", warning)));
     }
-    findings.extend(report.hints.iter().map(|hint| Finding {
-        level: "warning",
-        file: hint.file(),
-        line: hint.line,
-        rule: "Note",
-        title: hint.place().unwrap_or_else(|| PROGRAM.to_owned()),
-        text: hint.words(),
+    findings.extend(report.hints.iter().map(|hint| {
+        let (file, line) = match hint.file() {
+            Some(file) => (Some(file.to_owned()), hint.line),
+            None => place(&hint.text),
+        };
+        Finding {
+            level: "warning",
+            file,
+            line,
+            rule: "Note",
+            title: hint.place().unwrap_or_else(|| PROGRAM.to_owned()),
+            text: hint.words(),
+        }
     }));
     findings
 }
 
-fn command(finding: &Finding<'_>) -> String {
+/// Returns the file with which a message about a whole file begins, and the line that it names.
+fn place(text: &str) -> (Option<String>, Option<usize>) {
+    let file = text.split_once(": ").map(|(file, _)| file);
+    let Some(file) = file.filter(|file| Path::new(file).is_file()) else {
+        return (None, None);
+    };
+    let line = text.split_once(", line ").map(|(_, rest)| rest);
+    let line = line.and_then(|rest| rest.split(':').next()?.parse().ok());
+    (Some(file.to_owned()), line)
+}
+
+fn command(finding: &Finding) -> String {
     let line = finding.line.map(|line| format!("line={line},"));
-    let file = finding
-        .file
-        .map(|file| format!("file={},{}", property(file), line.unwrap_or_default()));
+    let file = finding.file.as_ref();
+    let file = file.map(|file| format!("file={},{}", property(file), line.unwrap_or_default()));
     format!(
         "::{} {}title={}::{}\n",
         finding.level,
@@ -128,7 +150,7 @@ mod tests {
     fn no_text_is_a_command_of_its_own() {
         let line = command(&Finding {
             level: "error",
-            file: Some("a,b:c%.yaml"),
+            file: Some("a,b:c%.yaml".to_owned()),
             line: Some(7),
             rule: "Note",
             title: "x".to_owned(),
