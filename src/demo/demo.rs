@@ -13,12 +13,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use clap::Args;
 use serde_json::Value;
+use swaplet_core::check::around::Described;
 use swaplet_edge::address::here;
 use swaplet_edge::duration::duration;
-use swaplet_edge::manifests::Manifests;
+use swaplet_edge::manifests::{Manifests, is_kustomization, shown};
 use swaplet_edge::print;
 use swaplet_testbed::ApiServer;
 use tokio::net::TcpListener;
@@ -65,7 +66,7 @@ pub struct DemoArgs {
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:0", value_parser = here)]
     serve: Option<std::net::SocketAddr>,
     /// How long to wait for the Jobs and pods to end
-    #[arg(long, value_name = "DURATION", default_value = "90s", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "3m", value_parser = duration)]
     timeout: Duration,
 }
 
@@ -108,6 +109,8 @@ impl DemoArgs {
     }
 }
 
+/// Reads the objects of files, and says what is left out because kustomize or helm makes objects of
+/// it.
 fn read_all(files: &[PathBuf]) -> anyhow::Result<Option<Vec<Value>>> {
     if files.is_empty() {
         return Ok(None);
@@ -115,20 +118,53 @@ fn read_all(files: &[PathBuf]) -> anyhow::Result<Option<Vec<Value>>> {
     let Manifests {
         documents,
         problems,
-        notes,
+        mut notes,
         ..
     } = Manifests::read(files);
-    let notes = notes.into_iter().map(anyhow::Error::msg);
-    if let Some(problem) = problems.into_iter().chain(notes).next() {
+    if let Some(problem) = problems.into_iter().next() {
         return Err(problem);
     }
-    ensure!(!documents.is_empty(), "the files hold no objects");
-    Ok(Some(
-        documents
-            .into_iter()
-            .map(|document| document.object)
-            .collect(),
-    ))
+    let mut objects = Vec::new();
+    for document in documents {
+        let file = &document.file;
+        let beside = is_kustomization(file)
+            .then(|| Path::new(file).parent())
+            .flatten();
+        if let Some(folder) = document.patch_in.as_deref().or(beside) {
+            notes.push(format!(
+                "{file}: `kubectl kustomize {} | swaplet-demo demo -f -` runs what kustomize makes of it",
+                shown(folder)
+            ));
+            continue;
+        }
+        let is_whole = |field: &str| document.object[field].is_string();
+        ensure!(
+            is_whole("apiVersion") && is_whole("kind"),
+            "{file}: an object has no apiVersion or kind"
+        );
+        for described in Described::all(&document.object) {
+            let mut containers = described.template.spec.containers.iter();
+            if let Some(part) = containers.find(|each| each.image.is_empty()) {
+                bail!(
+                    "{file}: container {} has no image: is it a patch? `kubectl kustomize FOLDER | swaplet-demo demo -f -` runs what kustomize makes of it",
+                    part.name
+                );
+            }
+        }
+        objects.push(document.object);
+    }
+    if objects.is_empty() {
+        bail!(
+            notes
+                .into_iter()
+                .next()
+                .unwrap_or("the files hold no objects".to_owned())
+        );
+    }
+    for note in notes {
+        print(&format!("        left out: {note}\n"))?;
+    }
+    Ok(Some(objects))
 }
 
 /// The API on a loopback port, with a kubeconfig file for it.

@@ -339,6 +339,17 @@ fn b8_a_job_without_a_marked_sidecar_is_told_at_once_why_it_will_not_end() {
     assert_eq!(output.status.code(), Some(1), "{text}");
     let told = text.find("Job mine: nothing marks a container as a sidecar (fluent-bit looks like Fluent Bit): set env");
     assert!(told.unwrap() < text.find("giving up").unwrap(), "{text}");
+    // Without a limit it is not waited for either.
+    let output = demo()
+        .arg("-f")
+        .arg(manifest(folder.path(), &unmarked))
+        .output()
+        .unwrap();
+    let silent = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        silent.contains("not all ended in 20 s; giving up"),
+        "{silent}"
+    );
     // One beside a sidecar that is marked.
     let both = JOB.replace(
         "        - name: log\n",
@@ -355,6 +366,81 @@ fn b8_a_job_without_a_marked_sidecar_is_told_at_once_why_it_will_not_end() {
         text.contains(
             "Job mine: nothing marks fluent-bit as a sidecar (fluent-bit looks like Fluent Bit)"
         ),
+        "{text}"
+    );
+}
+
+/// An overlay is run as kustomize makes it; a patch alone is no object.
+#[test]
+fn what_kustomize_makes_objects_of_is_named_with_its_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let part = JOB.replace("image: registry.example/log:v1", "args: [a]");
+    for (name, text) in [
+        (
+            "kustomization.yaml",
+            "resources: [job.yaml]\npatches: [{path: list.yaml}, {path: add.yaml}]\n",
+        ),
+        ("list.yaml", "- {op: add, path: /x}\n"),
+        ("add.yaml", JOB),
+        ("part.yaml", &part),
+        ("bare.yaml", "metadata: {name: a}\n"),
+    ] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let run = |names: &[&str]| {
+        let mut command = demo();
+        for name in names {
+            command.arg("-f").arg(folder.path().join(name));
+        }
+        let output = command.output().unwrap();
+        (output.status.code(), text(&output))
+    };
+    let path = folder.path().display();
+    for (name, words) in [
+        (
+            "part.yaml",
+            "part.yaml: container log has no image: is it a patch?".to_owned(),
+        ),
+        (
+            "bare.yaml",
+            "bare.yaml: an object has no apiVersion or kind".to_owned(),
+        ),
+        (
+            "add.yaml",
+            format!("add.yaml: `kubectl kustomize {path} | swaplet-demo demo -f -`"),
+        ),
+    ] {
+        let (code, text) = run(&[name]);
+        assert!(code == Some(2) && text.contains(&words), "{name}: {text}");
+    }
+    manifest(folder.path(), JOB);
+    let (code, text) = run(&["kustomization.yaml", "list.yaml", "add.yaml", "job.yaml"]);
+    assert!(
+        code == Some(0) && text.matches("left out: ").count() == 3,
+        "{text}"
+    );
+}
+
+/// Its grace period is the default: the longest wait of the demo is longer.
+#[test]
+fn one_job_ends_on_a_node_that_ignores_image_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let job = JOB
+        .replace(
+            "restartPolicy: Never",
+            "restartPolicy: OnFailure\n      nodeName: virtual-node-aci-linux",
+        )
+        .replace("      terminationGracePeriodSeconds: 1\n", "");
+    let output = demo()
+        .args(["--profile", "inert", "-f"])
+        .arg(manifest(folder.path(), &job))
+        .output()
+        .unwrap();
+    let text = text(&output);
+    assert!(
+        output.status.success()
+            && text.contains("Job mine: nodeName is left out, because the demo has one node")
+            && text.contains("PhaseWritten"),
         "{text}"
     );
 }

@@ -88,12 +88,12 @@ impl Cluster {
             super::notes::adapt(&mut object)?;
             create(&client, &object).await?;
         }
-        super::notes::tell_unmarked(objects)?;
+        let doubtful = super::notes::tell_unmarked(objects)?;
         let ending = objects
             .iter()
             .filter(|object| matches!(object["kind"].as_str(), Some("Job" | "Pod" | "CronJob")))
             .count();
-        story.follow(ending, deadline).await?;
+        story.follow(ending, doubtful, deadline).await?;
         Ok((self.results(&story), story))
     }
 
@@ -137,8 +137,8 @@ impl Cluster {
 /// Creates an object, and its namespace if that is missing. An object of a kind that this API
 /// server does not serve is skipped with a message.
 async fn create(client: &Client, object: &Value) -> anyhow::Result<()> {
-    let object: DynamicObject = serde_json::from_value(object.clone())
-        .context("an object has no apiVersion, kind or metadata")?;
+    let object: DynamicObject =
+        serde_json::from_value(object.clone()).context("an object has no metadata")?;
     let types = object
         .types
         .clone()

@@ -18,7 +18,7 @@ pub(super) fn adapt(object: &mut Value) -> anyhow::Result<()> {
         let is_windows = spec
             .get("nodeSelector")
             .is_some_and(|selector| selector["kubernetes.io/os"] == "windows");
-        for field in ["nodeSelector", "affinity"] {
+        for field in ["nodeSelector", "affinity", "nodeName", "schedulerName"] {
             if !is_windows && spec.remove(field).is_some() {
                 print(&format!(
                     "        {} {}: {field} is left out, because the demo has one node\n",
@@ -30,42 +30,42 @@ pub(super) fn adapt(object: &mut Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Says of which objects nothing marks a container: their pods never end.
-pub(super) fn tell_unmarked(objects: &[Value]) -> anyhow::Result<()> {
+/// Says of which objects nothing marks a container: their pods may never end. Returns their number.
+pub(super) fn tell_unmarked(objects: &[Value]) -> anyhow::Result<usize> {
+    let mut told = 0;
     // A SidecarPolicy may mark them.
     let is_policy = |object: &Value| object["apiVersion"] == "swaplet.io/v1alpha1";
     let all = objects.iter().filter(|_| !objects.iter().any(is_policy));
     for mut described in all.flat_map(Described::all) {
         described.mark(|_, _| {});
         let template = &described.template;
-        let mut containers = template.spec.containers.iter();
+        let containers = template.spec.containers.iter();
         let runs_forever = template.restarts_always_by_default() && &*template.kind != "Pod";
         let is_sidecar = |each| described.is_sidecar(each, &[]);
         if runs_forever || containers.len() < 2 {
             continue;
         }
-        let others = containers.clone().filter(|each| !is_sidecar(each));
-        let looks = others.clone().find_map(|each| {
-            let what = known::sidecar(&each.name, &each.image)?;
-            Some((each, format!(" ({} looks like {what})", each.name)))
-        });
-        if containers.any(is_sidecar) {
+        let is_marked = containers.clone().any(is_sidecar);
+        let known = containers
+            .filter(|each| !is_sidecar(each))
+            .find_map(|each| {
+                let what = known::sidecar(&each.name, &each.image)?;
+                Some((&each.name, what))
+            });
+        let (what, on) = match (is_marked, known) {
             // Beside sidecars that are marked the others are the work, unless they are known.
-            if let Some((each, looks)) = looks {
-                print(&format!(
-                    "        {} {}: nothing marks {} as a sidecar{looks}: set env {WHEN_JOB_EXIT}: \"true\" on it if it is one\n",
-                    template.kind, template.name, each.name
-                ))?;
-            }
-            continue;
-        }
-        let looks = looks.map(|(_, looks)| looks);
+            (true, None) => continue,
+            (true, Some((name, _))) => (&**name, "it if it is one"),
+            (false, _) => ("a container", "each that is one"),
+        };
+        let looks = known.map(|(name, what)| format!(" ({name} looks like {what})"));
         print(&format!(
-            "        {} {}: nothing marks a container as a sidecar{}: set env {WHEN_JOB_EXIT}: \"true\" on each that is one\n",
+            "        {} {}: nothing marks {what} as a sidecar{}: set env {WHEN_JOB_EXIT}: \"true\" on {on}\n",
             template.kind,
             template.name,
             looks.unwrap_or_default()
         ))?;
+        told += 1;
     }
-    Ok(())
+    Ok(told)
 }

@@ -34,11 +34,22 @@ impl Story {
     }
 
     /// Prints what happens until `ending` Jobs and pods without a Job have ended, or the deadline
-    /// has passed.
-    pub(super) async fn follow(&mut self, ending: usize, deadline: Duration) -> anyhow::Result<()> {
+    /// has passed; where only `doubtful` of them are left, of which nothing marks a sidecar, until
+    /// nothing happens for a while.
+    pub(super) async fn follow(
+        &mut self,
+        ending: usize,
+        doubtful: usize,
+        deadline: Duration,
+    ) -> anyhow::Result<()> {
         let reached = timeout(deadline, async {
             while self.timeline.ended() < ending {
-                self.next().await?;
+                let is_doubtful = self.timeline.ended() + doubtful >= ending;
+                let patience = if is_doubtful { QUIET } else { deadline };
+                match timeout(patience, self.next()).await {
+                    Ok(next) => next?,
+                    Err(_) => return self.give_up(patience),
+                }
             }
             // The last report, the end of the sidecar, comes just after the end of the Job.
             while timeout(LAST_WORDS, self.next()).await.is_ok() {}
@@ -84,5 +95,7 @@ impl Story {
     }
 }
 
+/// How long nothing happens where the sidecars run on that nothing marks.
+const QUIET: Duration = Duration::from_secs(20);
 /// The time in which the last Event of a pod must arrive.
 const LAST_WORDS: Duration = Duration::from_millis(400);

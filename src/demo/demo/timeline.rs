@@ -204,7 +204,8 @@ impl Timeline {
 /// The state of a Job that another controller manages.
 const LEFT_ALONE: &str = "Left alone";
 
-const WAITS: &str = "waits up to a minute: does the node react to the changed image?";
+const WAITS: &str =
+    "waits a minute and the grace period: does the node react to the changed image?";
 
 fn created(job: &Job) -> String {
     let owners = job.metadata.owner_references.iter().flatten();
