@@ -120,7 +120,7 @@ impl Command {
             match self {
                 Self::Run(args) => args.run().await,
                 Self::Status(args) => args.run().await,
-                Self::Restart(args) => Ok(args.run().await),
+                Self::Restart(args) => args.run().await,
                 Self::Parked(args) => args.run().await,
                 Self::Check(args) => args.run().await,
                 Self::Explain(args) => args.run().await,

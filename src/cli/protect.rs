@@ -15,10 +15,10 @@ use swaplet_core::protect::kinds::{Cascading, KINDS, ProtectedKind};
 use swaplet_core::protect::object::{GuardedKind, LABEL, Mode};
 
 use crate::cli::client::ClusterArgs;
-use crate::cli::exit::{CANNOT, FAILED};
+use crate::cli::exit::FAILED;
+use crate::cli::print;
 use crate::cli::program::process::slowly;
 use crate::cli::program::table::{Output, dash, render};
-use crate::cli::{in_one_line, print};
 
 /// The suffixes of the policy names in `deploy/protection.yaml`.
 const POLICIES: [&str; 3] = [
@@ -86,13 +86,6 @@ struct Labelled {
 
 impl ProtectArgs {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        self.print().await.or_else(|error| {
-            eprintln!("error: {}", in_one_line(&error));
-            Ok(ExitCode::from(CANNOT))
-        })
-    }
-
-    async fn print(self) -> anyhow::Result<ExitCode> {
         ensure!(self.list, "nothing to do: pass --list");
         let client = self.cluster.client().await?;
         let mut namespaces: BTreeSet<String> = self.namespaces.into_iter().collect();

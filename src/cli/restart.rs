@@ -23,10 +23,10 @@ use swaplet_core::objects::recreate_request::PLURAL;
 use swaplet_core::restart::rollout::Limit;
 
 use super::client::ClusterArgs;
-use super::exit::{CANNOT, FAILED, INTERRUPTED};
+use super::exit::{FAILED, INTERRUPTED};
+use super::print;
 use super::program::process::stopped;
 use super::program::table::Output;
-use super::{in_one_line, print};
 use group::Group;
 use member::{Member, Outcome, State};
 use plan::Plan;
@@ -125,17 +125,7 @@ pub(super) struct RestartArgs {
 }
 
 impl RestartArgs {
-    pub(super) async fn run(self) -> ExitCode {
-        match self.restart().await {
-            Ok(code) => ExitCode::from(code),
-            Err(error) => {
-                eprintln!("error: {}", in_one_line(&error));
-                ExitCode::from(CANNOT)
-            }
-        }
-    }
-
-    async fn restart(self) -> anyhow::Result<u8> {
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         let target =
             Target::read(&self.targets, self.selector.as_deref()).map_err(anyhow::Error::msg)?;
         let containers = distinct(&self.containers)?;
@@ -170,7 +160,7 @@ impl RestartArgs {
         );
         if self.dry_run {
             print(&roll.dry_run(self.output).await?)?;
-            return Ok(0);
+            return Ok(ExitCode::SUCCESS);
         }
         let interrupted = if self.wait {
             roll.run(stopped()?).await?
@@ -180,7 +170,7 @@ impl RestartArgs {
         };
         print(&results::show(&roll.members, self.output)?)?;
         eprintln!("{}", results::summary(&roll.members));
-        Ok(code(&roll.members, interrupted))
+        Ok(ExitCode::from(code(&roll.members, interrupted)))
     }
 
     /// Chooses requests where the API server serves them, else direct restarts.

@@ -17,8 +17,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::cli::client::ClusterArgs;
 use crate::cli::duration::seconds;
-use crate::cli::exit::{CANNOT, FAILED};
-use crate::cli::in_one_line;
+use crate::cli::exit::FAILED;
 use crate::cli::print;
 use crate::cli::program::process::slowly;
 use crate::cli::program::table::{Output, counted, dash, render};
@@ -91,13 +90,6 @@ pub(in crate::cli) struct ParkedArgs {
 
 impl ParkedArgs {
     pub(in crate::cli) async fn run(self) -> anyhow::Result<ExitCode> {
-        self.list_or_restore().await.or_else(|error| {
-            eprintln!("error: {}", in_one_line(&error));
-            Ok(ExitCode::from(CANNOT))
-        })
-    }
-
-    async fn list_or_restore(self) -> anyhow::Result<ExitCode> {
         let client = self.cluster.client().await?;
         let namespaces = match self.namespaces {
             _ if self.all_namespaces => vec![None],

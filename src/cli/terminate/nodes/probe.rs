@@ -22,11 +22,11 @@ use super::shown;
 use crate::cli::client::{ClusterArgs, plain};
 use crate::cli::duration::seconds;
 use crate::cli::exit::{CANNOT, INTERRUPTED};
+use crate::cli::print;
 use crate::cli::program::process::stopped;
 use crate::cli::program::table::{Output, printable};
 use crate::cli::rules::NodeTableArgs;
 use crate::cli::status::installation::Found;
-use crate::cli::{in_one_line, print};
 use crate::image::reference::ImageReference;
 
 const EXAMPLES: &str = "\
@@ -103,16 +103,6 @@ pub(in crate::cli) struct ProbeArgs {
 
 impl ProbeArgs {
     pub(in crate::cli) async fn run(self) -> anyhow::Result<ExitCode> {
-        match self.probe().await {
-            Ok(code) => Ok(code),
-            Err(error) => {
-                eprintln!("error: {}", printable(&in_one_line(&error)));
-                Ok(ExitCode::from(CANNOT))
-            }
-        }
-    }
-
-    async fn probe(self) -> anyhow::Result<ExitCode> {
         if let (Some(exit), Some(park)) = (&self.exit_image, &self.park_image) {
             are_two(exit, park)?;
         }
