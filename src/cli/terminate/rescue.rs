@@ -174,11 +174,7 @@ impl RescueArgs {
             state_namespace: found.state_namespace(self.state_namespace.as_deref()),
         };
         let namespace = scope.namespace.as_deref();
-        for target in &mut self.targets {
-            target
-                .read_jobs(&client, namespace.unwrap_or_default())
-                .await?;
-        }
+        Target::read_jobs(&mut self.targets, &client, namespace).await?;
         let (given, unread) = self.given.read(&client, namespace).await?;
         remarks.extend(&unread);
         let mut policies = self.policies.read(&found, &client, namespace, &rules).await;
@@ -221,13 +217,11 @@ impl RescueArgs {
         };
         let rescue = self.end(client, settings, (kept, given), stuck).await?;
         print(&rescue.table(self.output, snapshot.taken_at())?)?;
-        Ok(if rescue.all_well() && left.is_empty() {
-            ExitCode::SUCCESS
-        } else if rescue.is_interrupted {
-            ExitCode::from(INTERRUPTED)
-        } else {
-            ExitCode::from(FAILED)
-        })
+        Ok(ExitCode::from(match rescue.all_well() && left.is_empty() {
+            true => 0,
+            false if rescue.is_interrupted => INTERRUPTED,
+            false => FAILED,
+        }))
     }
 
     /// Prints what was seen, where nothing is to be written.

@@ -1,5 +1,7 @@
 //! The target of `swaplet explain` and `swaplet rescue`: a pod, or the pods of a Job or of a CronJob.
 
+use std::slice;
+
 use anyhow::{Context, anyhow, bail};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::Pod as WholePod;
@@ -89,17 +91,19 @@ impl Target {
         !matches!(self, Self::Pod(_))
     }
 
-    /// Reads the Jobs of a CronJob.
+    /// Reads the Jobs of the CronJobs among them; of all namespaces none can be named.
     ///
     /// # Errors
     /// They cannot be listed.
     pub(in crate::cli::terminate) async fn read_jobs(
-        &mut self,
+        targets: &mut [Self],
         client: &Client,
-        namespace: &str,
+        namespace: Option<&str>,
     ) -> anyhow::Result<()> {
-        if let Self::CronJob(name, jobs) = self {
-            *jobs = jobs_of(client, namespace, name).await?;
+        for target in targets {
+            if let Self::CronJob(name, jobs) = target {
+                *jobs = jobs_of(client, namespace.unwrap_or_default(), name).await?;
+            }
         }
         Ok(())
     }
@@ -147,7 +151,7 @@ impl Target {
                 remark: None,
             });
         }
-        self.read_jobs(client, namespace).await?;
+        Self::read_jobs(slice::from_mut(self), client, Some(namespace)).await?;
         let what = self.words();
         let pods: Api<PodWire> = Api::namespaced(client.clone(), namespace);
         let listed = list(&pods, "", Some).await.map_err(|error| {
