@@ -31,8 +31,8 @@ use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
 use tokio::time::timeout;
 
 pub(crate) use self::answer::{classify, refusal};
+pub(crate) use self::undone::Change as ImageChange;
 use self::undone::undone;
-pub(crate) use self::undone::{Change as ImageChange, UNDONE};
 use super::lease::Leadership;
 use super::metrics::Metrics;
 use crate::frame::isolated::isolated_task;

@@ -22,8 +22,8 @@ const FORMS: [(&str, &str, &str); 3] = [
 ];
 /// What each admission policy of swaplet has in its name, whatever the release is called.
 const LEASH: &str = "-leash-";
-/// What swaplet says of a write that was accepted and set back.
-const UNDONE: &str = "a webhook of the cluster has undone";
+/// What swaplet says first of a write that was accepted and set back.
+pub const UNDONE: &str = "a webhook of the cluster has undone the change";
 
 /// A denied write.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,9 +9,8 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 use swaplet_core::objects::values::bounds::cut;
+use swaplet_core::report::denial::UNDONE;
 
-/// What the message begins with.
-pub(crate) const UNDONE: &str = "a webhook of the cluster has undone the change";
 /// The longest value that is quoted, in bytes.
 const QUOTED: usize = 200;
 /// The fields that only say which object, or which entry of a list, is meant.

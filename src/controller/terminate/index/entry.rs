@@ -15,6 +15,7 @@ use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::values::backoff::Backoff;
 use swaplet_core::report::decision::{Action, Decision, Method, Swap};
+use swaplet_core::report::denial::UNDONE;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::terminate::ending;
@@ -25,7 +26,7 @@ use super::census::{Census, Counted};
 use super::effect::{Effect, Write, notice};
 use crate::cluster::nodes::Nodes;
 use crate::frame::metrics::Timed;
-use crate::frame::writer::{Outcome, UNDONE};
+use crate::frame::writer::Outcome;
 
 /// The backoff after failed writes.
 pub(crate) const RETRY: Backoff = Backoff {
