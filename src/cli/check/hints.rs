@@ -176,10 +176,9 @@ pub(super) fn without_template(document: &Document) -> Option<Hint> {
     Some(Hint::of_object(object, text))
 }
 
-/// Returns hints about annotations of an object without pods. `has_policies` says whether
-/// SidecarPolicies are known, for which namespaces open containers.
-pub(super) fn annotations(object: &Value, has_policies: bool) -> Vec<Hint> {
-    let problems = annotations::of_object(object, has_policies).into_iter();
+/// Returns hints about annotations of an object without pods.
+pub(super) fn annotations(object: &Value) -> Vec<Hint> {
+    let problems = annotations::of_object(object).into_iter();
     problems
         .map(|words| Hint::of_object(object, words))
         .collect()

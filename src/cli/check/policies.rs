@@ -101,11 +101,6 @@ impl CheckedPolicies {
         (policies, problems)
     }
 
-    /// Returns true if there is none.
-    pub(super) fn is_empty(&self) -> bool {
-        self.known.is_empty()
-    }
-
     /// Returns the policies that were read.
     pub(in crate::cli) fn into_policies(self) -> impl Iterator<Item = SidecarPolicy> {
         self.known.into_iter().map(|known| known.policy)

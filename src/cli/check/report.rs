@@ -62,7 +62,7 @@ impl Report {
         };
         if found.is_empty() {
             let lost = hints::without_template(document).into_iter();
-            let unread = hints::annotations(object, !self.policies.is_empty());
+            let unread = hints::annotations(object);
             self.hints.extend(lost.chain(unread).map(in_file));
         }
         self.policies.mark(&mut found, settings);

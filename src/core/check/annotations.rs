@@ -44,16 +44,13 @@ pub(super) fn problems(place: &Place<'_>) -> Vec<String> {
     misplaced.chain(unknown).chain(labels).collect()
 }
 
-/// Returns the problems of the annotations of an object without pods. `has_policies` says whether
-/// there are SidecarPolicies, to which a Namespace opens containers by one of them.
+/// Returns the problems of the annotations of an object without pods. A Namespace opens containers
+/// to SidecarPolicies by one of them.
 #[must_use]
-pub fn of_object(object: &Value, has_policies: bool) -> Vec<String> {
+pub fn of_object(object: &Value) -> Vec<String> {
     let is_namespace = object["kind"] == "Namespace";
     let problem = |key: String| match &*key {
-        SIDECARS if is_namespace && has_policies => None,
-        SIDECARS if is_namespace => Some(format!(
-            "{key} of a Namespace marks no container: it opens containers to SidecarPolicies (docs/sidecars.md); write it into the annotations of the pods"
-        )),
+        SIDECARS if is_namespace => None,
         known if OF_PODS.contains(&known) => {
             Some(format!("{key} is read from pods, and has no effect here"))
         }
