@@ -36,9 +36,13 @@ const PAST_THE_PULL: [&str; 3] = [
 /// `CreateContainerError`.
 const NOT_STARTED: [&str; 2] = ["StartError", "ContainerCannotRun"];
 
-/// The text that containerd reports for an image without content for the node's platform: another
-/// try is of no use.
-const WRONG_PLATFORM: &str = "no match for platform";
+/// The texts for an image without content for the node's platform: another try is of no use.
+/// containerd's, and CRI-O's (1.36.3, measured: of an OCI index, of a manifest list of Docker).
+const WRONG_PLATFORM: [&str; 3] = [
+    "no match for platform",
+    "no image found in image index for architecture",
+    "no image found in manifest list for architecture",
+];
 
 /// The most characters of a reason that are kept.
 const REASON_CHARS: usize = 400;
@@ -197,7 +201,8 @@ fn names(message: &str, image: &str) -> bool {
 }
 
 fn refused(reason: &str, message: &str) -> Verdict {
-    let is_final = reason == "InvalidImageName" || message.contains(WRONG_PLATFORM);
+    let is_final =
+        reason == "InvalidImageName" || WRONG_PLATFORM.iter().any(|said| message.contains(said));
     Verdict::Refused {
         why: cut(&format!("{reason}: {message}")).into(),
         is_final,
