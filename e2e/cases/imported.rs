@@ -1,4 +1,4 @@
-//! Images that are on the node and in no registry: imported into the node's containerd, as on
+//! Images that are on the node and in no registry: imported into the store of its runtime, as on
 //! machines without a registry.
 
 use std::path::Path;
@@ -71,7 +71,7 @@ pub fn archive_work(reference: &str, file: &Path) -> String {
     digest(config.as_bytes())
 }
 
-/// Asks the node's containerd.
+/// Asks the node's containerd, or what speaks for its CRI-O.
 pub async fn ctr(arguments: &[&str]) -> String {
     let program = variable("SWAPLET_E2E_CTR");
     let mut words = program.split_whitespace();

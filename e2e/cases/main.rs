@@ -8,7 +8,7 @@
 //! * `SWAPLET_E2E_AUDIT_LOG`: the API server's audit log, which is the witness for every count of
 //!   writes
 //! * `SWAPLET_E2E_CTR`: containerd's `ctr` with the arguments for the node's images, for images
-//!   that no registry has
+//!   that no registry has, or what understands the same words for CRI-O
 //! * `SWAPLET_E2E_VIRTUAL_KUBELET`: the program of the virtual nodes, for the cases about them
 //! * `SWAPLET_E2E_HELM`: Helm, for the cases that install swaplet in the cluster
 //!

@@ -17,7 +17,7 @@ use crate::world::{eventually, kubectl, variable};
 const WORKS: &str = "trap 'exit 0' TERM; until test -e /shared/go; do sleep 1; done; \
     echo worked > /dev/termination-log";
 
-fn image_id(pod: &Pod) -> String {
+pub fn image_id(pod: &Pod) -> String {
     let statuses = pod
         .status
         .as_ref()

@@ -11,6 +11,7 @@ use crate::images::push_work_as;
 use crate::imported::{ctr, import_work};
 use crate::pods::{container, status_of};
 use crate::restart::{COUNTS, Restarts, restarts, started, succeeded};
+use crate::restart_images::image_id;
 use crate::witness::Witness;
 use crate::world::{eventually, variable};
 
@@ -111,27 +112,32 @@ async fn an_image_without_another_name_is_parked_under_never() {
 }
 
 /// The digest that the node reports is another name of the image. Of its other names the status
-/// alone tells, which others may have written.
+/// alone tells, which others may have written. CRI-O reports that of the manifest, by which there
+/// are new names without end, and nothing is parked.
 #[tokio::test]
 async fn an_imported_image_goes_to_its_digest_and_is_parked_from_there() {
     let restart = Restarts::new("restart-imported").await;
     let digest = import_work(&name("named")).await;
     let mut app = container(&restart.world, "app", COUNTS);
     app["image"] = json!(name("named"));
-    restart.run_pod_with("Never", app).await;
+    let before = image_id(&restart.run_pod_with("Never", app).await);
+    let (digest, second) = match before.split_once('@') {
+        Some((_, manifest)) => (manifest, 2),
+        None => (&*digest, 3),
+    };
     let _controller = parking(&restart).await;
     let unforced = json!({"podName": "p", "containers": [{"name": "app"}]});
-    for (request, spec, count) in [("to-digest", &unforced, 1), ("parked", &forced(), 3)] {
+    for (request, spec, count) in [("to-digest", &unforced, 1), ("again", &forced(), second)] {
         restart.request(request, spec).await;
         assert_eq!(restart.completed(request).await, succeeded());
         let after = restart.world.pod_is("p", "there", |_| true).await;
         assert_eq!(
             (
-                image(&after),
+                image(&after).rsplit('@').next(),
                 restarts(&after, "app"),
                 restarts(&after, "log")
             ),
-            (digest.as_str(), count, 0)
+            (Some(digest), count, 0)
         );
     }
     restart.world.done().await;

@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::Event;
 use kube::api::ListParams;
 use serde_json::json;
 
+use crate::images::{BROKEN, FORBIDDEN, LIMITED, STOPPED, is_said};
 use crate::registry_proxy::{Manner, RegistryProxy};
 use crate::warm::{Ran, Warmer};
 use crate::warm_images::push;
@@ -76,14 +77,10 @@ async fn registries_that_refuse_or_are_stopped_are_named_and_waited_for() {
     stopped.stop().await;
 
     let ran = Ran::of(warmer.start(&[&all[..], &["--backoff-limit", "0"]].concat())).await;
-    for (image, words) in images.iter().zip([
-        "429 Too Many Requests",
-        "500 Internal Server Error",
-        "connection refused",
-    ]) {
+    for (image, refusal) in images.iter().zip([LIMITED, BROKEN, STOPPED]) {
         let row = &ran.results[image];
         assert!(
-            row["result"] == "Failed" && row["why"].as_str().unwrap().contains(words),
+            row["result"] == "Failed" && is_said(refusal, row["why"].as_str().unwrap()),
             "{row}"
         );
     }
@@ -119,11 +116,7 @@ async fn a_private_image_becomes_warm_with_its_secret_only() {
     let ran = Ran::of(warmer.start(&[&image, "--backoff-limit", "0"])).await;
     let row = &ran.results[&image];
     assert!(
-        row["result"] == "Failed"
-            && row["why"]
-                .as_str()
-                .unwrap()
-                .contains("authorization failed"),
+        row["result"] == "Failed" && is_said(FORBIDDEN, row["why"].as_str().unwrap()),
         "{row}"
     );
     warmer.pods_are_gone().await;

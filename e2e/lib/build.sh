@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Builds the clusters' programs from their Go modules into a cache: `cluster` has all that every cluster needs, `openkruise`
-# what lives beside it, `openkruise-suite` OpenKruise's own tests, `kind` what only clusters of kind need.
+# what lives beside it, `openkruise-suite` OpenKruise's own tests, `kind` what only clusters of kind need, `crio` the other runtime.
 
 CACHE=${SWAPLET_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/swaplet}/bin
 
@@ -22,11 +22,16 @@ ldflags() { # MODULE
 	printf -- ' -X %s.k8sVersionMajor=1 -X %s.k8sVersionMinor=%s' "$package" "$package" "$minor"
 }
 
+# What else a module is built with. Without these tags CRI-O wants libraries of the machine.
+build_tags() { # MODULE
+	[[ $1 != crio ]] || echo containers_image_ostree_stub,containers_image_openpgp,exclude_graphdriver_btrfs
+}
+
 # bin_dir MODULE: the folder of a finished build; a new go.mod, go.sum, source, patch, Go version or build flag is a new folder.
 bin_dir() {
 	local key
 	command -v go >/dev/null || die "'go' is not on the PATH" "Install Go 1.26 or newer; the cluster's programs are built from source." "With sudo: sudo env PATH=\"\$PATH\" e2e/cluster ..."
-	key=$({ find "$E2E/modules/$1" \( -name 'go.???' -o -name '*.go' -o -name '*.patch' \) -print0 | sort -z | xargs -0 cat; go version; ldflags "$1"; } | sha256sum | cut -c1-12)
+	key=$({ find "$E2E/modules/$1" \( -name 'go.???' -o -name '*.go' -o -name '*.patch' \) -print0 | sort -z | xargs -0 cat; go version; ldflags "$1"; build_tags "$1"; } | sha256sum | cut -c1-12)
 	echo "$CACHE/$1-$key"
 }
 
@@ -50,19 +55,21 @@ name_programs() { # MODULE FOLDER
 			for name in kube-apiserver kube-controller-manager kube-scheduler kubelet; do ln "$2/kubernetes" "$2/$name"; done
 			rm "$2/kubernetes"
 			;;
+		crio) compile_pinns "$2" ;;
 	esac
 }
 
 compile() { # MODULE FOLDER
-	local packages
+	local packages cgo=0
 	if [[ $1 == openkruise-suite ]]; then
 		compile_openkruise_suite "$2"
 		return
 	fi
 	mapfile -t packages < <(packages_of "$1")
 	cd "$E2E/modules/$1"
-	# No cgo: the programs then need no C compiler here and no libc there.
-	GOWORK=off CGO_ENABLED=0 go build -v -trimpath -buildvcs=false -ldflags "$(ldflags "$1")" -o "$2/" "${packages[@]}"
+	# No cgo: the programs then need no C compiler here and no libc there. CRI-O is not made for that.
+	[[ $1 != crio ]] || cgo=1
+	GOWORK=off CGO_ENABLED=$cgo go build -v -trimpath -buildvcs=false -tags "$(build_tags "$1")" -ldflags "$(ldflags "$1")" -o "$2/" "${packages[@]}"
 	name_programs "$1" "$2"
 }
 

@@ -47,6 +47,9 @@ start_scheduler() {
 start_containerd() {
 	launch containerd env PATH="$BIN:$PATH" "$BIN/containerd" --config "$STATE/containerd.toml" --log-level warn
 }
+image_client_of_containerd() { echo "$BIN/ctr --address $SOCKET --namespace k8s.io"; }
+# There is a folder for each container and sandbox that runs, which is called by its ID.
+tasks_of_containerd() { echo "$STATE/containerd/state/io.containerd.runtime.v2.task/k8s.io"; }
 
 # shellcheck disable=SC2153 # NODE is set in config.sh
 start_kubelet() {
@@ -68,7 +71,7 @@ extra_components() { find "$STATE/pid" -name 'openkruise-*' -printf '%f\n' 2>/de
 virtual_nodes() { find "$STATE/pid" -name 'virtual-node-*' -printf '%f\n' 2>/dev/null | sort || true; }
 
 # shellcheck disable=SC2034 # used in other parts
-COMPONENTS=(registry etcd apiserver controller-manager scheduler containerd kubelet)
+COMPONENTS=(registry etcd apiserver controller-manager scheduler "$RUNTIME" kubelet)
 
 api() { curl -fsS --max-time 5 --cacert "$STATE/apiserver/apiserver.crt" -H @"$STATE/admin.header" "${@:2}" "https://127.0.0.1:$API_PORT$1"; }
 api_ready() { api /readyz; }

@@ -11,19 +11,18 @@ our_processes() {
 		exe=$(readlink "/proc/$pid/exe") || continue
 		exe=${exe% (deleted)}
 		case ${exe##*/} in
-			etcd | kube-apiserver | kube-controller-manager | kube-scheduler | kubelet | containerd | containerd-shim-runc-v2 | runc | docker-registry | virtual-kubelet-mock | kruise-manager | kruise-daemon) echo "$pid" ;;
+			etcd | kube-apiserver | kube-controller-manager | kube-scheduler | kubelet | containerd | containerd-shim-runc-v2 | runc | crio | conmon | docker-registry | virtual-kubelet-mock | kruise-manager | kruise-daemon) echo "$pid" ;;
 		esac
 	done
 }
 
-# IDs of our containers and sandboxes: containerd has a folder for each that runs.
-TASKS=$STATE/containerd/state/io.containerd.runtime.v2.task/k8s.io
-our_ids() { find "$TASKS" -mindepth 1 -maxdepth 1 -type d -printf '%f\n' 2>/dev/null || true; }
+# IDs of our containers and sandboxes.
+our_ids() { find "$("tasks_of_$RUNTIME")" -mindepth 1 -maxdepth 1 -type d -printf '%f\n' 2>/dev/null || true; }
 
 # Cgroups of our containers, deepest first.
 our_cgroups() {
 	local names=() id
-	for id in $(our_ids); do names+=(-o -path "*/$id*"); done
+	for id in $(our_ids); do names+=(-o -path "*$id*"); done
 	((${#names[@]})) || return 0
 	find /sys/fs/cgroup -depth -type d \( "${names[@]:1}" \) 2>/dev/null || true
 }
@@ -89,8 +88,8 @@ remove_cgroups() {
 			[[ -d $cgroup ]] && sleep 0.05
 		done
 	done
-	# Their common parent; it stays if somebody else's containers are in it.
-	rmdir /sys/fs/cgroup/k8s.io /sys/fs/cgroup/*/k8s.io 2>/dev/null || true
+	# Their common parents; they stay if somebody else's containers are in them.
+	rmdir /sys/fs/cgroup/{,*/}{k8s.io,crio} 2>/dev/null || true
 }
 
 close_api_service() {

@@ -4,9 +4,10 @@
 CNI_BIN=${SWAPLET_CNI_BIN:-/usr/lib/cni}
 
 install_packages() {
-	local plugins=()
-	[[ -x $CNI_BIN/ptp && -x $CNI_BIN/host-local ]] || plugins=(containernetworking-plugins)
-	install_missing "${plugins[@]}" <<-'EOF'
+	local missing=()
+	[[ -x $CNI_BIN/ptp && -x $CNI_BIN/host-local ]] || missing=(containernetworking-plugins)
+	[[ $RUNTIME != crio ]] || command -v conmon >/dev/null || missing+=(conmon)
+	install_missing "${missing[@]}" <<-'EOF'
 		runc runc
 		docker-registry docker-registry
 		curl curl
@@ -30,6 +31,7 @@ make_state() {
 	mkdir -p "$STATE"
 	chmod 700 "$STATE"
 	remember_machine
+	echo "$RUNTIME" >"$STATE/runtime"
 	mkdir "$STATE/log" "$STATE/pid" "$STATE/apiserver"
 	mkdir -m 700 "$ETCD_DIR"
 }
@@ -40,7 +42,8 @@ write_config() {
 	write_credentials
 	echo "Authorization: Bearer $(grep ,admin, "$STATE/tokens.csv" | cut -d, -f1)" >"$STATE/admin.header"
 	write_registry_config
-	write_containerd_config
+	"write_${RUNTIME}_config"
+	write_network_config
 	write_kubelet_config
 }
 
@@ -48,11 +51,11 @@ write_config() {
 start_all() {
 	start_etcd
 	start_registry
-	start_containerd
+	"start_$RUNTIME"
 	start_apiserver
 	wait_for 20 "the registry to answer" registry registry_ready
 	push_park_image
-	wait_for 20 "containerd's socket" containerd test -S "$SOCKET"
+	wait_for 20 "the socket of $RUNTIME" "$RUNTIME" test -S "$SOCKET"
 	wait_for 90 "the apiserver to be ready" apiserver api_ready
 	open_api_service
 	start_controller_manager
@@ -68,8 +71,10 @@ all_alive() {
 }
 
 cluster_up() {
-	local start
+	local start programs=(cluster)
 	need_root
+	[[ $RUNTIME == containerd ]] || programs+=("$RUNTIME")
+	[[ $RUNTIME == containerd || $RUNTIME == crio ]] || usage_error "SWAPLET_CLUSTER_RUNTIME must be containerd or crio, not '$RUNTIME'"
 	if all_alive; then
 		say "The cluster is already up. Use it with: eval \"\$(e2e/cluster env)\""
 		return
@@ -79,7 +84,7 @@ cluster_up() {
 		take_down
 	fi
 	install_packages
-	build cluster
+	build "${programs[@]}"
 	start=$SECONDS
 	make_state
 	write_config

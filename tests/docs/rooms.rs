@@ -206,9 +206,12 @@ fn the_long_tier_names_cases_that_are_there() {
         else {
             panic!("{line}")
         };
-        let known = |filter: &str| modules.contains(filter.split("::").next().unwrap());
+        let known = |filter: &str| {
+            filter == "--skip" || modules.contains(filter.split("::").next().unwrap())
+        };
         assert!(
-            program != "e2e" || (!filters.is_empty() && filters.split(' ').all(known)),
+            !["e2e", "kind", "crio"].contains(&program)
+                || (!filters.is_empty() && filters.split(' ').all(known)),
             "{part}: {filters}"
         );
     }

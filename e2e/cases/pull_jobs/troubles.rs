@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Jobs, LIST, ONE, restricted};
 use crate::controller::{Controller, Why};
+use crate::images::{MISSING, is_said};
 use crate::pods::pod;
 use crate::warm_images::push;
 use crate::witness::Witness;
@@ -73,7 +74,7 @@ fn tells_what_is_missing(status: &Value, missing: &str) {
         (1, &json!(missing))
     );
     assert!(
-        failed[0]["message"].as_str().unwrap().contains("not found"),
+        is_said(MISSING, failed[0]["message"].as_str().unwrap()),
         "{failed}"
     );
 }

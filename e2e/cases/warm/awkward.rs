@@ -11,6 +11,7 @@ use swaplet_controller::frame::clock::time_of_day;
 use tokio::time::sleep;
 
 use super::{Ran, Warmer, kubelet_says};
+use crate::images::{MISSING, is_said};
 use crate::pods::{pod, spec};
 use crate::warm_images::{Awkward, LARGE};
 use crate::world::{eventually, variable};
@@ -132,7 +133,7 @@ pub(super) async fn a_dozen(case: &str, large_bytes: usize) {
     images.all.iter().for_each(|image| ran.assert_warm(image));
     let missing = &ran.results[&images.missing];
     assert!(
-        missing["result"] == "Failed" && missing["why"].as_str().unwrap().contains("not found"),
+        missing["result"] == "Failed" && is_said(MISSING, missing["why"].as_str().unwrap()),
         "{missing}"
     );
     assert_eq!(ran.code, 1, "{}", ran.told);
