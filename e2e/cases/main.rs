@@ -45,6 +45,7 @@ mod kubelet;
 mod leader;
 mod leash;
 mod leashes;
+mod measured;
 mod mock_node;
 mod newcomer;
 mod of_cluster;

@@ -15,6 +15,7 @@ mod findings;
 mod leash;
 mod links;
 mod markdown;
+mod measured;
 mod metrics;
 mod presets;
 mod queries;

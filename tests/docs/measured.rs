@@ -1,0 +1,147 @@
+//! The columns of the table of docs/measured.md that a command has measured (`e2e/measured`, written
+//! by the case `measured::long::`) are as it wrote them: `SWAPLET_UPDATE_DOCS=1 cargo test --test docs`
+//! puts them there.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::markdown::root;
+
+const FILE: &str = "docs/measured.md";
+const NOT_TRIED: &str = "not tried";
+
+/// What one kubelet and its runtime did.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Column {
+    kubelet: String,
+    runtime: String,
+    cgroups: String,
+    /// By the number of the row.
+    results: BTreeMap<String, String>,
+}
+
+impl Column {
+    /// Of the file with this name, such as `1.37-cri-o.json`.
+    fn read(file: &str) -> Self {
+        let path = root().join("e2e/measured").join(file);
+        let text = std::fs::read_to_string(&path)
+            .unwrap_or_else(|error| panic!("{}: {error}; ./test long measures it", path.display()));
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// Such as `1.37`, or `1.37, CRI-O`.
+    fn head(&self) -> String {
+        let parts = self.kubelet.trim_start_matches('v').splitn(3, '.').take(2);
+        let version = parts.collect::<Vec<_>>().join(".");
+        if self.runtime.starts_with("cri-o:") {
+            version + ", CRI-O"
+        } else {
+            version
+        }
+    }
+
+    /// The words about it above the table.
+    fn told(&self) -> String {
+        let version = self.runtime.split('+').next().unwrap_or_default();
+        let runtime = version.replace("://", " ");
+        format!("{} with {runtime}, cgroup {}", self.kubelet, self.cgroups)
+    }
+}
+
+/// The table with these columns, each in the place of one with its head, or behind the others.
+fn with_columns(table: &str, columns: &[Column]) -> String {
+    let mut rows: Vec<Vec<String>> = table
+        .lines()
+        .map(|line| {
+            let cells = line.trim_matches('|').split('|');
+            cells.map(|cell| cell.trim().to_owned()).collect()
+        })
+        .collect();
+    for column in columns {
+        let head = column.head();
+        let place = rows[0].iter().position(|cell| *cell == head);
+        for (nth, row) in rows.iter_mut().enumerate() {
+            let cell = match nth {
+                0 => head.clone(),
+                1 => "---".to_owned(),
+                _ => column
+                    .results
+                    .get(&row[0])
+                    .map_or_else(|| NOT_TRIED.to_owned(), Clone::clone),
+            };
+            match place {
+                Some(place) => row[place] = cell,
+                None => row.push(cell),
+            }
+        }
+    }
+    let line = |row: Vec<String>| {
+        if row[0] == "---" {
+            format!("|{}|\n", row.join("|"))
+        } else {
+            format!("| {} |\n", row.join(" | "))
+        }
+    };
+    rows.into_iter().map(line).collect()
+}
+
+#[test]
+fn the_columns_of_the_everyday_cluster_are_as_they_were_measured() {
+    let modules = std::fs::read_to_string(root().join("e2e/modules/cluster/go.mod")).unwrap();
+    let (_, version) = modules.split_once("k8s.io/kubernetes v").unwrap();
+    let minor: Vec<_> = version.split('.').take(2).collect();
+    let columns = ["containerd", "cri-o"]
+        .map(|runtime| Column::read(&format!("{}-{runtime}.json", minor.join("."))));
+    let text = std::fs::read_to_string(root().join(FILE)).unwrap();
+    for column in &columns {
+        assert!(text.contains(&column.told()), "{FILE}: {}", column.told());
+    }
+    let start = text.find("| row | what was tried |").unwrap();
+    let length = text[start..].find("\n\n").unwrap() + 1;
+    let table = &text[start..start + length];
+    let wanted = with_columns(table, &columns);
+    let numbers: Vec<_> = wanted
+        .lines()
+        .filter_map(|row| row.split(' ').nth(1))
+        .collect();
+    for number in columns.iter().flat_map(|column| column.results.keys()) {
+        assert!(numbers.contains(&&**number), "{FILE} has no row {number}");
+    }
+    if std::env::var_os("SWAPLET_UPDATE_DOCS").is_some() {
+        std::fs::write(root().join(FILE), text.replace(table, &wanted)).unwrap();
+    } else {
+        assert_eq!(
+            table, wanted,
+            "SWAPLET_UPDATE_DOCS=1 cargo test --test docs"
+        );
+    }
+}
+
+#[test]
+fn a_column_takes_the_place_of_its_own_or_comes_last() {
+    let table = "| row | what was tried | 1.36 | 1.37 |\n|---|---|---|---|\n| 1 | a | S | old |\n| 2 | b | S | old |\n";
+    let column = |runtime: &str, result: &str| Column {
+        kubelet: "v1.37.2".to_owned(),
+        runtime: runtime.to_owned(),
+        cgroups: "v1".to_owned(),
+        results: [("1".to_owned(), result.to_owned())].into(),
+    };
+    let columns = [
+        column("containerd://2.4.2+unknown", "S 4/4"),
+        column("cri-o://1.36.3", "F 4/4"),
+    ];
+    assert_eq!(
+        with_columns(table, &columns),
+        "| row | what was tried | 1.36 | 1.37 | 1.37, CRI-O |\n|---|---|---|---|---|\n\
+        | 1 | a | S | S 4/4 | F 4/4 |\n| 2 | b | S | not tried | not tried |\n"
+    );
+    assert_eq!(
+        columns.each_ref().map(Column::told),
+        [
+            "v1.37.2 with containerd 2.4.2, cgroup v1",
+            "v1.37.2 with cri-o 1.36.3, cgroup v1"
+        ]
+    );
+}
