@@ -10,10 +10,10 @@ other_clusters() {
 	done
 }
 
-# The kubelet and the ptp plugin change these for the whole machine, and they, CRI-O and kind create these folders outside the state folder;
+# The kubelet and the ptp plugin change these for the whole machine, and they, CRI-O and kind create these outside the state folder;
 # 'down' needs to know how it was before.
 SYSCTLS=(net/ipv4/conf/default/route_localnet vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops kernel/keys/root_maxkeys kernel/keys/root_maxbytes net/ipv4/ip_forward)
-OUTSIDE=(/var/lib/kubelet /var/lib/cni /var/log/containers /run/containerd /lib/modules /var/lib/containers/cache /var/lib/containers)
+OUTSIDE=(/var/lib/kubelet /var/lib/cni /var/log/containers /run/containerd /lib/modules /var/lib/containers/cache/blob-info-cache-v1.sqlite /var/lib/containers/cache /var/lib/containers)
 # Where another cluster runs already, it knows how the machine was before both.
 # 'absent' is written first and removed last: it says whose the folder is, whenever an 'up' or a 'down' was killed.
 remember_machine() {
@@ -54,7 +54,7 @@ restore_machine() {
 	# Only what was not there before, and of that only what is empty now.
 	while read -r folder; do
 		[[ $folder != /var/lib/kubelet ]] || rm -f "$folder"/device-plugins/{kubelet.sock,DEPRECATION,kubelet_internal_checkpoint}
-		[[ $folder != /var/lib/containers/cache ]] || rm -f "$folder"/blob-info-cache-v1.sqlite
+		[[ ! -f $folder ]] || rm -f "$folder"
 		find "$folder" -depth -type d -empty -delete 2>/dev/null || true
 	done <"$STATE/absent"
 }
