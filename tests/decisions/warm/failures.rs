@@ -75,6 +75,45 @@ fn the_only_image_is_left_to_the_kubelet_and_may_still_come() {
     assert_eq!(node.ends(), [Some(String::new())]);
 }
 
+/// Of the second image of a pod only what is said of it counts: the kubelet may still say something of
+/// the one before.
+#[test]
+fn l9_cri_o_says_which_image_it_cannot_pull_in_its_own_way() {
+    let digest = format!("sha256:{}", "1".repeat(64));
+    let tagged: &str = format!("r.example/b:1@{digest}").leak();
+    let by_digest = format!("r.example/b@{digest}");
+    for (image, told, is_about_it) in [
+        (B, B, true),
+        (B, A, false),
+        (B, "r.example/b:10", false),
+        (B, "r.example/b", false),
+        (tagged, &by_digest, true),
+        ("busybox", "busybox:latest", true),
+        ("docker.io/grafana/loki:3", "grafana/loki:3", true),
+        ("r.example/library/b:1", "b:1", false),
+    ] {
+        let said = format!(
+            "choosing an image from manifest list docker://{told}: no image found in image index for architecture \"amd64\""
+        );
+        let mut node = Node::new(&[A, image]);
+        node.creates(A, "u")
+            .sees(pod("u", A, None, &running("c0", A)))
+            .swaps("u", A, image, "c0");
+        node.sees(pod(
+            "u",
+            image,
+            Some("c0"),
+            &waiting("c0", A, "ErrImagePull", &said),
+        ));
+        if is_about_it {
+            node.deletes("u");
+            assert!(node.failure().contains("no image found"), "{image}");
+        } else {
+            node.assert_silent();
+        }
+    }
+}
+
 #[test]
 fn w19_an_image_for_another_platform_is_not_tried_again() {
     // containerd, and CRI-O.

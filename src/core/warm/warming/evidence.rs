@@ -194,10 +194,24 @@ fn is_called(reported: &Reported, image: &str) -> bool {
     }
 }
 
-/// Returns true if a message quotes this image, as the spec has it or in full.
+/// Returns true if a message is about this image, as the spec has it or in full: kubelets and
+/// containerd quote it. CRI-O writes `docker://IMAGE: ` before what went wrong (1.36.3, measured),
+/// with the short names of Docker Hub, and without a tag where there is a digest.
 fn names(message: &str, image: &str) -> bool {
-    let quoted = |name: &str| message.contains(&format!("\"{name}\""));
-    quoted(image) || ImageReference::parse(image).is_ok_and(|image| quoted(&image.normalized()))
+    let told = |name: &str| {
+        message.contains(&format!("\"{name}\"")) || message.contains(&format!("docker://{name}: "))
+    };
+    told(image)
+        || ImageReference::parse(image).is_ok_and(|image| {
+            let full = image.normalized();
+            let pulled = image.digest().map_or_else(
+                || full.clone(),
+                |digest| format!("{}/{}@{digest}", image.registry(), image.repository()),
+            );
+            let short = pulled.strip_prefix("docker.io/").unwrap_or(&pulled);
+            let short = short.strip_prefix("library/").unwrap_or(short);
+            [&full, &pulled, short].into_iter().any(told)
+        })
 }
 
 fn refused(reason: &str, message: &str) -> Verdict {
