@@ -44,7 +44,7 @@ pub const MISSING: Refusal = ["not found", "manifest unknown"];
 pub const FORBIDDEN: Refusal = ["authorization failed", "authentication required"];
 pub const LIMITED: Refusal = ["429 Too Many Requests", "StatusCode: 429"];
 pub const BROKEN: Refusal = ["500 Internal Server Error", "StatusCode: 500"];
-pub const STOPPED: Refusal = ["connection refused"; 2];
+pub const STOPPED: Refusal = ["connection refused", "the registry is unavailable"];
 
 /// Whether one of the runtimes would say it like this.
 pub fn is_said(refusal: Refusal, words: &str) -> bool {
