@@ -56,6 +56,7 @@ mod probe;
 mod process;
 mod protection;
 mod pull_jobs;
+mod refusals;
 mod registry_proxy;
 mod rescue;
 mod restart;

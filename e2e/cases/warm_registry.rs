@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Event;
 use kube::api::ListParams;
 use serde_json::json;
 
-use crate::images::{BROKEN, FORBIDDEN, LIMITED, STOPPED, is_said};
+use crate::refusals::{BROKEN, FORBIDDEN, LIMITED, STOPPED, is_said};
 use crate::registry_proxy::{Manner, RegistryProxy};
 use crate::warm::{Ran, Warmer};
 use crate::warm_images::push;

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::{Jobs, LIST, ONE, restricted};
 use crate::controller::{Controller, Why};
-use crate::images::{MISSING, is_said};
 use crate::pods::pod;
+use crate::refusals::{MISSING, is_said};
 use crate::warm_images::push;
 use crate::witness::Witness;
 use crate::world::variable;

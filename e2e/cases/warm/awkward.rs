@@ -11,8 +11,8 @@ use swaplet_controller::frame::clock::time_of_day;
 use tokio::time::sleep;
 
 use super::{Ran, Warmer, kubelet_says};
-use crate::images::{MISSING, is_said};
 use crate::pods::{pod, spec};
+use crate::refusals::{MISSING, is_said};
 use crate::warm_images::{Awkward, LARGE};
 use crate::world::{eventually, variable};
 
