@@ -180,14 +180,15 @@ impl Witness {
         self.gate.lists_ahead.store(true, Ordering::Relaxed);
     }
 
-    /// How often the pods of the case were listed, without the questions for one of them. Where
-    /// another case has installed the CRDs of OpenKruise, its daemons are listed too.
+    /// How often the pods of the case were listed, in pages or as a stream, without the questions for
+    /// one of them. Where another case has installed the CRDs of OpenKruise, its daemons are listed
+    /// too.
     pub fn lists_of_pods(&self) -> usize {
         let asked = self.asked.lock().unwrap();
         let pods = format!("/namespaces/{}/pods?", self.namespace);
         let is_list = |path: &str| {
             path.contains(&pods)
-                && !path.contains("watch=true")
+                && (!path.contains("watch=true") || path.contains("sendInitialEvents=true"))
                 && !path.contains("limit=1&")
                 && !path.ends_with("limit=1")
         };
@@ -273,13 +274,13 @@ async fn pass(
         .get(ACCEPT)
         .map(|value| value.to_str().unwrap().to_owned())
         .unwrap_or_default();
+    if gate.refuses(&head) {
+        return Ok(streams_no_lists());
+    }
     asked
         .lock()
         .unwrap()
         .push((head.uri.path_and_query().unwrap().to_string(), accept));
-    if gate.refuses(&head) {
-        return Ok(streams_no_lists());
-    }
     // The client has its own.
     head.headers.remove(HOST);
     head.headers.remove(AUTHORIZATION);
