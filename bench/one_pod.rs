@@ -45,6 +45,7 @@ pub fn index() -> Index {
         uid: JOB.into(),
         namespace: Box::default(),
         backoff_limit: u32::MAX,
+        bears_failure: false,
     };
     index.jobs(|headroom| headroom.job(&job), Moment::START);
     index.list_ends(Moment::START);

@@ -229,7 +229,7 @@ impl Protect {
         let of_kind = |key: &&Key| key.0 == K::KIND;
         let known = self.objects.keys().filter(of_kind).cloned();
         let read = |object: GuardedWire<K>| {
-            let object = isolated_read(K::KIND.as_str(), || object.read())?;
+            let object = isolated_read(K::KIND.as_str(), || object.read())?.0;
             Some(((object.kind, object.name.clone()), object))
         };
         match self

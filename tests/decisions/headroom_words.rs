@@ -114,6 +114,7 @@ fn what_never_fits_is_told_with_the_fix() {
         uid: JOB.into(),
         namespace: Box::default(),
         backoff_limit: 2,
+        bears_failure: false,
     });
     assert_eq!(life.sees(&done("a")).reason, Reason::SidecarSwapped);
 }

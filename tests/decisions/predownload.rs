@@ -2,14 +2,21 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::apps::v1::Deployment;
 use serde_json::{Value, json};
 use swaplet_controller::warm::write::predownload::job;
-use swaplet_core::warm::predownload::workload::{PREDOWNLOAD, Workload};
+use swaplet_core::objects::values::bounded_object::BoundedObject;
+use swaplet_core::warm::predownload::workload::{IsWorkload, PREDOWNLOAD, Workload, WorkloadWire};
 use swaplet_core::warm::predownload::{Action, JobSeen, PodSeen, decide, is_gate_off};
 
 const OLD: &str = "r.example/app:1";
 const NEW: &str = "r.example/app:2";
 const PROXY: &str = "r.example/proxy:1";
+
+fn read<K: IsWorkload>(object: Value) -> Workload {
+    let wire: WorkloadWire<K> = serde_json::from_value(object).unwrap();
+    wire.read().unwrap().0
+}
 
 fn deployment(image: &str, annotations: &Value) -> Workload {
     let deployment = json!({
@@ -19,7 +26,7 @@ fn deployment(image: &str, annotations: &Value) -> Workload {
             "containers": [{"name": "main", "image": image}, {"name": "proxy", "image": PROXY}],
         }}},
     });
-    Workload::of_deployment(serde_json::from_value(deployment).unwrap()).unwrap()
+    read::<Deployment>(deployment)
 }
 
 fn asking(image: &str) -> Workload {
@@ -238,13 +245,10 @@ fn r12_where_all_pods_are_of_the_present_template_nothing_is_pulled_and_jobs_go(
             "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": {"spec": {"containers": [{"name": "main", "image": NEW}]}}},
             "status": status,
         });
-        let clone_set = Workload::of_clone_set(serde_json::from_value(deployment.clone()).unwrap());
-        let workload = Workload::of_deployment(serde_json::from_value(deployment).unwrap());
-        assert_eq!(
-            workload.as_ref().unwrap().is_updated,
-            clone_set.unwrap().is_updated
-        );
-        workload.unwrap()
+        let clone_set = read::<BoundedObject>(deployment.clone());
+        let workload = read::<Deployment>(deployment);
+        assert_eq!(workload.is_updated, clone_set.is_updated);
+        workload
     };
     let mirrored = [pod("mirror.example/app:2", "b")];
     let updated = status(json!({"observedGeneration": 4, "replicas": 3, "updatedReplicas": 3}));

@@ -32,6 +32,7 @@ fn namespace(mode: &str) -> Guarded {
         .unwrap()
         .read()
         .unwrap()
+        .0
 }
 
 fn at(milliseconds: u64) -> Moment {
@@ -59,6 +60,7 @@ fn what_is_read_of_them() {
         serde_json::from_value::<GuardedWire<CustomResourceDefinition>>(object)
             .unwrap()
             .read()
+            .map(|it| it.0)
     };
     let expected = Guarded {
         kind: GuardedKind::CustomResourceDefinition,
@@ -97,6 +99,8 @@ fn a_claim_counts_that_is_bound_and_not_being_deleted() {
         serde_json::from_value::<ClaimWire>(object)
             .unwrap()
             .read()
+            .unwrap()
+            .0
             .1
     };
     assert!(claim("Bound", Value::Null));
@@ -115,6 +119,8 @@ fn what_its_author_writes_into_its_metadata_hides_no_object() {
         serde_json::from_value::<MetadataWire<Pod>>(json!({"metadata": metadata}))
             .unwrap()
             .read()
+            .unwrap()
+            .0
     };
     assert_eq!(read(Value::Null), ("u".into(), true));
     assert_eq!(read(json!("2026-01-01T00:00:00Z")), ("u".into(), false));

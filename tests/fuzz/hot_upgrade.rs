@@ -44,7 +44,7 @@ fn images() -> UpgradeImages {
 }
 
 fn read_pod(wire: UpgradePodWire) -> Option<UpgradePod> {
-    wire.read(&Selector::default())
+    Some(wire.read()?.for_update(&Selector::default()))
 }
 
 /// Decides about a pod that was read.

@@ -7,6 +7,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::WatchEvent;
@@ -41,7 +42,7 @@ use swaplet_core::restart::request::{Journal, RestartRequestWire};
 use swaplet_core::warm::image_cache::object::ImageCache;
 use swaplet_core::warm::image_waits::ImageWaitWire;
 use swaplet_core::warm::pod::WarmerPodWire;
-use swaplet_core::warm::predownload::workload::Workload;
+use swaplet_core::warm::predownload::workload::WorkloadWire;
 use swaplet_edge::manifests::Manifests;
 
 use self::decisions::{count, decide, policies, predownload, pull_jobs, restarts};
@@ -114,7 +115,9 @@ pub fn of(kind: Kind) -> Vec<Target> {
         Kind::Protected => vec![
             target("GuardedWire", |text| {
                 let crd = decode::<GuardedWire<CustomResourceDefinition>>(text);
-                crd.and_then(GuardedWire::read).iter().for_each(count)
+                crd.and_then(GuardedWire::read)
+                    .iter()
+                    .for_each(|it| count(&it.0))
             }),
             target("ClaimWire", |text| {
                 drop(decode::<ClaimWire>(text).map(ClaimWire::read))
@@ -173,13 +176,25 @@ fn of_pods() -> Vec<Target> {
 fn of_workloads() -> Vec<Target> {
     vec![
         target("Deployment", |text| {
-            predownload(decode(text).and_then(Workload::of_deployment))
+            predownload(
+                decode::<WorkloadWire<Deployment>>(text)
+                    .and_then(WorkloadWire::read)
+                    .map(|it| it.0),
+            )
         }),
         target("StatefulSet", |text| {
-            predownload(decode(text).and_then(Workload::of_stateful_set))
+            predownload(
+                decode::<WorkloadWire<StatefulSet>>(text)
+                    .and_then(WorkloadWire::read)
+                    .map(|it| it.0),
+            )
         }),
         target("CloneSet", |text| {
-            predownload(decode(text).and_then(Workload::of_clone_set))
+            predownload(
+                decode::<WorkloadWire<BoundedObject>>(text)
+                    .and_then(WorkloadWire::read)
+                    .map(|it| it.0),
+            )
         }),
     ]
 }

@@ -5,8 +5,9 @@ use kube::api::{ApiResource, ListParams};
 use kube::{Api, Client};
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::protect::held::Held;
-use swaplet_core::protect::object::{ClaimWire, GuardedKind, MetadataWire, Served};
+use swaplet_core::protect::object::{ClaimWire, Content, GuardedKind, MetadataWire, Served};
 
+use crate::frame::isolated::defects::read;
 use crate::frame::serve::rights::Right;
 use crate::frame::watch::Event;
 use crate::frame::watch::age::WatchAges;
@@ -59,26 +60,35 @@ impl What {
 }
 
 /// Creates the watches; each returns the uid of an object, and true if the object counts.
-pub(super) fn watches(client: Client, ages: WatchAges) -> NamedWatches<Contents, (Box<str>, bool)> {
+pub(super) fn watches(client: Client, ages: WatchAges) -> NamedWatches<Contents, Content> {
     NamedWatches::new(ages, move |contents: &Contents, listener| {
         let namespace = contents.namespace();
         match &contents.what {
             What::Pods => {
                 let pods: Api<MetadataWire<Pod>> = Api::namespaced(client.clone(), namespace);
                 let params = ListParams::default().fields(NOT_ENDED);
-                listener.watch_selected(pods, params, MetadataWire::read)
+                listener.watch_selected(pods, params, |pod| content(|| Some(pod.read()?.0)))
             }
             What::Claims => {
                 let claims: Api<ClaimWire> = Api::namespaced(client.clone(), namespace);
-                listener.watch_selected(claims, ListParams::default(), ClaimWire::read)
+                listener.watch_selected(claims, ListParams::default(), |claim| {
+                    content(|| Some(claim.read()?.0))
+                })
             }
             What::Objects(served) => {
                 let objects: Api<MetadataWire<BoundedObject>> =
                     Api::all_with(client.clone(), &resource(served));
-                listener.watch_selected(objects, ListParams::default(), MetadataWire::read)
+                listener.watch_selected(objects, ListParams::default(), |object| {
+                    content(|| Some(object.read()?.0))
+                })
             }
         }
     })
+}
+
+/// Returns what was read; nothing that counts where that fails.
+fn content(read_one: impl FnOnce() -> Option<Content>) -> Content {
+    read("content of a protected object", read_one).unwrap_or_default()
 }
 
 /// Returns the API resource. A list of metadata does not need the kind.

@@ -118,7 +118,9 @@ fn watch_pods(client: Client, ages: WatchAges) -> NamedWatches<Selected, Option<
         };
         let params = ListParams::default().labels(&selected.pods);
         let updated = selected.updated();
-        listener.watch_selected(pods, params, move |pod| read("pod", || pod.read(&updated)))
+        listener.watch_selected(pods, params, move |pod| {
+            read("pod", || Some(pod.read()?.for_update(&updated)))
+        })
     })
 }
 

@@ -11,19 +11,19 @@ use crate::frame::watch::Event;
 pub(crate) fn take_notice(headroom: &mut Ledger, event: Event<JobWire>) {
     match event {
         Event::ListStart => headroom.job_list_starts(),
-        Event::Listed(job) | Event::Applied(job) => match read("Job", || job.read()) {
-            Some(read) => {
-                headroom.job(&read);
-                headroom.job_bears_failure(&read.uid, job.bears_failure());
+        Event::Listed(job) | Event::Applied(job) => {
+            let meta = job.meta().clone();
+            match read("Job", || job.read()) {
+                Some(job) => headroom.job(&job),
+                None => {
+                    tracing::warn!(
+                        job = meta.name,
+                        "a Job has no uid or no usable spec.backoffLimit; its pods may have to wait"
+                    );
+                    headroom.job_gone(meta.uid.as_deref().unwrap_or_default());
+                }
             }
-            None => {
-                tracing::warn!(
-                    job = job.meta().name,
-                    "a Job has no uid or no usable spec.backoffLimit; its pods may have to wait"
-                );
-                headroom.job_gone(job.meta().uid.as_deref().unwrap_or_default());
-            }
-        },
+        }
         Event::ListEnd => headroom.job_list_ends(),
         Event::Current(_) => headroom.jobs_watched(),
         // The limit of a Job hardly ever changes.

@@ -20,7 +20,7 @@ use swaplet_core::objects::pod::brief::PodBriefWire;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::predownload::workload::{
-    PREDOWNLOAD, Workload, WorkloadKind, WorkloadWire,
+    IsWorkload, PREDOWNLOAD, Workload, WorkloadKind, WorkloadWire,
 };
 use swaplet_core::warm::predownload::{Action, JobSeen, PodSeen, decide, is_gate_off};
 use swaplet_core::warm::pull_job::object::JobKind;
@@ -117,15 +117,15 @@ pub(crate) async fn run(
             biased;
             event = deployments.recv() => {
                 let Some(event) = event else { return TaskDied::of("the watch of Deployments") };
-                predownload.observe(WorkloadKind::Deployment, event, Workload::of_deployment);
+                predownload.observe(event);
             }
             event = stateful_sets.recv() => {
                 let Some(event) = event else { return TaskDied::of("the watch of StatefulSets") };
-                predownload.observe(WorkloadKind::StatefulSet, event, Workload::of_stateful_set);
+                predownload.observe(event);
             }
             event = clone_sets.recv() => {
                 let Some(event) = event else { return TaskDied::of("the watch of CloneSets") };
-                predownload.observe(WorkloadKind::CloneSet, event, Workload::of_clone_set);
+                predownload.observe(event);
             }
             () = sleep_until(next.map_or_else(|| Instant::now() + AGAIN, |(at, _)| at)) => predownload.reconcile().await,
         }
@@ -157,17 +157,13 @@ impl Predownload {
         self.due.iter().map(|(key, at)| (*at, key)).min()
     }
 
-    fn observe<K>(
-        &mut self,
-        kind: WorkloadKind,
-        event: Event<K>,
-        read: impl Fn(K) -> Option<Workload>,
-    ) {
+    fn observe<K: IsWorkload>(&mut self, event: Event<WorkloadWire<K>>) {
+        let kind = K::KIND;
         self.health.note_watch(right_to_watch(kind), "", &event);
         let of_kind = |key: &&Key| key.0 == kind;
         let known = self.workloads.keys().filter(of_kind).cloned();
-        let read = |object| {
-            let workload = isolated_read(kind.as_str(), || read(object))?;
+        let read = |object: WorkloadWire<K>| {
+            let workload = isolated_read(kind.as_str(), || object.read())?.0;
             Some((key_of(&workload), workload))
         };
         match self

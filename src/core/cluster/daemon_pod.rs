@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::objects::item::{FromView, Item};
-use crate::objects::pod::view::{PodView, SpecView, StatusView};
+use crate::objects::pod::view::PodView;
 
 /// The namespace of OpenKruise, which is also the default of its own flags.
 pub const NAMESPACE: &str = "kruise-system";
@@ -26,8 +26,7 @@ pub type DaemonPodWire = Item<DaemonPod>;
 
 impl FromView for DaemonPod {
     type Kind = Pod;
-    type Spec = SpecView;
-    type Status = StatusView;
+    type View = PodView;
 
     /// Returns `None` if it has no name.
     fn of(pod: PodView) -> Option<Self> {

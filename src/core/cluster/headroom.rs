@@ -19,7 +19,7 @@ mod account;
 mod answers;
 mod words;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::mem::take;
 
 use crate::objects::job::Job;
@@ -68,8 +68,6 @@ pub enum Need {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ledger {
     limits: BTreeMap<Box<str>, Limit>,
-    /// The Jobs that one more failed pod does not end.
-    bear_failure: BTreeSet<Box<str>>,
     accounts: BTreeMap<Box<str>, Account>,
     /// The Job in whose account each pod is, whatever its present owner: a Job can release a pod,
     /// or adopt one.
@@ -89,6 +87,7 @@ pub struct Ledger {
 struct Limit {
     namespace: Box<str>,
     backoff_limit: u32,
+    bears_failure: bool,
     list: u64,
 }
 
@@ -200,6 +199,7 @@ impl Ledger {
         let limit = Limit {
             namespace: job.namespace.clone(),
             backoff_limit: job.backoff_limit,
+            bears_failure: job.bears_failure,
             list: self.job_list,
         };
         let before = self.limits.insert(job.uid.clone(), limit);
@@ -222,18 +222,8 @@ impl Ledger {
         }
     }
 
-    /// Records if this Job survives the failure of one more of its pods.
-    pub fn job_bears_failure(&mut self, uid: &str, bears: bool) {
-        if bears {
-            self.bear_failure.insert(uid.into());
-        } else {
-            self.bear_failure.remove(uid);
-        }
-    }
-
     /// Records that a Job is gone.
     pub fn job_gone(&mut self, uid: &str) {
-        self.bear_failure.remove(uid);
         if self.limits.remove(uid).is_some() {
             self.limit_changed(uid);
         }
@@ -284,11 +274,8 @@ impl Ledger {
     /// all pods are known: another one may be at risk already.
     #[must_use]
     pub fn bears_failure(&self, pod: &Pod) -> bool {
-        self.pods_known
-            && pod
-                .job
-                .as_ref()
-                .is_some_and(|job| self.bear_failure.contains(&job.uid))
+        let limit = pod.job.as_ref().and_then(|job| self.limits.get(&job.uid));
+        self.pods_known && limit.is_some_and(|limit| limit.bears_failure)
     }
 
     /// Returns the uids of the pods whose answer may have changed since the last call.

@@ -1,11 +1,10 @@
 //! The Job of a pod, reduced to what decisions need: its identity, and how many restarts it allows.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
+use super::item::{FromView, Item, View};
 use super::pod::Owner;
-use super::values::lenient::{self, Integer, Lenient, Object, Present, Text};
-use super::values::parts::Parts;
+use super::values::lenient::{Integer, Lenient, Object, Present, Text};
 
 /// The limit if a Job sets none: the API server's own default (Kubernetes:
 /// `pkg/apis/batch/v1/defaults.go`).
@@ -20,6 +19,10 @@ pub struct Job {
     pub namespace: Box<str>,
     /// `spec.backoffLimit`
     pub backoff_limit: u32,
+    /// True if one more of its pods may fail under `Never` and at least half of the failures that
+    /// it allows are still left then. False for a Job that counts failures by index, or has rules
+    /// for them.
+    pub bears_failure: bool,
 }
 
 /// The Job that controls a pod, as the pod names it.
@@ -31,121 +34,68 @@ pub struct JobRef {
     pub name: Box<str>,
 }
 
-/// A Job of a list or watch. Like pods, any JSON object decodes.
-#[derive(Clone, Debug)]
-pub struct JobWire {
-    metadata: ObjectMeta,
-    backoff_limit: Integer,
-    failed: Integer,
-    /// True if a failed pod may have more effects than counting against `backoffLimit`.
-    judges_failures: bool,
-}
+/// A Job of a list or watch.
+pub type JobWire = Item<Job>;
 
-of_kind!(JobWire, k8s_openapi::api::batch::v1::Job);
-
-type TopWire = Parts<MetaWire, SpecWire, StatusWire>;
-
+/// `spec` of a Job.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct MetaWire {
-    name: Text,
-    namespace: Text,
-    uid: Text,
-    resource_version: Text,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct SpecWire {
+pub struct JobSpecView {
     backoff_limit: Integer,
     backoff_limit_per_index: Lenient<Present>,
     pod_failure_policy: Lenient<Present>,
 }
 
+/// `status` of a Job.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct StatusWire {
+pub struct JobStatusView {
     failed: Integer,
 }
 
-impl<'de> Deserialize<'de> for JobWire {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let TopWire {
-            metadata,
-            spec,
-            status,
-        } = TopWire::deserialize(deserializer)?;
-        let meta = metadata.value.0;
-        let metadata = ObjectMeta {
-            uid: meta.uid.value.as_deref().map(str::to_owned),
-            ..lenient::watched(&meta.name, &meta.namespace, &meta.resource_version)
-        };
-        let SpecWire {
-            backoff_limit,
-            backoff_limit_per_index,
-            pod_failure_policy,
-        } = spec.value.0;
-        let failed = status.value.0.failed;
-        Ok(Self {
-            metadata,
-            backoff_limit: Lenient {
-                malformed: spec.malformed || backoff_limit.malformed,
-                ..backoff_limit
-            },
-            failed: Lenient {
-                malformed: status.malformed || failed.malformed,
-                ..failed
-            },
-            judges_failures: backoff_limit_per_index.value.0 || pod_failure_policy.value.0,
-        })
-    }
-}
+impl FromView for Job {
+    type Kind = k8s_openapi::api::batch::v1::Job;
+    type View = View<JobSpecView, JobStatusView>;
 
-impl JobWire {
-    /// Reads the Job into the form that is cached. `None` if it has no uid, or a limit that is not
-    /// a number from 0 on: nothing is assumed about such a Job.
-    #[must_use]
-    pub fn read(&self) -> Option<Job> {
-        let backoff_limit = match (self.backoff_limit.malformed, self.backoff_limit.value) {
-            (true, _) => return None,
-            (false, None) => DEFAULT_BACKOFF_LIMIT,
-            (false, Some(limit)) => u32::try_from(limit).ok()?,
+    /// `None` if it has no uid, or a limit that is not a number from 0 on: nothing is assumed about
+    /// such a Job.
+    fn of(job: Self::View) -> Option<Self> {
+        let limit = &job.spec.backoff_limit;
+        if limit.malformed || job.malformed == Some("spec") {
+            return None;
+        }
+        let backoff_limit = match limit.value {
+            None => DEFAULT_BACKOFF_LIMIT,
+            Some(limit) => u32::try_from(limit).ok()?,
         };
-        let uid = self
-            .metadata
-            .uid
-            .as_deref()
-            .filter(|uid| !uid.is_empty())?
-            .into();
-        let namespace = self.metadata.namespace.as_deref();
-        Some(Job {
+        let uid = job.metadata.uid.value.clone();
+        let uid = uid.filter(|uid| !uid.is_empty())?;
+        Some(Self {
             uid,
-            namespace: namespace.unwrap_or_default().into(),
+            bears_failure: bears_failure(&job, backoff_limit),
+            namespace: job.metadata.namespace.value.unwrap_or_default(),
             backoff_limit,
         })
     }
 }
 
-impl JobWire {
-    /// Returns true if one more of its pods may fail under `Never` and at least half of the
-    /// failures that it allows are still left then. False for a Job that counts failures by index,
-    /// or has rules for them: any failure may end it.
-    #[must_use]
-    pub fn bears_failure(&self) -> bool {
-        let failed = self.failed.value.unwrap_or_default();
-        let is_known = !self.failed.malformed && failed >= 0 && !self.judges_failures;
-        let failed = u64::try_from(failed).unwrap_or_default();
-        is_known
-            && self.read().is_some_and(|job| {
-                failed.saturating_add(1).saturating_mul(2) <= u64::from(job.backoff_limit)
-            })
+fn bears_failure(job: &View<JobSpecView, JobStatusView>, limit: u32) -> bool {
+    let (spec, failed) = (&job.spec, &job.status.failed);
+    // Either lets any failure end the Job.
+    if spec.backoff_limit_per_index.value.0 || spec.pod_failure_policy.value.0 {
+        return false;
     }
+    let failed = match u64::try_from(failed.value.unwrap_or_default()) {
+        Ok(count) if !failed.malformed && job.malformed.is_none() => count,
+        _ => return false,
+    };
+    failed.saturating_add(1).saturating_mul(2) <= u64::from(limit)
 }
 
 /// One of `metadata.ownerReferences` of a pod.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct OwnerWire {
+pub(crate) struct OwnerView {
     api_version: Text,
     kind: Text,
     name: Text,
@@ -153,7 +103,7 @@ pub(crate) struct OwnerWire {
     controller: Lenient<Option<bool>>,
 }
 
-impl OwnerWire {
+impl OwnerView {
     /// Returns the kind and name of the owner that controls a pod.
     pub(crate) fn controller(owners: &[Lenient<Object<Self>>]) -> Option<Box<str>> {
         let owner = Self::controlling(owners)?;
@@ -231,7 +181,8 @@ mod tests {
                 Some(Job {
                     uid: "u1".into(),
                     namespace: "ns".into(),
-                    backoff_limit: limit
+                    backoff_limit: limit,
+                    bears_failure: limit >= 2,
                 }),
                 "{spec}"
             );
@@ -257,9 +208,8 @@ mod tests {
     fn t1_a_job_bears_a_failure_that_leaves_it_half_of_its_limit() {
         let bears = |spec: Value, status: Value| {
             let job = json!({"metadata": {"uid": "u1"}, "spec": spec, "status": status});
-            serde_json::from_value::<JobWire>(job)
-                .unwrap()
-                .bears_failure()
+            let job = serde_json::from_value::<JobWire>(job).unwrap().read();
+            job.is_some_and(|job| job.bears_failure)
         };
         let limits = [
             (0, 0, false),

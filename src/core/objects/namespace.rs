@@ -14,11 +14,10 @@ pub type Labelled = (Box<str>, BTreeMap<String, String>);
 
 impl FromView for Labelled {
     type Kind = Namespace;
-    type Spec = Unread;
-    type Status = Unread;
+    type View = View<Unread, Unread>;
 
     /// Returns `None` if it has no name.
-    fn of(view: View<Unread, Unread>) -> Option<Self> {
+    fn of(view: Self::View) -> Option<Self> {
         let meta = view.metadata;
         let labels = meta.labels.value.0.into_iter();
         let labels = labels.map(|(key, value)| (key.into(), value.into()));

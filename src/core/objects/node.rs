@@ -7,9 +7,9 @@ use std::fmt;
 
 use serde::Deserialize;
 
-use super::item::{FromView, Item, View, items};
+use super::item::{ConditionView, FromView, Item, View, items};
 use super::runs_on::RunsOn;
-use super::values::lenient::{Lenient, Object, Objects, Said, Text};
+use super::values::lenient::{Lenient, Object, Objects, Text};
 
 /// Labels or annotations.
 pub type Marks = BTreeMap<Box<str>, Box<str>>;
@@ -106,13 +106,13 @@ pub type NodeWire = Item<Node>;
 /// `spec` of a node.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct SpecWire {
-    taints: Objects<TaintWire>,
+pub struct NodeSpecView {
+    taints: Objects<TaintView>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct TaintWire {
+struct TaintView {
     key: Text,
     value: Text,
 }
@@ -120,44 +120,28 @@ struct TaintWire {
 /// `status` of a node.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct StatusWire {
-    conditions: Objects<ConditionWire>,
-    node_info: Lenient<Object<InfoWire>>,
+pub struct NodeStatusView {
+    conditions: Objects<ConditionView>,
+    node_info: Lenient<Object<NodeInfoView>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct InfoWire {
+struct NodeInfoView {
     kubelet_version: Text,
     operating_system: Text,
     architecture: Text,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct ConditionWire {
-    pub r#type: Text,
-    pub status: Text,
-    pub message: Lenient<Said>,
-}
-
-impl ConditionWire {
-    /// Returns true if it is this condition with this status.
-    pub fn is(&self, kind: &str, status: &str) -> bool {
-        self.r#type.value.as_deref() == Some(kind) && self.status.value.as_deref() == Some(status)
-    }
-}
-
 impl FromView for Node {
     type Kind = k8s_openapi::api::core::v1::Node;
-    type Spec = SpecWire;
-    type Status = StatusWire;
+    type View = View<NodeSpecView, NodeStatusView>;
 
     /// A field of a wrong type is read as absent. Returns `None` if it has no name, because no pod
     /// can be on it then.
-    fn of(view: View<SpecWire, StatusWire>) -> Option<Self> {
+    fn of(view: Self::View) -> Option<Self> {
         let (meta, status) = (view.metadata, view.status);
-        let taint = |wire: Lenient<Object<TaintWire>>| Taint {
+        let taint = |wire: Lenient<Object<TaintView>>| Taint {
             key: wire.value.0.key.value.unwrap_or_default(),
             value: wire.value.0.value.value.unwrap_or_default(),
         };

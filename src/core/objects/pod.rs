@@ -4,7 +4,6 @@
 pub mod annotations;
 pub mod brief;
 pub mod container_spec;
-pub(crate) mod container_wire;
 pub mod evidence;
 pub mod readiness;
 pub mod restart_policy;
@@ -21,6 +20,7 @@ use self::rule::SidecarRule;
 use super::job::JobRef;
 use super::runs_on::RunsOn;
 use super::values::env::Mark;
+use super::values::lenient::Shape;
 use crate::objects::command::ContainerFacts;
 
 /// The `status.reason` that the virtual-kubelet library writes when its provider has failed to
@@ -218,7 +218,7 @@ pub struct Terminated {
 }
 
 /// `status.phase`
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Phase {
     /// Not all containers have started, or a provider's update failed under OnFailure.
     Pending,
@@ -229,20 +229,19 @@ pub enum Phase {
     /// Final: the pod has failed.
     Failed,
     /// Unknown or not reported.
+    #[default]
     Unknown,
 }
 
-impl Phase {
-    pub(crate) fn read(text: Option<&str>) -> Self {
-        match text {
-            Some("Pending") => Self::Pending,
-            Some("Running") => Self::Running,
-            Some("Succeeded") => Self::Succeeded,
-            Some("Failed") => Self::Failed,
-            _ => Self::Unknown,
-        }
+impl Shape for Phase {
+    fn from_text(text: &str, _: usize) -> Option<Self> {
+        let known = [Self::Pending, Self::Running, Self::Succeeded, Self::Failed];
+        let found = known.into_iter().find(|phase| phase.as_str() == text);
+        Some(found.unwrap_or_default())
     }
+}
 
+impl Phase {
     /// Returns the value as the API spells it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

@@ -182,11 +182,10 @@ pub(crate) struct StateView {
 
 impl FromView for RecreateRequest {
     type Kind = RequestKind;
-    type Spec = RequestSpec;
-    type Status = RequestStatus;
+    type View = View<RequestSpec, RequestStatus>;
 
     /// Returns `None` if it is not one that ends the sidecars of a pod.
-    fn of(view: View<RequestSpec, RequestStatus>) -> Option<Self> {
+    fn of(view: Self::View) -> Option<Self> {
         let name = view.metadata.name.value?;
         let states: Vec<_> = items(&view.status.container_recreate_states).collect();
         let containers = items(&view.spec.containers);

@@ -5,10 +5,11 @@ use std::marker::PhantomData;
 
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::{Deserialize, Deserializer};
+use kube_core::Resource;
+use serde::Deserialize;
 
-use crate::objects::values::lenient::{Flag, Lenient, Object, Objects, Present, Text, Texts};
+use crate::objects::item::{FromView, Item, Unread, View, items};
+use crate::objects::values::lenient::{Flag, Lenient, Object, Objects, Text};
 
 /// The label that protects an object, OpenKruise's.
 pub const LABEL: &str = "policy.kruise.io/delete-protection";
@@ -105,7 +106,7 @@ pub struct Served {
 }
 
 /// A kind whose objects are read as [`Guarded`].
-pub trait IsGuarded {
+pub trait IsGuarded: Resource {
     /// The kind that is read.
     const KIND: GuardedKind;
 }
@@ -118,219 +119,119 @@ impl IsGuarded for CustomResourceDefinition {
     const KIND: GuardedKind = GuardedKind::CustomResourceDefinition;
 }
 
-/// An object of a list or watch. As for pods, decoding fails only for JSON that is no Kubernetes
-/// object at all.
+/// An object of the kind `K` of a list or watch.
+pub type GuardedWire<K> = Item<GuardedOf<K>>;
+
+/// An object of the kind `K` whose contents are counted.
 #[derive(Clone, Debug)]
-pub struct GuardedWire<K> {
-    metadata: ObjectMeta,
-    labels: Texts,
-    annotations: Texts,
-    deleting: bool,
-    spec: SpecWire,
-    kind: PhantomData<K>,
-}
-
-of_kind!(GuardedWire<Namespace>, Namespace);
-of_kind!(
-    GuardedWire<CustomResourceDefinition>,
-    CustomResourceDefinition
-);
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct TopWire {
-    metadata: Lenient<Object<MetaWire>>,
-    spec: Lenient<Object<SpecWire>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct MetaWire {
-    name: Text,
-    uid: Text,
-    resource_version: Text,
-    labels: Lenient<Texts>,
-    annotations: Lenient<Texts>,
-    deletion_timestamp: Lenient<Present>,
-}
+pub struct GuardedOf<K>(pub Guarded, PhantomData<K>);
 
 /// The `spec` of a CRD.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct SpecWire {
+pub struct CrdSpecView {
     group: Text,
-    names: Lenient<Object<NamesWire>>,
-    versions: Objects<VersionWire>,
+    names: Lenient<Object<NamesView>>,
+    versions: Objects<VersionView>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct NamesWire {
+struct NamesView {
     plural: Text,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct VersionWire {
+struct VersionView {
     name: Text,
     served: Flag,
 }
 
-impl<'de, K> Deserialize<'de> for GuardedWire<K> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let top = TopWire::deserialize(deserializer)?;
-        let meta = top.metadata.value.0;
-        let text = |field: Text| field.value.map(String::from);
-        Ok(Self {
-            metadata: ObjectMeta {
-                name: text(meta.name),
-                uid: text(meta.uid),
-                resource_version: text(meta.resource_version),
-                ..ObjectMeta::default()
-            },
-            labels: meta.labels.value,
-            annotations: meta.annotations.value,
-            deleting: meta.deletion_timestamp.value.0,
-            spec: top.spec.value.0,
-            kind: PhantomData,
-        })
-    }
-}
+impl<K: IsGuarded> FromView for GuardedOf<K> {
+    type Kind = K;
+    type View = View<CrdSpecView, Unread>;
 
-impl<K: IsGuarded> GuardedWire<K> {
-    /// Reads the object. Returns `None` if it has no name or no uid.
-    #[must_use]
-    pub fn read(mut self) -> Option<Guarded> {
-        Some(Guarded {
+    /// Returns `None` if it has no name or no uid.
+    fn of(object: Self::View) -> Option<Self> {
+        let meta = object.metadata;
+        let labels = &meta.labels.value.0;
+        let guarded = Guarded {
             kind: K::KIND,
-            name: self.metadata.name?.into(),
-            uid: self.metadata.uid?.into(),
-            version: self.metadata.resource_version.unwrap_or_default().into(),
-            mode: self.labels.0.get(LABEL).and_then(|value| Mode::of(value)),
-            holds: self.annotations.0.remove(HOLDS),
-            deleting: self.deleting,
-            served: self.spec.served(),
-        })
+            mode: labels.get(LABEL).and_then(|value| Mode::of(value)),
+            name: meta.name.value?,
+            uid: meta.uid.value?,
+            version: meta.resource_version.value.unwrap_or_default(),
+            holds: meta.annotations.value.0.get(HOLDS).cloned(),
+            deleting: meta.deletion_timestamp.value.0,
+            served: object.spec.served(),
+        };
+        Some(Self(guarded, PhantomData))
     }
 }
 
-impl SpecWire {
+impl CrdSpecView {
     fn served(self) -> Option<Served> {
-        let served = self
-            .versions
-            .value
-            .into_iter()
-            .map(|version| version.value.0);
+        let is_served = |version: &&VersionView| version.served.value == Some(true);
+        let mut served = items(&self.versions).filter(is_served);
         Some(Served {
+            version: served.find_map(|version| version.name.value.clone())?,
             group: self.group.value?,
-            version: served
-                .filter(|version| version.served.value == Some(true))
-                .find_map(|version| version.name.value)?,
             plural: self.names.value.0.plural.value?,
         })
     }
 }
 
-/// The metadata of what a protected object contains.
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct ContentMetaWire {
-    uid: Text,
-    resource_version: Text,
-    deletion_timestamp: Lenient<Present>,
-}
+/// Something that a protected object contains: its uid, and whether it counts.
+pub type Content = (Box<str>, bool);
 
-impl ContentMetaWire {
-    /// Returns the metadata that is used, and true if the object is being deleted.
-    fn read(self) -> (ObjectMeta, bool) {
-        let metadata = ObjectMeta {
-            uid: self.uid.value.map(String::from),
-            resource_version: self.resource_version.value.map(String::from),
-            ..ObjectMeta::default()
-        };
-        (metadata, self.deletion_timestamp.value.0)
-    }
-}
+/// An object of which the API server sends the metadata alone. It is not kube's
+/// `PartialObjectMeta`, which cannot be decoded where a time in `managedFields` is one that only
+/// Kubernetes can read. Everybody may write such a time into an object, which would then not be
+/// counted.
+pub type MetadataWire<K> = Item<MetadataOf<K>>;
 
-/// An object of which the API server sends the metadata alone, reduced to whether it counts. It
-/// is not kube's `PartialObjectMeta`, which cannot be decoded where a time in `managedFields` is one
-/// that only Kubernetes can read. Everybody may write such a time into an object, which would then
-/// not be counted.
+/// The content of the kind `K`, which counts unless it is being deleted.
 #[derive(Clone, Debug)]
-pub struct MetadataWire<K> {
-    metadata: ObjectMeta,
-    deleting: bool,
-    kind: PhantomData<K>,
-}
+pub struct MetadataOf<K>(pub Content, PhantomData<K>);
 
-of_kind!(<K> MetadataWire<K>, alone);
+impl<K: Resource> FromView for MetadataOf<K> {
+    type Kind = K;
+    type View = View<Unread, Unread>;
+    const METADATA_ALONE: bool = true;
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct MetadataTopWire {
-    metadata: Lenient<Object<ContentMetaWire>>,
-}
-
-impl<'de, K> Deserialize<'de> for MetadataWire<K> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let top = MetadataTopWire::deserialize(deserializer)?;
-        let (metadata, deleting) = top.metadata.value.0.read();
-        Ok(Self {
-            metadata,
-            deleting,
-            kind: PhantomData,
-        })
+    fn of(object: Self::View) -> Option<Self> {
+        let meta = object.metadata;
+        let counts = !meta.deletion_timestamp.value.0;
+        Some(Self(
+            (meta.uid.value.unwrap_or_default(), counts),
+            PhantomData,
+        ))
     }
 }
 
-impl<K> MetadataWire<K> {
-    /// Returns the uid, and true if the object counts: it is not being deleted.
-    #[must_use]
-    pub fn read(self) -> (Box<str>, bool) {
-        let uid = self.metadata.uid.unwrap_or_default();
-        (uid.into(), !self.deleting)
-    }
-}
+/// A PersistentVolumeClaim of a list or watch.
+pub type ClaimWire = Item<Claim>;
 
-/// A PersistentVolumeClaim of a list or watch, reduced to whether it is bound.
+/// A PersistentVolumeClaim, which counts if it is bound and not being deleted.
 #[derive(Clone, Debug)]
-pub struct ClaimWire {
-    metadata: ObjectMeta,
-    bound: bool,
-}
+pub struct Claim(pub Content);
 
-of_kind!(ClaimWire, PersistentVolumeClaim);
-
+/// `status` of a claim.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct ClaimTopWire {
-    metadata: Lenient<Object<ContentMetaWire>>,
-    status: Lenient<Object<ClaimStatusWire>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ClaimStatusWire {
+pub struct ClaimStatusView {
     phase: Text,
 }
 
-impl<'de> Deserialize<'de> for ClaimWire {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let top = ClaimTopWire::deserialize(deserializer)?;
-        let (metadata, deleting) = top.metadata.value.0.read();
-        let phase = top.status.value.0.phase.value;
-        Ok(Self {
-            metadata,
-            bound: phase.as_deref() == Some("Bound") && !deleting,
-        })
-    }
-}
+impl FromView for Claim {
+    type Kind = PersistentVolumeClaim;
+    type View = View<Unread, ClaimStatusView>;
 
-impl ClaimWire {
-    /// Returns the uid, and true if the claim counts: it is bound and not being deleted.
-    #[must_use]
-    pub fn read(self) -> (Box<str>, bool) {
-        let uid = self.metadata.uid.unwrap_or_default();
-        (uid.into(), self.bound)
+    fn of(claim: Self::View) -> Option<Self> {
+        let is_bound = claim.status.phase.value.as_deref() == Some("Bound");
+        let meta = claim.metadata;
+        let counts = is_bound && !meta.deletion_timestamp.value.0;
+        Some(Self((meta.uid.value.unwrap_or_default(), counts)))
     }
 }

@@ -32,6 +32,7 @@ fn nothing_is_granted_until_all_pods_and_the_job_are_known() {
         uid: JOB.into(),
         namespace: Box::default(),
         backoff_limit: 2,
+        bears_failure: false,
     });
     assert_eq!(ledger.take_wakes(), ["a".into()]);
     assert_eq!(ledger.answer(&pod, 1), Headroom::TooEarly);
@@ -66,6 +67,7 @@ fn pods_of_other_namespaces_do_not_count_once_the_job_is_known() {
         uid: JOB.into(),
         namespace: "batch".into(),
         backoff_limit: 3,
+        bears_failure: false,
     });
     assert!(!ledger.has("stranger") && ledger.has("a"));
     assert_eq!(ledger.answer(&own, 1), Headroom::Fits);
@@ -138,6 +140,7 @@ fn a_pod_of_another_namespace_takes_no_room_of_a_job() {
         uid: JOB.into(),
         namespace: "batch".into(),
         backoff_limit: 2,
+        bears_failure: false,
     });
     for pod in [&pod, &stranger] {
         ledger.observe(pod, Swapped::default(), 0);
@@ -160,12 +163,14 @@ fn what_is_true_of_a_job_is_told_once_for_each_limit() {
         uid: JOB.into(),
         namespace: Box::default(),
         backoff_limit: 0,
+        bears_failure: false,
     });
     assert!(!ledger.first_time(&pods[1], Reason::NoHeadroom));
     ledger.job(&Job {
         uid: JOB.into(),
         namespace: Box::default(),
         backoff_limit: 1,
+        bears_failure: false,
     });
     assert!(ledger.first_time(&pods[1], Reason::NoHeadroom));
 }

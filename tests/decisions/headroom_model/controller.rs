@@ -11,6 +11,7 @@ impl World {
             uid: JOB.into(),
             namespace: Box::default(),
             backoff_limit: self.limit,
+            bears_failure: false,
         });
     }
 

@@ -100,7 +100,7 @@ impl Node {
 
     pub fn pod(&self) -> UpgradePod {
         let wire: UpgradePodWire = serde_json::from_value(self.object.clone()).unwrap();
-        wire.read(&set().update.selector).unwrap()
+        wire.read().unwrap().for_update(&set().update.selector)
     }
 
     pub fn takes(&mut self, change: &Change) {

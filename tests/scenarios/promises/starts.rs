@@ -64,6 +64,7 @@ pub(super) fn index_of_job(pods: &[&str]) -> Index {
         uid: "job".into(),
         namespace: "default".into(),
         backoff_limit: 6,
+        bears_failure: false,
     };
     index.jobs(
         |ledger| {

@@ -88,7 +88,6 @@ impl World {
                 |ledger| {
                     if let Some(job) = wire.read() {
                         ledger.job(&job);
-                        ledger.job_bears_failure(&job.uid, wire.bears_failure());
                     }
                 },
                 now,

@@ -5,8 +5,8 @@ use std::fmt;
 
 use k8s_openapi::NamespaceResourceScope;
 use kube::api::ApiResource;
+use kube::core::DynamicResourceScope;
 use kube::{Api, Client, Resource};
-use swaplet_core::objects::values::bounded_object::BoundedObject;
 
 /// The namespaces that the controller works in; all of them where none is named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,7 +38,10 @@ impl Namespaces {
 impl Namespaces {
     /// Like [`apis`](Self::apis), for a kind that is known only at run time.
     #[must_use]
-    pub fn dynamic_apis(&self, client: &Client, resource: &ApiResource) -> Vec<Api<BoundedObject>> {
+    pub fn dynamic_apis<K>(&self, client: &Client, resource: &ApiResource) -> Vec<Api<K>>
+    where
+        K: Resource<Scope = DynamicResourceScope, DynamicType = ApiResource>,
+    {
         if self.0.is_empty() {
             return vec![Api::all_with(client.clone(), resource)];
         }

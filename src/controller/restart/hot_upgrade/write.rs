@@ -74,7 +74,7 @@ impl Writer {
 /// Returns the image of a container in an answer; `None` if it does not have it.
 fn stored(body: &[u8], container: &str) -> Option<Box<str>> {
     let wire: UpgradePodWire = serde_json::from_slice(body).ok()?;
-    let pod = wire.read(&Selector::default())?;
+    let pod = wire.read()?.for_update(&Selector::default());
     Some(pod.find(container)?.image.clone())
 }
 

@@ -1,7 +1,7 @@
 //! A watch of OpenKruise's CloneSets that begins as soon as the API server serves them.
 
 use swaplet_core::objects::values::bounded_object::BoundedObject;
-use swaplet_core::warm::predownload::workload::WorkloadKind;
+use swaplet_core::warm::predownload::workload::{WorkloadKind, WorkloadWire};
 use tokio::sync::mpsc;
 use tokio::time::sleep_until;
 
@@ -18,7 +18,7 @@ const BUFFER: usize = 256;
 pub(crate) fn observe(
     discovery: Discovery,
     namespaces: Namespaces,
-) -> mpsc::Receiver<Event<BoundedObject>> {
+) -> mpsc::Receiver<Event<WorkloadWire<BoundedObject>>> {
     let (events, receiver) = mpsc::channel(BUFFER);
     tokio::spawn(async move { follow(&discovery, &namespaces, &events).await });
     receiver
@@ -28,7 +28,7 @@ pub(crate) fn observe(
 async fn follow(
     discovery: &Discovery,
     namespaces: &Namespaces,
-    events: &mpsc::Sender<Event<BoundedObject>>,
+    events: &mpsc::Sender<Event<WorkloadWire<BoundedObject>>>,
 ) -> Option<()> {
     let resource = WorkloadKind::clone_sets();
     while !discovery

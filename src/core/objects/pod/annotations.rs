@@ -10,8 +10,8 @@ use serde::Deserialize;
 
 use super::rule::{RuleSource, SidecarRule};
 use super::{Container, Pod};
-use crate::objects::values::bounds::cut;
-use crate::objects::values::lenient::Lenient;
+use crate::objects::values::bounds::{self, cut};
+use crate::objects::values::lenient::{Lenient, Text};
 
 /// The annotation with the names of containers that are sidecars.
 pub const SIDECARS: &str = "swaplet.io/sidecars";
@@ -40,7 +40,7 @@ type Value = Lenient<Option<Box<str>>, LONGEST>;
 /// The annotations as they are written.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Written {
+pub struct Written {
     #[serde(rename = "swaplet.io/sidecars")]
     sidecars: Value,
     #[serde(rename = "swaplet.io/delay")]
@@ -49,6 +49,9 @@ pub(crate) struct Written {
     order: Value,
     #[serde(rename = "swaplet.io/wait-for-exit")]
     wait_for_exit: Value,
+    /// The record of parked containers, which restarts read.
+    #[serde(rename = "swaplet.io/parked")]
+    pub(crate) parked: Text<{ bounds::RECORD }>,
 }
 
 impl Written {
@@ -64,7 +67,7 @@ impl Written {
     }
 
     /// Sets the rules of the containers of a pod according to its annotations.
-    pub fn apply(&self, pod: &mut Pod) {
+    pub(crate) fn apply(&self, pod: &mut Pod) {
         if self.is_absent() {
             return;
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::view::{PodView, SpecView, StatusView, images};
+use super::view::PodView;
 use crate::objects::item::{FromView, Item};
 
 /// A pod, reduced to these fields.
@@ -30,14 +30,14 @@ pub type PodBriefWire = Item<PodBrief>;
 
 impl FromView for PodBrief {
     type Kind = Pod;
-    type Spec = SpecView;
-    type Status = StatusView;
+    type View = PodView;
 
     fn of(pod: PodView) -> Option<Self> {
         let PodView {
             metadata,
             spec,
             status,
+            ..
         } = pod;
         Some(Self {
             uid: metadata.uid.value.unwrap_or_default(),
@@ -45,7 +45,7 @@ impl FromView for PodBrief {
             deleting: metadata.deletion_timestamp.value.0,
             is_over: status.is_over(),
             ready: status.is_ready(),
-            images: images(&spec.init_containers, &spec.containers),
+            images: spec.images(),
         })
     }
 }

@@ -1,5 +1,7 @@
 //! The restart policy of pods and containers.
 
+use crate::objects::values::lenient::Shape;
+
 /// `restartPolicy` of a pod or of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RestartPolicy {
@@ -14,15 +16,6 @@ pub enum RestartPolicy {
 }
 
 impl RestartPolicy {
-    pub(crate) fn read(text: Option<&str>) -> Self {
-        match text {
-            Some("Always") => Self::Always,
-            Some("OnFailure") => Self::OnFailure,
-            Some("Never") => Self::Never,
-            _ => Self::Unknown(text.unwrap_or_default().into()),
-        }
-    }
-
     /// Returns the value as the API spells it.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -32,5 +25,24 @@ impl RestartPolicy {
             Self::Never => "Never",
             Self::Unknown(word) => word,
         }
+    }
+}
+
+impl Default for RestartPolicy {
+    fn default() -> Self {
+        Self::Unknown(Box::default())
+    }
+}
+
+impl Shape for Option<RestartPolicy> {
+    fn from_text(text: &str, most: usize) -> Option<Self> {
+        let policy = match text {
+            "Always" => RestartPolicy::Always,
+            "OnFailure" => RestartPolicy::OnFailure,
+            "Never" => RestartPolicy::Never,
+            _ if text.len() > most => return None,
+            _ => RestartPolicy::Unknown(text.into()),
+        };
+        Some(Some(policy))
     }
 }

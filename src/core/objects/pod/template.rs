@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::container_spec::{ContainerSpec, PodSpec};
-use super::container_wire::{ContainerSpecWire, InitContainersWire, PodSpecWire};
+use super::view::SpecView;
 use crate::objects::values::lenient::{Lenient, Object};
 
 /// The deepest level of a template: `spec.template.spec.jobTemplate.spec.template.spec` with a list
@@ -140,16 +140,11 @@ fn owner(metadata: &Value) -> Option<(Box<str>, Box<str>)> {
 /// Reads `spec` of a pod. Never fails: see [`PodSpec::malformed`].
 #[must_use]
 pub fn pod_spec(spec: &Value) -> PodSpec {
-    let mut wire = Lenient::<Object<PodSpecWire<ContainerSpecWire>>>::deserialize(spec)
-        .unwrap_or_default()
-        .value
-        .0;
-    let init = Lenient::<Object<InitContainersWire>>::deserialize(spec)
-        .unwrap_or_default()
-        .value
-        .0;
-    let containers = std::mem::take(&mut wire.containers.value);
-    wire.read().with(containers, init)
+    let spec = Lenient::<Object<SpecView>>::deserialize(spec).unwrap_or_default();
+    let mut spec = spec.value.0;
+    let containers = std::mem::take(&mut spec.containers.value);
+    let init_containers = std::mem::take(&mut spec.init_containers.value);
+    spec.read().with(containers, init_containers)
 }
 
 /// Returns the items of a list, and of lists in it; any other object is its only item.

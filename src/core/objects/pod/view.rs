@@ -1,95 +1,113 @@
-//! A pod as the API server sends it: the fields that the loops beside the one of sidecars read.
-//! Each loop keeps what it needs of it (see [`crate::objects::item`]).
+//! A pod as the API server sends it: every field that any loop reads, decoded once. Each loop keeps
+//! what it needs of it (see [`crate::objects::item`]).
+
+mod lists;
+mod node_wish;
+mod rules;
+pub(crate) mod spec;
+pub(crate) mod statuses;
+mod variables;
+mod volumes;
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
-use super::wire::StateWire;
-use crate::objects::item::{View, items};
-use crate::objects::node::ConditionWire;
+use self::lists::{CommandView, MountsView};
+use self::node_wish::{AffinityView, NodeSelectorView, OsView};
+use self::rules::RuleView;
+pub(crate) use self::statuses::ContainerStatusView;
+pub(crate) use self::variables::{EnvFromView, VariableView};
+pub(crate) use self::volumes::{ProfileView, VolumeView};
+use crate::objects::item::{ConditionView, View, items};
+use crate::objects::pod::{Phase, RestartPolicy};
 use crate::objects::values::bounds;
 use crate::objects::values::lenient::{
-    Flag, Integer, Lenient, Member, Object, Objects, Said, Text,
+    Flag, Integer, Lenient, Member, Objects, Present, Said, Text, Time,
 };
+use crate::objects::values::parts::Part;
 
 /// A pod.
 pub(crate) type PodView = View<SpecView, StatusView>;
 
-/// `spec`
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct SpecView {
+/// `spec`; `X` is what is read of a hook and of the ports that it may name.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(
+    rename_all = "camelCase",
+    default,
+    bound(deserialize = "X: Part + Clone")
+)]
+pub struct SpecView<X = IgnoredAny> {
     pub(crate) node_name: Text,
-    pub(crate) init_containers: Objects<ContainerView>,
-    pub(crate) containers: Objects<ContainerView>,
+    pub(crate) restart_policy: Lenient<Option<RestartPolicy>>,
+    pub(crate) termination_grace_period_seconds: Integer,
+    pub(crate) init_containers: Objects<ContainerView<X>>,
+    pub(crate) containers: Objects<ContainerView<X>>,
     pub(crate) volumes: Objects<VolumeView>,
+    pub(crate) readiness_gates: Objects<GateView>,
+    pub(crate) image_pull_secrets: Objects<SourceView>,
+    os: Member<OsView>,
+    affinity: Member<AffinityView>,
+    node_selector: Member<NodeSelectorView>,
+    security_context: Member<SecurityView>,
 }
 
 /// A container of a pod or of a template.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct ContainerView {
+#[serde(
+    rename_all = "camelCase",
+    default,
+    bound(deserialize = "X: Part + Clone")
+)]
+pub(crate) struct ContainerView<X = IgnoredAny> {
     pub name: Text,
     pub image: Text,
+    command: Lenient<CommandView>,
     pub env: Objects<VariableView, { bounds::VARIABLES }>,
     pub env_from: Objects<EnvFromView>,
-    pub volume_mounts: Objects<MountView>,
+    working_dir: Text<{ bounds::PATH }>,
+    pub volume_mounts: Lenient<MountsView>,
+    pub image_pull_policy: Text,
+    pub restart_policy: Lenient<Option<RestartPolicy>>,
+    restart_policy_rules: Objects<RuleView>,
+    pub lifecycle: Member<LifecycleView<X>>,
+    pub ports: X,
+    liveness_probe: Lenient<Present>,
+    readiness_probe: Lenient<Present>,
+    pub startup_probe: Lenient<Present>,
+    security_context: Member<SecurityView>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct VariableView {
-    pub value_from: Member<ValueFromView>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct ValueFromView {
-    pub config_map_key_ref: Member<SourceView>,
-    pub secret_key_ref: Member<SourceView>,
-    pub field_ref: Member<FieldView>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct FieldView {
-    pub field_path: Text,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct MountView {
-    pub name: Text,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct EnvFromView {
-    pub config_map_ref: Member<SourceView>,
-    pub secret_ref: Member<SourceView>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct VolumeView {
-    pub name: Text,
-    pub config_map: Member<SourceView>,
-    pub secret: Member<SourceView>,
-    pub projected: Member<ProjectedView>,
+#[serde(
+    rename_all = "camelCase",
+    default,
+    bound(deserialize = "X: Part + Clone")
+)]
+pub(crate) struct LifecycleView<X> {
+    post_start: Member<HookView>,
+    pub pre_stop: X,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct ProjectedView {
-    pub sources: Objects<ProjectionView>,
+struct HookView {
+    sleep: Lenient<Present>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct ProjectionView {
-    pub config_map: Member<SourceView>,
-    pub secret: Member<SourceView>,
+struct SecurityView {
+    seccomp_profile: Member<ProfileView>,
+    app_armor_profile: Member<ProfileView>,
+    se_linux_options: Member<ProfileView>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct GateView {
+    pub condition_type: Text,
 }
 
 /// A mention of a `ConfigMap` or `Secret`.
@@ -102,41 +120,27 @@ pub(crate) struct SourceView {
 }
 
 /// `status`
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct StatusView {
-    pub(crate) phase: Text,
-    pub(crate) reason: Text,
-    pub(crate) message: Lenient<Said>,
-    pub(crate) conditions: Objects<ConditionWire>,
-    pub(crate) init_container_statuses: Objects<ContainerStatusView>,
-    pub(crate) container_statuses: Objects<ContainerStatusView>,
-}
-
-/// The status of a container.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct ContainerStatusView {
-    pub name: Text,
-    pub image: Text,
-    #[serde(rename = "imageID")]
-    pub image_id: Text,
-    #[serde(rename = "containerID")]
-    pub container_id: Text,
-    pub started: Flag,
-    pub restart_count: Integer,
-    pub state: Lenient<Object<StateWire>>,
-    pub last_state: Lenient<Object<StateWire>>,
+pub struct StatusView {
+    pub(crate) phase: Lenient<Phase>,
+    pub(crate) reason: Text,
+    pub(crate) message: Lenient<Said>,
+    pub(crate) start_time: Time,
+    pub(crate) observed_generation: Integer,
+    pub(crate) conditions: Objects<ConditionView>,
+    pub(crate) init_container_statuses: Objects<ContainerStatusView>,
+    pub(crate) container_statuses: Objects<ContainerStatusView>,
 }
 
 impl StatusView {
     /// Returns true if the phase is Succeeded or Failed.
     pub(crate) fn is_over(&self) -> bool {
-        matches!(self.phase.value.as_deref(), Some("Succeeded" | "Failed"))
+        self.phase.value.is_terminal()
     }
 
     /// Returns the condition of this kind, if it has this status.
-    pub(crate) fn condition(&self, kind: &str, status: &str) -> Option<&ConditionWire> {
+    pub(crate) fn condition(&self, kind: &str, status: &str) -> Option<&ConditionView> {
         let mut conditions = items(&self.conditions);
         conditions.find(|condition| condition.is(kind, status))
     }
@@ -147,13 +151,12 @@ impl StatusView {
     }
 }
 
-/// Returns the image of each container by its name, without those whose name or image is
-/// unreadable.
-pub(crate) fn images(
-    init_containers: &Objects<ContainerView>,
-    containers: &Objects<ContainerView>,
-) -> BTreeMap<Box<str>, Box<str>> {
-    let all = items(init_containers).chain(items(containers));
-    all.filter_map(|one| Some((one.name.value.clone()?, one.image.value.clone()?)))
-        .collect()
+impl<X> SpecView<X> {
+    /// Returns the image of each container by its name, init containers included, without those
+    /// whose name or image is unreadable.
+    pub(crate) fn images(&self) -> BTreeMap<Box<str>, Box<str>> {
+        let all = items(&self.init_containers).chain(items(&self.containers));
+        all.filter_map(|one| Some((one.name.value.clone()?, one.image.value.clone()?)))
+            .collect()
+    }
 }

@@ -24,8 +24,8 @@ const DEEPEST: u8 = 64;
 const FIELDS: [&str; 3] = ["f:metadata", "f:annotations", "f:swaplet.io/parked"];
 
 /// A JSON value; an empty object if it would be too large.
-#[derive(Clone, Debug)]
-pub(crate) struct BoundedValue(pub Value);
+#[derive(Clone, Debug, Default)]
+pub struct BoundedValue(pub(crate) Value);
 
 impl<'de> Deserialize<'de> for BoundedValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

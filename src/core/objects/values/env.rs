@@ -202,17 +202,17 @@ impl Mark {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::objects::pod::container_wire::ContainerSpecWire;
+    use crate::objects::pod::view::ContainerView;
 
     fn mark(env: serde_json::Value) -> Mark {
-        serde_json::from_value::<ContainerSpecWire>(serde_json::json!({"env": env}))
+        serde_json::from_value::<ContainerView>(serde_json::json!({"env": env}))
             .unwrap()
             .mark()
     }
 
     #[test]
     fn values_are_not_printed() {
-        let container: ContainerSpecWire =
+        let container: ContainerView =
             serde_json::from_value(serde_json::json!({"env": [{"name": "A", "value": "hunter2"}]}))
                 .unwrap();
         assert!(!format!("{container:?}").contains("hunter2"));

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
@@ -38,14 +37,10 @@ pub(crate) type Integer = Lenient<Option<i64>>;
 /// A point in time.
 pub(crate) type Time = Lenient<Option<jiff::Timestamp>>;
 
-/// Returns the metadata that lists and watches need of an object.
-pub(crate) fn watched(name: &Text, namespace: &Text, version: &Text) -> ObjectMeta {
-    let text = |field: &Text| field.value.as_deref().map(str::to_owned);
-    ObjectMeta {
-        name: text(name),
-        namespace: text(namespace),
-        resource_version: text(version),
-        ..ObjectMeta::default()
+impl<T> Member<T> {
+    /// Returns true if the member is there, whatever it holds.
+    pub(crate) fn is_there(&self) -> bool {
+        self.value.is_some() || self.malformed
     }
 }
 
@@ -143,6 +138,10 @@ impl<T: for<'a> Deserialize<'a>> Shape for Vec<T> {
         while let Some(item) = array.next_element()? {
             if items.len() >= most {
                 return drain_array(array).map(|()| None);
+            }
+            // A list has room for four at first, which for containers is a lot.
+            if items.len() == items.capacity() && size_of::<T>() > 256 {
+                items.reserve_exact(items.len().max(1));
             }
             items.push(item);
         }

@@ -2,20 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube_core::{Resource as _, Selector, SelectorExt as _};
-use serde::{Deserialize, Deserializer};
+use k8s_openapi::api::core::v1;
+use kube_core::{Selector, SelectorExt as _};
 
 use super::record::{RECORD, Record};
 use crate::image::alias::is_same_image;
 use crate::image::reference::ImageReference;
-use crate::objects::node::ConditionWire;
+use crate::objects::item::{FromView, Item, items};
 use crate::objects::pod::evidence::is_pull_error;
-use crate::objects::pod::wire::PodWire;
-use crate::objects::pod::{Container, ContainerState, Pod, RestartPolicy};
-use crate::objects::values::bounded_value::BoundedValue;
+use crate::objects::pod::view::{ContainerStatusView, PodView};
+use crate::objects::pod::{ContainerState, RestartPolicy};
 use crate::objects::values::bounds;
-use crate::objects::values::lenient::{Lenient, Object, Objects, Text, Texts};
+use crate::objects::values::lenient::Text;
 use crate::restart::parked::PARKED;
 
 /// The annotation that names the working container of each pair: `{"mesh":"mesh-2"}`. Name and form
@@ -80,85 +78,53 @@ pub struct UpgradeContainer {
 }
 
 /// A pod of a list or watch, decoded for hot upgrades.
+pub type UpgradePodWire = Item<Labelled>;
+
+/// A pod, and its labels, by which `updateStrategy.selector` selects it.
 #[derive(Clone, Debug)]
-pub struct UpgradePodWire {
-    metadata: ObjectMeta,
-    pod: PodWire,
-    more: TopWire,
+pub struct Labelled {
+    pod: UpgradePod,
+    labels: BTreeMap<Box<str>, Box<str>>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct TopWire {
-    metadata: Lenient<Object<MetaWire>>,
-    status: Lenient<Object<StatusWire>>,
-}
+impl FromView for Labelled {
+    type Kind = v1::Pod;
+    type View = PodView;
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct MetaWire {
-    labels: Lenient<Texts>,
-    annotations: Lenient<Texts>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct StatusWire {
-    conditions: Objects<ConditionWire>,
-    container_statuses: Objects<ContainerStatusWire>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct ContainerStatusWire {
-    name: Text,
-    ready: Lenient<Option<bool>>,
-}
-
-impl<'de> Deserialize<'de> for UpgradePodWire {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let object = BoundedValue::deserialize(deserializer)?.0;
-        let more = TopWire::deserialize(&object).map_err(serde::de::Error::custom)?;
-        let pod = PodWire::deserialize(object).map_err(serde::de::Error::custom)?;
-        Ok(Self {
-            metadata: pod.meta().clone(),
-            pod,
-            more,
-        })
-    }
-}
-
-of_kind!(UpgradePodWire, k8s_openapi::api::core::v1::Pod);
-
-impl UpgradePodWire {
-    /// Reads the pod; `selected` is `updateStrategy.selector`. Returns `None` in the same cases as
-    /// [`PodWire::read`], and if no container's name has a suffix of a pair.
-    #[must_use]
-    pub fn read(self, selected: &Selector) -> Option<UpgradePod> {
-        let pod = self.pod.read()?;
-        let (metadata, status) = (self.more.metadata.value.0, self.more.status.value.0);
-        let ready = |name: &str| {
-            let statuses = status.container_statuses.value.iter();
-            let mut statuses = statuses.map(|status| &status.value.0);
-            let status = statuses.find(|status| status.name.value.as_deref() == Some(name));
-            status.is_some_and(|status| status.ready.value == Some(true))
-        };
-        let of_pairs = pod.containers.iter().filter(|one| is_of_pair(&one.name));
-        let containers: Vec<_> = of_pairs
-            .map(|one| UpgradeContainer::of(one, ready(&one.name)))
-            .collect();
-        if containers.is_empty() {
+    /// Returns `None` if name, namespace or uid are missing, if no container's name has a suffix of
+    /// a pair, and if those of pairs are too large.
+    fn of(pod: PodView) -> Option<Self> {
+        let PodView {
+            metadata: meta,
+            spec,
+            status,
+            ..
+        } = pod;
+        let required = |text: Text| text.value.filter(|text| !text.is_empty());
+        let is_over = status.is_over();
+        let is_ready = status.is_ready();
+        let statuses: Vec<_> = status.container_statuses.value;
+        let containers = items(&spec.containers).filter_map(|one| {
+            let name = one.name.value.clone().filter(|name| is_of_pair(name))?;
+            let mut statuses = statuses.iter().map(|status| &status.value.0);
+            let status = statuses.find(|status| status.name.value.as_ref() == Some(&name));
+            let image = one.image.value.clone().unwrap_or_default();
+            Some(UpgradeContainer::of(name, image, status.cloned()))
+        });
+        let containers: Vec<_> = containers.collect();
+        let size: usize = containers.iter().map(UpgradeContainer::size).sum();
+        if containers.is_empty() || size > bounds::POD {
             return None;
         }
-        let annotations = metadata.annotations.value.0;
-        let labels = metadata.labels.value.0;
+        let (annotations, labels) = (meta.annotations.value.0, meta.labels.value.0);
         let said = |key: &str| annotations.get(key).map(|text| &**text);
-        let mut conditions = status.conditions.value.iter().map(|one| &one.value.0);
-        Some(UpgradePod {
-            is_active: is_active(&pod),
-            is_ready: conditions.any(|one| one.is("Ready", "True")),
+        let pod = UpgradePod {
+            is_active: !meta.deletion_timestamp.value.0
+                && !is_over
+                && spec.restart_policy.value == Some(RestartPolicy::Always),
+            is_ready,
             is_parked: annotations.contains_key(PARKED) || labels.contains_key(PARKED),
-            is_selected: is_selected(labels, selected),
+            is_selected: false,
             working: said(WORKING)
                 .map(|text| working(text, &containers))
                 .unwrap_or_default(),
@@ -167,11 +133,23 @@ impl UpgradePodWire {
                 .map(|text| record(text, &containers))
                 .unwrap_or_default(),
             containers,
-            namespace: pod.namespace,
-            name: pod.name,
-            uid: pod.uid,
-            version: pod.version,
-        })
+            namespace: required(meta.namespace)?,
+            name: required(meta.name)?,
+            uid: required(meta.uid)?,
+            version: meta.resource_version.value.unwrap_or_default(),
+        };
+        Some(Self { pod, labels })
+    }
+}
+
+impl Labelled {
+    /// Returns the pod; `selected` is `updateStrategy.selector`.
+    #[must_use]
+    pub fn for_update(self, selected: &Selector) -> UpgradePod {
+        UpgradePod {
+            is_selected: is_selected(self.labels, selected),
+            ..self.pod
+        }
     }
 }
 
@@ -208,34 +186,40 @@ impl UpgradeContainer {
         is_shown.then_some(&*self.shown)
     }
 
-    fn of(container: &Container, ready: bool) -> Self {
-        let status = container.status.as_ref();
-        let state = status.map(|status| &status.state);
-        let started = match state {
-            Some(ContainerState::Running { started_at }) => *started_at,
+    fn of(name: Box<str>, image: Box<str>, status: Option<ContainerStatusView>) -> Self {
+        let is_there = status.is_some();
+        let status = status.unwrap_or_default();
+        let state = status.state.value.0.read();
+        let started = match &state {
+            ContainerState::Running { started_at } => *started_at,
             _ => None,
         };
         let started = started.map(|time| time.to_string()).unwrap_or_default();
-        let run = status.map(|status| {
-            let (id, count) = (&status.container_id, status.restart_count);
-            format!("{id} {count} {started}").into()
-        });
-        let trouble = match state {
-            Some(ContainerState::Waiting { reason, message }) if is_trouble(reason) => {
-                Some((reason.clone(), message.clone()))
-            }
-            _ => None,
-        };
+        let id = status.container_id.value.unwrap_or_default();
+        let count = status.restart_count.value.unwrap_or_default();
+        let run = is_there.then(|| format!("{id} {count} {started}").into());
+        let is_running = matches!(state, ContainerState::Running { .. });
         Self {
-            name: container.name.clone(),
-            image: container.image.clone(),
-            shown: status
-                .map(|status| status.image.clone())
-                .unwrap_or_default(),
+            name,
+            image,
+            shown: status.image.value.unwrap_or_default(),
             run: run.unwrap_or_default(),
-            is_ready: ready && matches!(state, Some(ContainerState::Running { .. })),
-            trouble,
+            is_ready: is_running && status.ready.value == Some(true),
+            trouble: match state {
+                ContainerState::Waiting { reason, message } if is_trouble(&reason) => {
+                    Some((reason, message))
+                }
+                _ => None,
+            },
         }
+    }
+
+    /// Returns the bytes that it takes.
+    fn size(&self) -> usize {
+        let trouble = self.trouble.as_ref();
+        let trouble = trouble.map_or(0, |(reason, message)| reason.len() + message.len());
+        let texts = [&self.name, &self.image, &self.shown, &self.run];
+        size_of::<Self>() + trouble + texts.map(|text| text.len()).iter().sum::<usize>()
     }
 }
 
@@ -256,10 +240,6 @@ fn is_trouble(reason: &str) -> bool {
 fn is_of_pair(name: &str) -> bool {
     let mut names = SUFFIXES.iter().filter_map(|end| name.strip_suffix(end));
     names.any(|name| !name.is_empty())
-}
-
-fn is_active(pod: &Pod) -> bool {
-    !pod.deleting && !pod.phase.is_terminal() && pod.restart_policy == RestartPolicy::Always
 }
 
 fn is_selected(labels: BTreeMap<Box<str>, Box<str>>, selected: &Selector) -> bool {

@@ -1,325 +1,135 @@
-//! The pod whose containers are to be restarted, as it comes over the wire.
+//! How the pod whose containers are to be restarted is read.
 
-use serde::{Deserialize, Deserializer};
+use k8s_openapi::api::core::v1;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{Details, NativeSidecar, RestartPod};
 use crate::objects::command::ContainerFacts;
-use crate::objects::job::OwnerWire;
-use crate::objects::pod::RestartPolicy;
+use crate::objects::item::{FromView, Item, items};
+use crate::objects::job::OwnerView;
+use crate::objects::pod::Pod;
 use crate::objects::pod::container_spec::{ContainerSpec, PodSpec};
-use crate::objects::pod::container_wire::{ContainerSpecWire, PodSpecWire};
 use crate::objects::pod::readiness::{GateCondition, KRUISE_POD_READY, PodReadiness};
-use crate::objects::pod::wire::PodWire;
+use crate::objects::pod::view::statuses::StatusList;
+use crate::objects::pod::view::{ContainerStatusView, ContainerView, StatusView};
+use crate::objects::pod::wire::ListedView;
 use crate::objects::values::bounded_value::BoundedValue;
-use crate::objects::values::bounds;
-use crate::objects::values::lenient::{Integer, Lenient, Object, Objects, Present, Text, Time};
-use crate::objects::values::parts::Parts;
+use crate::objects::values::lenient::{Objects, Text};
 use crate::restart::parked::Parked;
 
 /// A pod of a list or watch, decoded for restarts.
-#[derive(Clone, Debug)]
-pub struct RestartPodWire {
-    pod: PodWire,
-    natives: PodWire,
-    more: TopWire,
-    facts: Vec<ContainerFacts>,
-}
+pub type RestartPodWire = Item<RestartPod>;
 
-type TopWire = Parts<MetaWire, SpecWire, StatusWire>;
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct MetaWire {
-    generation: Integer,
-    creation_timestamp: Time,
-    owner_references: Objects<OwnerWire>,
-    annotations: Lenient<Object<AnnotationsWire>>,
-    managed_fields: Objects<ManagedWire>,
-}
-
-/// An entry of `managedFields`, reduced to whether it owns the annotation of parked containers.
+/// An entry of `managedFields`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct ManagedWire {
+pub struct ManagedView {
     subresource: Text,
     #[serde(rename = "fieldsV1")]
-    fields: Lenient<Object<FieldsWire>>,
+    fields: BoundedValue,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct FieldsWire {
-    #[serde(rename = "f:metadata")]
-    metadata: Lenient<Object<MetaFieldsWire>>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct MetaFieldsWire {
-    #[serde(rename = "f:annotations")]
-    annotations: Lenient<Object<AnnotationFieldsWire>>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct AnnotationFieldsWire {
-    #[serde(rename = "f:swaplet.io/parked")]
-    parked: Lenient<Present>,
-}
-
-impl ManagedWire {
+impl ManagedView {
     fn parked_through_status(&self) -> bool {
-        self.subresource.value.as_deref() == Some("status")
-            && self
-                .fields
-                .value
-                .0
-                .metadata
-                .value
-                .0
-                .annotations
-                .value
-                .0
-                .parked
-                .value
-                .0
+        let parked = &self.fields.0["f:metadata"]["f:annotations"]["f:swaplet.io/parked"];
+        self.subresource.value.as_deref() == Some("status") && !parked.is_null()
     }
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct AnnotationsWire {
-    #[serde(rename = "swaplet.io/parked")]
-    parked: Text<{ bounds::RECORD }>,
-}
+impl FromView for RestartPod {
+    type Kind = v1::Pod;
+    type View = ListedView<BoundedValue, Objects<ManagedView>>;
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct SpecWire {
-    containers: Objects<ContainerWire>,
-    init_containers: Objects<ContainerWire>,
-    readiness_gates: Objects<ReadinessGateWire>,
-    image_pull_secrets: Lenient<Present>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct ReadinessGateWire {
-    condition_type: Text,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct ConditionWire {
-    r#type: Text,
-    status: Text,
-    message: Text<{ bounds::RECORD }>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct ContainerWire {
-    name: Text,
-    image_pull_policy: Text,
-    startup_probe: Lenient<Present>,
-    lifecycle: Option<Value>,
-    ports: Option<Value>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct StatusWire {
-    observed_generation: Integer,
-    container_statuses: Objects<ContainerStatusWire>,
-    conditions: Objects<ConditionWire>,
-    init_container_statuses: Objects<ContainerStatusWire>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct ContainerStatusWire {
-    name: Text,
-    #[serde(rename = "imageID")]
-    image_id: Text,
-    ready: Lenient<Option<bool>>,
-}
-
-impl<'de> Deserialize<'de> for RestartPodWire {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut object = BoundedValue::deserialize(deserializer)?.0;
-        let more = TopWire::deserialize(&object).map_err(serde::de::Error::custom)?;
-        let pod = PodWire::deserialize(&object).map_err(serde::de::Error::custom)?;
-        let facts = object.get("spec").map(facts).unwrap_or_default();
-        init_containers_alone(&mut object);
-        let natives = PodWire::deserialize(object).map_err(serde::de::Error::custom)?;
-        Ok(Self {
-            pod,
-            natives,
-            more,
-            facts,
-        })
-    }
-}
-
-/// Puts the init containers in the place of the containers, so that both are read alike.
-fn init_containers_alone(object: &mut Value) {
-    for (part, list, init_list) in [
-        ("spec", "containers", "initContainers"),
-        ("status", "containerStatuses", "initContainerStatuses"),
-    ] {
-        if let Some(part) = object.get_mut(part).and_then(Value::as_object_mut) {
-            let init = part.remove(init_list).unwrap_or_default();
-            part.insert(list.to_owned(), init);
-        }
-    }
-}
-
-/// Returns the facts about each container's command; empty if the spec cannot be read. A container
-/// is parked under every restart policy, so none is considered.
-fn facts(spec: &Value) -> Vec<ContainerFacts> {
-    let Ok(spec) = Lenient::<Object<PodSpecWire<ContainerSpecWire>>>::deserialize(spec) else {
-        return Vec::new();
-    };
-    let mut spec = spec.value.0;
-    let containers = std::mem::take(&mut spec.containers.value);
-    let around = spec.read();
-    let pod = PodSpec {
-        restart_policy: None,
-        ..around.pod.clone()
-    };
-    let facts = |wire| {
-        ContainerFacts::of(
-            &pod,
-            &ContainerSpec {
+    /// Returns `None` if name, namespace or uid are missing.
+    fn of(mut view: Self::View) -> Option<Self> {
+        let (meta, spec, status) = (&view.metadata, &view.spec, &view.status);
+        let around = spec.read();
+        // A container is parked under every restart policy, so none is considered.
+        let unrestarted = PodSpec {
+            restart_policy: None,
+            ..around.pod.clone()
+        };
+        let containers = spec.containers.value.iter().map(|one| {
+            let spec = ContainerSpec {
                 restart_policy: None,
                 restart_rules: Vec::new(),
-                ..around.container(wire)
-            },
-        )
-    };
-    containers.into_iter().map(facts).collect()
-}
-
-of_kind!(RestartPodWire, PodWire, pod);
-
-impl RestartPodWire {
-    /// Reads the pod. Returns `None` in the same cases as [`PodWire::read`].
-    #[must_use]
-    pub fn read(self) -> Option<RestartPod> {
-        let pod = self.pod.read()?;
-        let natives = self.natives.read()?;
-        let metadata = self.more.metadata.value.0;
-        let spec = self.more.spec.value.0;
-        let status = self.more.status.value.0;
-        let readiness = spec.has_gate().then(|| readiness(&status.conditions));
-        let statuses = read_all(status.container_statuses);
-        let facts = self
-            .facts
-            .into_iter()
-            .map(|facts| Some(Box::new(facts)))
-            .chain(std::iter::repeat(None));
-        let details = read_all(spec.containers).into_iter().zip(facts);
-        let init_statuses = read_all(status.init_container_statuses);
-        let init_details = read_all(spec.init_containers)
-            .into_iter()
-            .map(|container| container.read_native(&init_statuses));
+                ..around.container(one.clone())
+            };
+            Details {
+                facts: Some(Box::new(ContainerFacts::of(&unrestarted, &spec))),
+                ..Details::of(&one.value.0, &status.container_statuses)
+            }
+        });
+        let containers = containers.collect();
+        let statuses = &status.init_container_statuses;
+        let mut init_statuses = StatusList::read(statuses.clone());
         let (mut native_sidecars, mut init_containers) = (Vec::new(), Vec::new());
-        for (index, (container, details)) in
-            natives.containers.into_iter().zip(init_details).enumerate()
-        {
-            match container.restart_policy {
-                Some(RestartPolicy::Always) => native_sidecars.push(NativeSidecar {
+        for (index, one) in items(&spec.init_containers).enumerate() {
+            if one.is_native_sidecar() {
+                native_sidecars.push(NativeSidecar {
                     index,
-                    container,
-                    details,
-                }),
-                _ => init_containers.push(container.name),
+                    details: Details {
+                        is_native_sidecar: true,
+                        ..Details::of(one, statuses)
+                    },
+                    container: one.clone().with_status(&around, false, &mut init_statuses),
+                });
+            } else {
+                init_containers.push(one.name.value.clone().unwrap_or_default());
             }
         }
-        let annotation = metadata.annotations.value.0.parked.value;
-        Some(RestartPod {
-            parked_through_status: metadata
-                .managed_fields
-                .value
-                .iter()
-                .any(|entry| entry.value.0.parked_through_status()),
-            parked: annotation.and_then(|value| Parked::read(&value, &pod.uid)),
-            generation: metadata.generation.value,
-            created_at: metadata.creation_timestamp.value,
-            controller: OwnerWire::controller(&metadata.owner_references.value),
+        let is_ready_gate = |gate: &Text| gate.value.as_deref() == Some(KRUISE_POD_READY);
+        let has_gate = items(&spec.readiness_gates).any(|gate| is_ready_gate(&gate.condition_type));
+        let uid = meta.uid.value.as_deref()?;
+        let parked = meta.annotations.value.0.parked.value.as_deref();
+        let parked_through_status =
+            items(&meta.managed_fields).any(ManagedView::parked_through_status);
+        Some(Self {
+            parked_through_status,
+            parked: parked.and_then(|value| Parked::read(value, uid)),
+            generation: meta.generation.value,
+            created_at: meta.creation_timestamp.value,
+            controller: OwnerView::controller(&meta.owner_references.value),
             observed_generation: status.observed_generation.value,
-            has_pull_secrets: spec.image_pull_secrets.value.0,
-            readiness,
-            details: details
-                .map(|(container, facts)| Details {
-                    facts,
-                    ..container.read(&statuses)
-                })
-                .collect(),
+            has_pull_secrets: !spec.image_pull_secrets.value.is_empty(),
+            readiness: has_gate.then(|| readiness(status)),
+            details: containers,
             native_sidecars,
             init_containers,
-            pod,
+            pod: Pod::of(&mut view)?,
         })
     }
 }
 
-impl SpecWire {
-    fn has_gate(&self) -> bool {
-        self.readiness_gates
-            .value
-            .iter()
-            .any(|gate| gate.value.0.condition_type.value.as_deref() == Some(KRUISE_POD_READY))
-    }
-}
-
-fn readiness(conditions: &Objects<ConditionWire>) -> PodReadiness {
-    let find = |kind: &str| {
-        conditions
-            .value
-            .iter()
-            .map(|one| &one.value.0)
-            .find(|one| one.r#type.value.as_deref() == Some(kind))
-    };
-    let is_true = |condition: &ConditionWire| condition.status.value.as_deref() == Some("True");
-    // Entries of others that cannot be read must not be written over, as if there were none.
-    let message = |gate: &ConditionWire| {
-        if gate.message.malformed {
-            "?".into()
-        } else {
-            gate.message.value.clone().unwrap_or_default()
-        }
-    };
-    let gate = find(KRUISE_POD_READY).map(|gate| GateCondition {
-        is_true: is_true(gate),
-        message: message(gate),
-    });
+fn readiness(status: &StatusView) -> PodReadiness {
+    let mut conditions = items(&status.conditions);
+    let gate = conditions.find(|one| one.is_of(KRUISE_POD_READY));
     PodReadiness {
-        gate,
-        is_ready: find("Ready").is_some_and(is_true),
+        gate: gate.map(|gate| GateCondition {
+            is_true: gate.is(KRUISE_POD_READY, "True"),
+            message: gate.message.value.0.clone(),
+        }),
+        is_ready: status.is_ready(),
     }
 }
 
-fn read_all<T>(list: Objects<T>) -> Vec<T> {
-    list.value.into_iter().map(|item| item.value.0).collect()
-}
-
-impl ContainerWire {
-    fn read(self, statuses: &[ContainerStatusWire]) -> Details {
-        let status = statuses
-            .iter()
-            .find(|status| status.name.value == self.name.value);
-        let pre_stop = self.lifecycle.as_ref().and_then(pre_stop);
-        let ports = pre_stop
+impl Details {
+    fn of(
+        container: &ContainerView<BoundedValue>,
+        statuses: &Objects<ContainerStatusView>,
+    ) -> Self {
+        let status = items(statuses).find(|status| status.name.value == container.name.value);
+        let lifecycle = container.lifecycle.value.as_ref();
+        let pre_stop = lifecycle.and_then(|lifecycle| known_hook(&lifecycle.pre_stop.0));
+        let is_http = pre_stop
             .as_ref()
-            .is_some_and(|hook| hook.get("httpGet").is_some())
-            .then_some(self.ports)
-            .flatten();
-        Details {
+            .is_some_and(|hook| hook.get("httpGet").is_some());
+        Self {
             pre_stop,
-            ports,
-            pulls_always: self.image_pull_policy.value.as_deref() == Some("Always"),
-            has_startup_probe: self.startup_probe.value.0,
+            ports: Some(container.ports.0.clone()).filter(|ports| is_http && ports.is_array()),
+            pulls_always: container.image_pull_policy.value.as_deref() == Some("Always"),
+            has_startup_probe: container.startup_probe.value.0,
             image_id: status
                 .and_then(|status| status.image_id.value.clone())
                 .unwrap_or_default(),
@@ -328,17 +138,9 @@ impl ContainerWire {
             facts: None,
         }
     }
-
-    fn read_native(self, statuses: &[ContainerStatusWire]) -> Details {
-        Details {
-            is_native_sidecar: true,
-            ..self.read(statuses)
-        }
-    }
 }
 
-fn pre_stop(lifecycle: &Value) -> Option<Value> {
-    let hook = lifecycle.get("preStop")?;
+fn known_hook(hook: &Value) -> Option<Value> {
     let known = ["exec", "httpGet", "tcpSocket"]
         .iter()
         .filter_map(|kind| Some(((*kind).to_owned(), hook.get(kind)?.clone())));

@@ -17,15 +17,15 @@ pub type RestartRequestWire = Item<RestartRequest>;
 
 impl FromView for RestartRequest {
     type Kind = RequestKind;
-    type Spec = RequestSpec;
-    type Status = RequestStatus;
+    type View = View<RequestSpec, RequestStatus>;
 
     /// Returns `None` if name, namespace or uid are missing: such an object cannot be addressed.
-    fn of(view: View<RequestSpec, RequestStatus>) -> Option<Self> {
+    fn of(view: Self::View) -> Option<Self> {
         let View {
             metadata: more,
             spec,
             status,
+            ..
         } = view;
         let required = |text: Text| text.value.filter(|text| !text.is_empty());
         let label = |key: &str| more.labels.value.0.get(key).map(|text| &**text);

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Pod;
 use super::ImageWait;
 use crate::objects::item::{FromView, Item};
 use crate::objects::pod::ContainerState;
-use crate::objects::pod::view::{ContainerStatusView, PodView, SpecView, StatusView};
+use crate::objects::pod::view::{ContainerStatusView, PodView, StatusView};
 
 /// The reasons of a waiting container that may mean a pull under way, or one about to begin. Any
 /// other reason means different trouble.
@@ -16,8 +16,7 @@ pub type ImageWaitWire = Item<ImageWait>;
 
 impl FromView for ImageWait {
     type Kind = Pod;
-    type Spec = SpecView;
-    type Status = StatusView;
+    type View = PodView;
 
     /// Returns `None` if it has no uid or no node.
     fn of(pod: PodView) -> Option<Self> {

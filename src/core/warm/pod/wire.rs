@@ -7,7 +7,6 @@ use super::{
     Reported, Shape, WarmerImage, WarmerPod,
 };
 use crate::objects::item::{FromView, Item, items};
-use crate::objects::pod::Phase;
 use crate::objects::pod::view::{ContainerStatusView, PodView, SpecView, StatusView};
 use crate::objects::values::bounds;
 use crate::objects::values::lenient::Objects;
@@ -17,8 +16,7 @@ pub type WarmerPodWire = Item<WarmerPod>;
 
 impl FromView for WarmerPod {
     type Kind = Pod;
-    type Spec = SpecView;
-    type Status = StatusView;
+    type View = PodView;
 
     /// Returns `None` if it has no name or uid, or is not ours: without the annotations, or without
     /// a container for each image.
@@ -27,6 +25,7 @@ impl FromView for WarmerPod {
             metadata: meta,
             spec,
             status,
+            ..
         } = pod;
         let (mut labels, mut annotations) = (meta.labels.value.0, meta.annotations.value.0);
         let mut label = |key| labels.remove(key).unwrap_or_default();
@@ -67,7 +66,7 @@ impl FromView for WarmerPod {
             shape,
             before: annotation(BEFORE),
             deleting: meta.deletion_timestamp.value.0,
-            phase: Phase::read(status.phase.value.as_deref()),
+            phase: status.phase.value,
             trouble: trouble(&status),
             unschedulable: unschedulable(&status),
             init: reported(&status.init_container_statuses, INIT_CONTAINER).state,
@@ -111,7 +110,7 @@ fn trouble(status: &StatusView) -> Box<str> {
 fn unschedulable(status: &StatusView) -> Box<str> {
     let found = status.condition("PodScheduled", "False");
     found
-        .map(|condition| condition.message.value.0.clone())
+        .map(|condition| bounds::cut(&condition.message.value.0, bounds::MESSAGE).into())
         .unwrap_or_default()
 }
 

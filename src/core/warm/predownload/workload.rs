@@ -4,15 +4,15 @@
 mod wire;
 
 use std::collections::BTreeMap;
+use std::marker::PhantomData;
 
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use kube_core::ApiResource;
-use serde::Deserialize;
+use kube_core::{ApiResource, Resource};
 
-pub use self::wire::WorkloadWire;
-use self::wire::{SpecWire, StatusWire};
+use self::wire::{StatusView, WorkloadSpecView};
+use crate::objects::item::{FromView, Item, View, items};
 use crate::objects::recreate_request::{GROUP, VERSION};
 use crate::objects::values::bounded_object::BoundedObject;
 use crate::objects::values::bounds::{self, cut};
@@ -110,65 +110,63 @@ pub struct Wish {
     pub timeout_seconds: u32,
 }
 
-impl Workload {
-    /// Reads a Deployment; `None` if it has no name, namespace, uid or spec.
-    #[must_use]
-    pub fn of_deployment(deployment: WorkloadWire<Deployment>) -> Option<Self> {
-        Self::of_apps(WorkloadKind::Deployment, deployment)
-    }
+/// A kind of which workloads are.
+pub trait IsWorkload: Resource {
+    /// The kind that is read.
+    const KIND: WorkloadKind;
+}
 
-    /// Reads a StatefulSet; `None` if it has no name, namespace, uid or spec.
-    #[must_use]
-    pub fn of_stateful_set(set: WorkloadWire<StatefulSet>) -> Option<Self> {
-        Self::of_apps(WorkloadKind::StatefulSet, set)
-    }
+impl IsWorkload for Deployment {
+    const KIND: WorkloadKind = WorkloadKind::Deployment;
+}
 
-    fn of_apps<K>(kind: WorkloadKind, workload: WorkloadWire<K>) -> Option<Self> {
-        let WorkloadWire {
-            metadata,
-            spec,
-            status,
-            ..
-        } = workload;
-        Self::of(kind, metadata, &*spec?, &status)
-    }
+impl IsWorkload for StatefulSet {
+    const KIND: WorkloadKind = WorkloadKind::StatefulSet;
+}
 
-    /// Reads a CloneSet; `None` if it has no name, namespace, uid or spec.
-    #[must_use]
-    pub fn of_clone_set(set: BoundedObject) -> Option<Self> {
-        let BoundedObject { metadata, mut data } = set;
-        let spec = SpecWire::deserialize(data.get_mut("spec")?.take()).ok()?;
-        let status = StatusWire::deserialize(&data["status"]).unwrap_or_default();
-        Self::of(WorkloadKind::CloneSet, metadata, &spec, &status)
-    }
+/// CloneSets are known at run time only.
+impl IsWorkload for BoundedObject {
+    const KIND: WorkloadKind = WorkloadKind::CloneSet;
+}
 
-    fn of(
-        kind: WorkloadKind,
-        metadata: ObjectMeta,
-        spec: &SpecWire,
-        status: &StatusWire,
-    ) -> Option<Self> {
-        Some(Self {
-            kind,
-            is_updated: status.is_updated(metadata.generation),
-            namespace: metadata.namespace?.into(),
-            name: metadata.name?.into(),
-            uid: metadata.uid?.into(),
-            wish: Wish::read(&metadata.annotations.unwrap_or_default())
+/// A workload of the kind `K` of a list or watch.
+pub type WorkloadWire<K> = Item<WorkloadOf<K>>;
+
+/// A workload of the kind `K`.
+#[derive(Clone, Debug)]
+pub struct WorkloadOf<K>(pub Workload, PhantomData<K>);
+
+impl<K: IsWorkload> FromView for WorkloadOf<K> {
+    type Kind = K;
+    type View = View<WorkloadSpecView, StatusView>;
+
+    /// Returns `None` if it has no name, namespace or uid.
+    fn of(object: Self::View) -> Option<Self> {
+        let (meta, spec) = (object.metadata, object.spec);
+        let secrets = items(&spec.pod().image_pull_secrets);
+        let secrets = secrets.filter_map(|secret| secret.name.value.clone());
+        let workload = Workload {
+            kind: K::KIND,
+            is_updated: object.status.is_updated(meta.generation.value),
+            namespace: meta.namespace.value?,
+            name: meta.name.value?,
+            uid: meta.uid.value?,
+            wish: Wish::read(&meta.annotations.value.0)
                 .map_err(|error| cut(&error, bounds::MESSAGE)),
             selector: spec
                 .selector()
                 .map_err(|error| format!("spec.selector: {error}")),
-            images: spec.images(),
-            pull_secrets: spec.pull_secrets(),
-        })
+            images: spec.pod().images(),
+            pull_secrets: secrets.filter(|name| !name.is_empty()).collect(),
+        };
+        Some(Self(workload, PhantomData))
     }
 }
 
 impl Wish {
     /// Reads the annotations; `None` if they request nothing. The defaults are OpenKruise's.
-    fn read(annotations: &BTreeMap<String, String>) -> Result<Option<Self>, String> {
-        let text = |name: &str| annotations.get(name).map(String::as_str);
+    fn read(annotations: &BTreeMap<Box<str>, Box<str>>) -> Result<Option<Self>, String> {
+        let text = |name: &str| annotations.get(name).map(|text| &**text);
         match text(PREDOWNLOAD) {
             None | Some("false") => return Ok(None),
             Some("true") => (),
@@ -224,7 +222,7 @@ mod tests {
         Wish::read(
             &annotations
                 .iter()
-                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .map(|(name, value)| ((*name).into(), (*value).into()))
                 .collect(),
         )
     }
@@ -273,13 +271,8 @@ mod tests {
     fn selecting(selector: &serde_json::Value) -> Result<LabelSelector, String> {
         let metadata = json!({"name": "web", "namespace": "n", "uid": "u"});
         let object = json!({"metadata": metadata, "spec": {"selector": selector}});
-        let deployment = Workload::of_deployment(serde_json::from_value(object.clone()).unwrap());
-        let clone_set = Workload::of_clone_set(serde_json::from_value(object).unwrap());
-        assert_eq!(
-            deployment.as_ref().unwrap().selector,
-            clone_set.unwrap().selector
-        );
-        deployment.unwrap().selector
+        let deployment = serde_json::from_value::<WorkloadWire<Deployment>>(object).unwrap();
+        deployment.read().unwrap().0.selector
     }
 
     #[test]
@@ -338,7 +331,8 @@ mod tests {
                 "initContainers": [{"name": "init", "image": "i:1"}], "containers": [{"name": "main", "image": "m:1"}, {"name": "bare"}],
             }}},
         });
-        let read = Workload::of_stateful_set(serde_json::from_value(set).unwrap()).unwrap();
+        let set = serde_json::from_value::<WorkloadWire<StatefulSet>>(set).unwrap();
+        let read = set.read().unwrap().0;
         assert_eq!(
             (read.kind.as_str(), &*read.name, &read.pull_secrets[..]),
             ("StatefulSet", "web", &["login".into()][..])

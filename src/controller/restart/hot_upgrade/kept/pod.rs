@@ -167,7 +167,7 @@ mod tests {
         ];
         let pod = json!({"metadata": {"name": "p", "namespace": "evil", "uid": "p"}, "spec": {"containers": containers}});
         let wire: UpgradePodWire = serde_json::from_value(pod).unwrap();
-        let mut kept = KeptPod::new(wire.read(&Selector::default()).unwrap(), true);
+        let mut kept = KeptPod::new(wire.read().unwrap().for_update(&Selector::default()), true);
         let target = kept.target();
         for begins in [false, true, false] {
             let change = Change {

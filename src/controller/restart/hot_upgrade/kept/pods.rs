@@ -86,7 +86,7 @@ mod tests {
         let containers = [json!({"name": "mesh-1", "image": "mesh:1"})];
         let pod = json!({"metadata": {"name": "p", "namespace": "n", "uid": "p"}, "spec": {"containers": containers}});
         let wire: UpgradePodWire = serde_json::from_value(pod).unwrap();
-        wire.read(&Selector::default()).unwrap()
+        wire.read().unwrap().for_update(&Selector::default())
     });
 
     fn of(namespace: &str, number: usize) -> UpgradePod {

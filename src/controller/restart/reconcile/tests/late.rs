@@ -137,6 +137,7 @@ fn index_with_job() -> Index {
             uid: "ju".into(),
             namespace: Box::default(),
             backoff_limit: 3,
+            bears_failure: false,
         });
         ledger.job_list_ends();
     };

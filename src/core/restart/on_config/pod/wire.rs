@@ -8,10 +8,10 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::{ConfiguredPod, Life, Use};
 use crate::objects::item::{FromView, Item, items};
-use crate::objects::job::OwnerWire;
+use crate::objects::job::OwnerView;
 use crate::objects::pod::ContainerState;
 use crate::objects::pod::view::{
-    ContainerStatusView, ContainerView, PodView, SourceView, SpecView, StatusView, VolumeView,
+    ContainerStatusView, ContainerView, PodView, SourceView, SpecView, VolumeView,
 };
 use crate::objects::values::lenient::{Member, Text};
 use crate::restart::on_config::annotation::{RESTART_ON, Reference, ReferenceKind, parse};
@@ -21,8 +21,7 @@ pub type ConfiguredPodWire = Item<ConfiguredPod>;
 
 impl FromView for ConfiguredPod {
     type Kind = Pod;
-    type Spec = SpecView;
-    type Status = StatusView;
+    type View = PodView;
 
     /// Returns `None` if it has no annotation, or lacks a namespace, name or uid.
     fn of(pod: PodView) -> Option<Self> {
@@ -30,6 +29,7 @@ impl FromView for ConfiguredPod {
             metadata: meta,
             spec,
             status,
+            ..
         } = pod;
         let required = |text: Text| text.value.filter(|text| !text.is_empty());
         let annotations = meta.annotations.value.0;
@@ -54,7 +54,7 @@ impl FromView for ConfiguredPod {
             labels: labels
                 .map(|(key, text)| (key.into(), text.into()))
                 .collect(),
-            owner: OwnerWire::uid_of_controller(&meta.owner_references.value),
+            owner: OwnerView::uid_of_controller(&meta.owner_references.value),
             node: spec.node_name.value.clone().unwrap_or_default(),
             ending: meta.deletion_timestamp.value.0 || status.is_over(),
             ready: status.is_ready(),
@@ -76,9 +76,9 @@ impl SpecView {
             let Some(name) = &container.name.value else {
                 continue;
             };
-            let mounts = items(&container.volume_mounts);
+            let mounts = container.volume_mounts.value.list.iter();
             let mounts: BTreeSet<_> = mounts
-                .filter_map(|mount| mount.name.value.as_deref())
+                .filter_map(|mount| mount.value.0.name.value.as_deref())
                 .collect();
             let is_mounted = |volume: &&VolumeView| {
                 let name = volume.name.value.as_deref();

@@ -57,6 +57,6 @@ fn value_at<'a>(path: &str, labels: &'a Fields, annotations: &'a Fields) -> Opti
 impl ContainerView {
     fn field_paths(&self) -> impl Iterator<Item = &str> {
         let values = items(&self.env).filter_map(|env| env.value_from.value.as_deref());
-        values.filter_map(|from| from.field_ref.value.as_deref()?.field_path.value.as_deref())
+        values.filter_map(|from| from.field_ref.value.0.field_path.value.as_deref())
     }
 }

@@ -2,40 +2,45 @@
 
 use serde::Deserialize;
 
+use super::SourceView;
 use crate::objects::pod::container_spec::{EnvValue, EnvVar};
 use crate::objects::values::bounds;
 use crate::objects::values::env::{Entry, Hidden};
-use crate::objects::values::lenient::{Flag, Lenient, Member, Object, Text};
+use crate::objects::values::lenient::{Lenient, Member, Object, Text};
 
+/// One of `env`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct VariableWire {
+pub(crate) struct VariableView {
     name: Text,
     value: Lenient<Option<Hidden>, { bounds::ARGUMENT }>,
-    value_from: Member<SourceWire>,
+    pub value_from: Member<ValueFromView>,
+}
+
+/// `valueFrom`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ValueFromView {
+    pub config_map_key_ref: Member<SourceView>,
+    pub secret_key_ref: Member<SourceView>,
+    pub field_ref: Lenient<Object<FieldView>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct SourceWire {
-    config_map_key_ref: Member<ReferenceWire>,
-    secret_key_ref: Member<ReferenceWire>,
+pub(crate) struct FieldView {
+    pub field_path: Text,
 }
 
+/// One of `envFrom`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct EnvFromWire {
-    config_map_ref: Member<ReferenceWire>,
-    secret_ref: Member<ReferenceWire>,
+pub(crate) struct EnvFromView {
+    pub config_map_ref: Member<SourceView>,
+    pub secret_ref: Member<SourceView>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct ReferenceWire {
-    optional: Flag,
-}
-
-impl VariableWire {
+impl VariableView {
     pub(super) fn malformed(entry: &Lenient<Object<Self>>) -> bool {
         let fields = &entry.value.0;
         let is_long = fields
@@ -83,20 +88,20 @@ impl VariableWire {
     }
 }
 
-fn is_required(references: [&Member<ReferenceWire>; 2]) -> bool {
+fn is_required(references: [&Member<SourceView>; 2]) -> bool {
     references
         .iter()
         .filter_map(|member| member.value.as_ref())
         .any(|reference| reference.optional.value != Some(true))
 }
 
-impl SourceWire {
+impl ValueFromView {
     pub(super) fn is_required(&self) -> bool {
         is_required([&self.config_map_key_ref, &self.secret_key_ref])
     }
 }
 
-impl EnvFromWire {
+impl EnvFromView {
     pub(super) fn is_required(&self) -> bool {
         is_required([&self.config_map_ref, &self.secret_ref])
     }

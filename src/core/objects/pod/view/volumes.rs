@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use super::SourceView;
 use crate::objects::pod::container_spec::{Backing, MountSpec};
 use crate::objects::values::bounds;
-use crate::objects::values::lenient::{Filled, Lenient, Member, Present, Text};
+use crate::objects::values::lenient::{Filled, Lenient, Member, Objects, Present, Text};
 
 /// The backings of the volumes of a pod, by volume name.
 pub(super) type Volumes<'a> = BTreeMap<&'a str, Backing>;
@@ -14,33 +15,48 @@ pub(super) type Volumes<'a> = BTreeMap<&'a str, Backing>;
 /// The `type` of a seccomp or AppArmor profile, and that of an SELinux label.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct ProfileWire {
+pub(crate) struct ProfileView {
     #[serde(rename = "type")]
     pub(super) kind: Text,
 }
 
+/// One of `volumeMounts`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct MountWire {
-    name: Text,
+pub(crate) struct MountView {
+    pub name: Text,
     pub(super) mount_path: Text<{ bounds::PATH }>,
     sub_path: Lenient<Filled>,
     sub_path_expr: Lenient<Filled>,
 }
 
+/// One of `volumes`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct VolumeWire {
-    name: Text,
-    config_map: Lenient<Present>,
-    secret: Lenient<Present>,
-    projected: Lenient<Present>,
+pub(crate) struct VolumeView {
+    pub name: Text,
+    pub config_map: Member<SourceView>,
+    pub secret: Member<SourceView>,
+    pub projected: Member<ProjectedView>,
     #[serde(rename = "downwardAPI")]
     downward_api: Lenient<Present>,
-    host_path: Member<ProfileWire>,
+    host_path: Member<ProfileView>,
 }
 
-impl MountWire {
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ProjectedView {
+    pub sources: Objects<ProjectionView>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ProjectionView {
+    pub config_map: Member<SourceView>,
+    pub secret: Member<SourceView>,
+}
+
+impl MountView {
     pub(super) fn read(self, volumes: &Volumes<'_>) -> MountSpec {
         MountSpec {
             has_sub_path: self.sub_path.value.0 || self.sub_path_expr.value.0,
@@ -56,18 +72,16 @@ impl MountWire {
     }
 }
 
-impl VolumeWire {
+impl VolumeView {
     pub(super) fn named(&self) -> Option<(&str, Backing)> {
         Some((self.name.value.as_deref()?, self.backing()))
     }
 
     fn backing(&self) -> Backing {
-        let configuration = [
-            &self.config_map,
-            &self.secret,
-            &self.projected,
-            &self.downward_api,
-        ];
+        let is_configuration = self.config_map.is_there()
+            || self.secret.is_there()
+            || self.projected.is_there()
+            || self.downward_api.value.0;
         let host_path = self
             .host_path
             .value
@@ -77,7 +91,7 @@ impl VolumeWire {
             Some("File" | "FileOrCreate" | "Socket" | "CharDevice" | "BlockDevice") => {
                 Backing::HostFile
             }
-            _ if configuration.iter().any(|source| source.value.0) => Backing::Configuration,
+            _ if is_configuration => Backing::Configuration,
             _ => Backing::Data,
         }
     }

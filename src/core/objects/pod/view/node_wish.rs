@@ -11,13 +11,13 @@ const PROCESSOR: [&str; 2] = ["kubernetes.io/arch", "beta.kubernetes.io/arch"];
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct OsWire {
+pub(super) struct OsView {
     name: Text,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct NodeSelectorWire {
+pub(super) struct NodeSelectorView {
     #[serde(rename = "kubernetes.io/os")]
     os: Text,
     #[serde(rename = "beta.kubernetes.io/os")]
@@ -30,44 +30,44 @@ pub(super) struct NodeSelectorWire {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct AffinityWire {
-    node_affinity: Member<NodeAffinityWire>,
+pub(super) struct AffinityView {
+    node_affinity: Member<NodeAffinityView>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct NodeAffinityWire {
+struct NodeAffinityView {
     #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
-    required: Member<RequiredWire>,
+    required: Member<RequiredView>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct RequiredWire {
-    node_selector_terms: Objects<TermWire>,
+struct RequiredView {
+    node_selector_terms: Objects<TermView>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct TermWire {
-    match_expressions: Objects<ExpressionWire>,
+struct TermView {
+    match_expressions: Objects<ExpressionView>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct ExpressionWire {
+struct ExpressionView {
     key: Text,
     operator: Text,
     values: Lenient<Vec<Text>>,
 }
 
-impl OsWire {
+impl OsView {
     pub(super) fn runs_on(&self) -> RunsOn {
         RunsOn::named(self.name.value.as_deref(), None)
     }
 }
 
-impl NodeSelectorWire {
+impl NodeSelectorView {
     pub(super) fn runs_on(&self) -> RunsOn {
         let first = |label: &Text, old: &Text| {
             let read = |text: &Text| text.value.clone();
@@ -80,7 +80,7 @@ impl NodeSelectorWire {
     }
 }
 
-impl AffinityWire {
+impl AffinityView {
     /// Returns what is required of every node that the pod may be put on: one term has to match,
     /// and all expressions of it.
     pub(super) fn runs_on(&self) -> RunsOn {
@@ -96,7 +96,7 @@ impl AffinityWire {
     }
 }
 
-impl TermWire {
+impl TermView {
     fn runs_on(&self) -> RunsOn {
         let expressions = self.match_expressions.value.iter();
         expressions
@@ -105,7 +105,7 @@ impl TermWire {
     }
 }
 
-impl ExpressionWire {
+impl ExpressionView {
     fn runs_on(&self) -> RunsOn {
         if self.operator.value.as_deref() != Some("In") {
             return RunsOn::default();

@@ -2,18 +2,18 @@
 
 use serde::de::SeqAccess;
 
-use super::volumes::MountWire;
+use super::volumes::MountView;
 use crate::objects::values::bounds;
 use crate::objects::values::lenient::{Filled, Lenient, Object, Shape, Text, drain_array};
 
 /// `command`, of which only the first item is kept.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct CommandWire {
+pub(crate) struct CommandView {
     pub(crate) first: Option<Box<str>>,
     pub(crate) malformed: bool,
 }
 
-impl Shape for CommandWire {
+impl Shape for CommandView {
     fn from_array<'de, A: SeqAccess<'de>>(
         mut array: A,
         _: usize,
@@ -34,18 +34,18 @@ impl Shape for CommandWire {
 
 /// `volumeMounts`; empty if there are too many.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct MountsWire {
-    pub(crate) list: Vec<Lenient<Object<MountWire>>>,
+pub(crate) struct MountsView {
+    pub(crate) list: Vec<Lenient<Object<MountView>>>,
     pub(crate) too_many: bool,
 }
 
-impl Shape for MountsWire {
+impl Shape for MountsView {
     fn from_array<'de, A: SeqAccess<'de>>(
         mut array: A,
         _: usize,
     ) -> Result<Option<Self>, A::Error> {
         let (mut list, mut bytes) = (Vec::new(), 0);
-        while let Some(mount) = array.next_element::<Lenient<Object<MountWire>>>()? {
+        while let Some(mount) = array.next_element::<Lenient<Object<MountView>>>()? {
             bytes += mount
                 .value
                 .0

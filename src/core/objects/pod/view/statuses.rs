@@ -2,49 +2,54 @@
 
 use serde::Deserialize;
 
-use super::{Integer, Time};
-use crate::objects::pod::container_wire::InitContainerWire;
+use super::ContainerView;
+use crate::objects::item::{any_malformed, items};
 use crate::objects::pod::{ContainerState, ContainerStatus, ImageDigest, Terminated};
-use crate::objects::values::lenient::{Lenient, Object, Said, Text};
+use crate::objects::values::lenient::{
+    Flag, Integer, Lenient, Member, Object, Objects, Said, Text, Time,
+};
 
+/// The status of a container.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct ContainerStatusWire {
-    name: Text,
-    image: Text,
+pub(crate) struct ContainerStatusView {
+    pub name: Text,
+    pub image: Text,
     #[serde(rename = "imageID")]
-    image_id: Text,
+    pub image_id: Text,
     #[serde(rename = "containerID")]
-    container_id: Text,
-    restart_count: Integer,
-    state: Lenient<Object<StateWire>>,
-    last_state: Lenient<Object<StateWire>>,
+    pub container_id: Text,
+    pub ready: Flag,
+    pub started: Flag,
+    pub restart_count: Integer,
+    pub state: Lenient<Object<StateView>>,
+    pub last_state: Lenient<Object<StateView>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct StateWire {
-    waiting: Lenient<Option<Box<WaitingWire>>>,
-    running: Lenient<Option<Box<RunningWire>>>,
-    terminated: Lenient<Option<Box<TerminatedWire>>>,
+pub(crate) struct StateView {
+    waiting: Member<WaitingView>,
+    running: Member<RunningView>,
+    terminated: Member<TerminatedView>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct WaitingWire {
+struct WaitingView {
     reason: Text,
     message: Lenient<Said>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct RunningWire {
+struct RunningView {
     started_at: Time,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct TerminatedWire {
+struct TerminatedView {
     exit_code: Integer,
     signal: Integer,
     reason: Text,
@@ -54,15 +59,15 @@ struct TerminatedWire {
 
 /// The statuses of a pod, taken by name: providers leave some out, order them differently or add
 /// those of init containers.
-pub(super) struct StatusList(Vec<ContainerStatusWire>);
+pub(crate) struct StatusList(Vec<ContainerStatusView>);
 
 impl StatusList {
-    pub(super) fn read(statuses: Vec<Lenient<Object<ContainerStatusWire>>>) -> Self {
-        Self(statuses.into_iter().map(|s| s.value.0).collect())
+    pub(crate) fn read(statuses: Objects<ContainerStatusView>) -> Self {
+        Self(statuses.value.into_iter().map(|s| s.value.0).collect())
     }
 
     /// Takes the first status of that name; the others keep their order, so it is always the first.
-    pub(super) fn take(&mut self, name: &str) -> Option<ContainerStatus> {
+    pub(crate) fn take(&mut self, name: &str) -> Option<ContainerStatus> {
         let at = self
             .0
             .iter()
@@ -71,7 +76,7 @@ impl StatusList {
     }
 
     /// Returns the restarts of the statuses that no container took.
-    pub(super) fn restarts(&self) -> impl Iterator<Item = i64> {
+    pub(crate) fn restarts(&self) -> impl Iterator<Item = i64> {
         self.0
             .iter()
             .map(|status| status.restart_count.value.unwrap_or_default())
@@ -79,13 +84,14 @@ impl StatusList {
 
     /// Returns whether an init container has ended so that the node starts all containers of the pod
     /// again (Kubernetes: `ShouldAllContainersRestart`), and the first native sidecar whose end may.
-    pub(super) fn restart_all(
+    pub(crate) fn restart_all<X>(
         &mut self,
-        init_containers: Vec<Lenient<Object<InitContainerWire>>>,
+        init_containers: &Objects<ContainerView<X>>,
     ) -> (bool, Option<Box<str>>) {
         let (mut ended, mut restarter) = (false, None);
-        for init in init_containers.into_iter().map(|init| init.value.0) {
-            let rules = init.rules_that_restart_all();
+        for init in items(init_containers) {
+            let mut rules = init.restart_rules();
+            rules.retain(|rule| rule.restarts_all);
             let Some(name) = init.name.value.clone().filter(|_| !rules.is_empty()) else {
                 continue;
             };
@@ -100,12 +106,14 @@ impl StatusList {
     }
 }
 
-impl ContainerStatusWire {
-    pub(super) fn malformed(status: &Lenient<Object<Self>>) -> bool {
-        status.malformed || status.value.0.state.malformed || status.value.0.restart_count.malformed
+impl ContainerStatusView {
+    /// Returns true if one of the list, or the list itself, cannot be read.
+    pub(crate) fn any_malformed(list: &Objects<Self>) -> bool {
+        let is_malformed = |one: &Self| one.state.malformed || one.restart_count.malformed;
+        any_malformed(list) || items(list).any(is_malformed)
     }
 
-    pub(super) fn read(self) -> ContainerStatus {
+    pub(crate) fn read(self) -> ContainerStatus {
         ContainerStatus {
             image: self.image.value.unwrap_or_default(),
             image_digest: self.image_id.value.as_deref().and_then(ImageDigest::of),
@@ -123,7 +131,7 @@ impl ContainerStatusWire {
     }
 }
 
-impl StateWire {
+impl StateView {
     /// Reads the state. A provider may set two members at once (the polling wrapper of the
     /// virtual-kubelet library adds `terminated` without clearing `running`): the end outranks the
     /// rest, as in OpenKruise.
@@ -135,7 +143,7 @@ impl StateWire {
                 started_at: running.started_at.value,
             }
         } else if let Some(waiting) = self.waiting.value {
-            let WaitingWire { reason, message } = *waiting;
+            let WaitingView { reason, message } = *waiting;
             ContainerState::Waiting {
                 reason: reason.value.unwrap_or_default(),
                 message: message.value.0,
@@ -146,8 +154,8 @@ impl StateWire {
     }
 }
 
-impl TerminatedWire {
-    pub(super) fn read(self) -> Terminated {
+impl TerminatedView {
+    fn read(self) -> Terminated {
         Terminated {
             exit_code: self.exit_code.value,
             signal: self.signal.value.filter(|signal| *signal != 0),

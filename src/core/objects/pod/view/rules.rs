@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
-use super::super::container_spec::Rule;
 use crate::objects::pod::RestartRule;
+use crate::objects::pod::container_spec::Rule;
 use crate::objects::values::lenient::{Lenient, Member, Object, Objects, Text};
 
 /// The action that starts the container again, and no other.
@@ -13,20 +13,20 @@ const RESTART: &str = "Restart";
 /// (`RestartAllContainers`); an unknown one counts as the second.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct RuleWire {
+pub(crate) struct RuleView {
     action: Text,
-    exit_codes: Member<ExitCodesWire>,
+    exit_codes: Member<ExitCodesView>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct ExitCodesWire {
+struct ExitCodesView {
     operator: Text,
     values: Lenient<Vec<Lenient<Option<i64>>>>,
 }
 
 /// Returns the rules that restart the container; an unreadable one counts as one that always does.
-pub(crate) fn read(rules: &Objects<RuleWire>) -> Vec<RestartRule> {
+pub(crate) fn read(rules: &Objects<RuleView>) -> Vec<RestartRule> {
     let unreadable = rules.malformed.then(|| RestartRule::after_any_code(true));
     unreadable
         .into_iter()
@@ -35,7 +35,7 @@ pub(crate) fn read(rules: &Objects<RuleWire>) -> Vec<RestartRule> {
 }
 
 /// Reads one rule; `None` for a rule without exit codes, which matches nothing.
-fn restarts(rule: &Lenient<Object<RuleWire>>) -> Option<RestartRule> {
+fn restarts(rule: &Lenient<Object<RuleView>>) -> Option<RestartRule> {
     let wire = &rule.value.0;
     let (exit_codes, restarts_all) = (&wire.exit_codes, wire.restarts_all());
     let after_any_code = || RestartRule::after_any_code(restarts_all);
@@ -56,7 +56,7 @@ fn restarts(rule: &Lenient<Object<RuleWire>>) -> Option<RestartRule> {
     }))
 }
 
-impl RuleWire {
+impl RuleView {
     fn restarts_all(&self) -> bool {
         self.action.value.as_deref() != Some(RESTART)
     }
@@ -68,7 +68,7 @@ impl RuleWire {
         }
         let codes = self.exit_codes.value.as_ref();
         let has_zero =
-            |codes: &ExitCodesWire| codes.values.value.iter().any(|code| code.value == Some(0));
+            |codes: &ExitCodesView| codes.values.value.iter().any(|code| code.value == Some(0));
         match codes.and_then(|codes| codes.operator.value.as_deref()) {
             Some("In") if !codes.is_some_and(|codes| has_zero(codes)) => Rule::OnFailure,
             Some("NotIn") if codes.is_some_and(|codes| has_zero(codes)) => Rule::OnFailure,

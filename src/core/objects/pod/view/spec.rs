@@ -1,103 +1,15 @@
-//! The decoder of [`PodSpec`], from the API server or from a file.
+//! How [`PodSpec`] and [`ContainerSpec`] are read of a view.
 
-mod lists;
-mod node_wish;
-mod rules;
-mod variables;
-mod volumes;
-
-use self::variables::{EnvFromWire, VariableWire};
-use self::volumes::{MountWire, ProfileWire, VolumeWire, Volumes};
-
-use serde::Deserialize;
-
-use self::lists::{CommandWire, MountsWire};
-use self::node_wish::{AffinityWire, NodeSelectorWire, OsWire};
-use self::rules::RuleWire;
-use super::container_spec::{ContainerSpec, Hook, PodSpec};
-use super::{RestartPolicy, RestartRule};
+use super::volumes::{MountView, Volumes};
+use super::{ContainerView, HookView, ProfileView, SecurityView, SpecView, VariableView, rules};
+use crate::objects::item::{any_malformed, items};
+use crate::objects::pod::container_spec::{ContainerSpec, Hook, PodSpec};
+use crate::objects::pod::{RestartPolicy, RestartRule};
 use crate::objects::runs_on::RunsOn;
-use crate::objects::values::bounds;
 use crate::objects::values::env::Mark;
-use crate::objects::values::lenient::{Lenient, Member, Object, Objects, Present, Text};
+use crate::objects::values::lenient::{Lenient, Member, Object};
 
-/// `spec` of a pod, with the fields of each container that `C` keeps.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(
-    rename_all = "camelCase",
-    default,
-    bound = "C: Default + for<'a> Deserialize<'a>"
-)]
-pub(crate) struct PodSpecWire<C> {
-    pub node_name: Text,
-    pub restart_policy: Text,
-    pub termination_grace_period_seconds: Lenient<Option<i64>>,
-    os: Member<OsWire>,
-    affinity: Member<AffinityWire>,
-    node_selector: Member<NodeSelectorWire>,
-    security_context: Member<SecurityWire>,
-    pub containers: Objects<C>,
-    pub init_containers: Objects<InitContainerWire>,
-    volumes: Objects<VolumeWire>,
-}
-
-/// The fields of an init container that say whether its end may start all containers again.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct InitContainerWire {
-    pub name: Text,
-    restart_policy: Text,
-    restart_policy_rules: Objects<RuleWire>,
-}
-
-/// The init containers of the same `spec`, decoded only where they are needed.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct InitContainersWire {
-    init_containers: Objects<ContainerSpecWire>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct SecurityWire {
-    seccomp_profile: Member<ProfileWire>,
-    app_armor_profile: Member<ProfileWire>,
-    se_linux_options: Member<ProfileWire>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct ContainerSpecWire {
-    pub name: Text,
-    pub image: Text,
-    command: Lenient<CommandWire>,
-    pub env: Objects<VariableWire, { bounds::VARIABLES }>,
-    env_from: Objects<EnvFromWire>,
-    working_dir: Text<{ bounds::PATH }>,
-    volume_mounts: Lenient<MountsWire>,
-    image_pull_policy: Text,
-    pub restart_policy: Text,
-    pub restart_policy_rules: Objects<RuleWire>,
-    lifecycle: Member<LifecycleWire>,
-    liveness_probe: Lenient<Present>,
-    readiness_probe: Lenient<Present>,
-    startup_probe: Lenient<Present>,
-    security_context: Member<SecurityWire>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct LifecycleWire {
-    post_start: Member<HookWire>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct HookWire {
-    sleep: Lenient<Present>,
-}
-
-impl<C> PodSpecWire<C> {
+impl<X> SpecView<X> {
     /// Returns everything but the containers, whose reading depends on it.
     pub(crate) fn read(&self) -> Surroundings<'_> {
         let os = self.os.value.as_ref().map(|os| os.runs_on());
@@ -106,18 +18,17 @@ impl<C> PodSpecWire<C> {
         let said = [os, affinity, selector].into_iter().flatten();
         Surroundings {
             pod: PodSpec {
-                restart_policy: policy(&self.restart_policy),
+                restart_policy: self.restart_policy.value.clone(),
                 runs_on: said.fold(RunsOn::default(), RunsOn::or),
                 malformed: self.malformed(),
                 ..PodSpec::default()
             },
             // Of several volumes with one name the first counts.
-            volumes: self
-                .volumes
-                .value
-                .iter()
+            volumes: items(&self.volumes)
+                .collect::<Vec<_>>()
+                .into_iter()
                 .rev()
-                .filter_map(|volume| volume.value.0.named())
+                .filter_map(|volume| volume.named())
                 .collect(),
             has_own_profile: self
                 .security_context
@@ -131,10 +42,7 @@ impl<C> PodSpecWire<C> {
         let fields = [
             (self.restart_policy.malformed, "restartPolicy"),
             (self.containers.malformed, "containers"),
-            (
-                self.volumes.malformed || self.volumes.value.iter().any(|volume| volume.malformed),
-                "volumes",
-            ),
+            (any_malformed(&self.volumes), "volumes"),
             (self.node_selector.malformed, "nodeSelector"),
             (self.os.malformed, "os"),
         ];
@@ -152,40 +60,29 @@ pub(crate) struct Surroundings<'a> {
 
 impl Surroundings<'_> {
     /// Returns the container, read in this pod.
-    pub(crate) fn container(&self, wire: Lenient<Object<ContainerSpecWire>>) -> ContainerSpec {
-        let malformed = wire.malformed;
+    pub(crate) fn container<X>(&self, view: Lenient<Object<ContainerView<X>>>) -> ContainerSpec {
+        let malformed = view.malformed;
         ContainerSpec {
             pod_has_own_profile: self.has_own_profile,
-            ..wire.value.0.read(malformed, &self.volumes)
+            ..view.value.0.read(malformed, &self.volumes)
         }
     }
 
     /// Returns the whole spec.
-    pub(crate) fn with(
+    pub(crate) fn with<X>(
         &self,
-        containers: Vec<Lenient<Object<ContainerSpecWire>>>,
-        init_containers: InitContainersWire,
+        containers: Vec<Lenient<Object<ContainerView<X>>>>,
+        init_containers: Vec<Lenient<Object<ContainerView<X>>>>,
     ) -> PodSpec {
-        let read = |wires: Vec<Lenient<Object<ContainerSpecWire>>>| {
-            wires.into_iter().map(|wire| self.container(wire))
-        };
         let native =
             |container: &ContainerSpec| container.restart_policy == Some(RestartPolicy::Always);
+        let read = |list: Vec<_>| list.into_iter().map(|one| self.container(one));
         PodSpec {
             containers: read(containers).collect(),
-            native_sidecars: read(init_containers.init_containers.value)
-                .filter(native)
-                .collect(),
+            native_sidecars: read(init_containers).filter(native).collect(),
             ..self.pod.clone()
         }
     }
-}
-
-pub(crate) fn policy(written: &Text) -> Option<RestartPolicy> {
-    written
-        .value
-        .as_deref()
-        .map(|policy| RestartPolicy::read(Some(policy)))
 }
 
 fn first(fields: &[(bool, &'static str)]) -> Option<&'static str> {
@@ -195,27 +92,18 @@ fn first(fields: &[(bool, &'static str)]) -> Option<&'static str> {
         .map(|(_, field)| *field)
 }
 
-impl InitContainerWire {
+impl<X> ContainerView<X> {
     pub(crate) fn is_native_sidecar(&self) -> bool {
-        policy(&self.restart_policy) == Some(RestartPolicy::Always)
-    }
-
-    /// Returns the rules after which the node starts all containers of the pod again.
-    pub(crate) fn rules_that_restart_all(&self) -> Vec<RestartRule> {
-        let mut rules = rules::read(&self.restart_policy_rules);
-        rules.retain(|rule| rule.restarts_all);
-        rules
-    }
-}
-
-impl ContainerSpecWire {
-    pub(crate) fn mark(&self) -> Mark {
-        Mark::read(self.env.value.iter().map(|entry| entry.value.0.entry()))
+        self.restart_policy.value == Some(RestartPolicy::Always)
     }
 
     /// Returns the exit codes after which the node restarts the container.
     pub(crate) fn restart_rules(&self) -> Vec<RestartRule> {
         rules::read(&self.restart_policy_rules)
+    }
+
+    pub(crate) fn mark(&self) -> Mark {
+        Mark::read(items(&self.env).map(VariableView::entry))
     }
 
     fn read(self, malformed: bool, volumes: &Volumes<'_>) -> ContainerSpec {
@@ -224,11 +112,10 @@ impl ContainerSpecWire {
         } else {
             self.malformed()
         };
-        let env_from = &self.env_from.value;
         ContainerSpec {
             mark: self.mark(),
-            has_env_from: !env_from.is_empty(),
-            requires_env_from: env_from.iter().any(|from| from.value.0.is_required()),
+            has_env_from: !self.env_from.value.is_empty(),
+            requires_env_from: items(&self.env_from).any(|from| from.is_required()),
             has_probes: [
                 &self.liveness_probe,
                 &self.readiness_probe,
@@ -267,12 +154,9 @@ impl ContainerSpecWire {
                 .image_pull_policy
                 .value
                 .filter(|policy| !policy.is_empty()),
-            restart_policy: policy(&self.restart_policy),
-            restart_rules: self
-                .restart_policy_rules
-                .value
-                .iter()
-                .map(|rule| rule.value.0.read())
+            restart_policy: self.restart_policy.value.clone(),
+            restart_rules: items(&self.restart_policy_rules)
+                .map(rules::RuleView::read)
                 .collect(),
             pod_has_own_profile: false,
             malformed,
@@ -281,7 +165,7 @@ impl ContainerSpecWire {
 
     fn malformed(&self) -> Option<&'static str> {
         let mounts = &self.volume_mounts;
-        let strange_mount = |mount: &Lenient<Object<MountWire>>| {
+        let strange_mount = |mount: &Lenient<Object<MountView>>| {
             mount.malformed || mount.value.0.mount_path.value.is_none()
         };
         first(&[
@@ -290,7 +174,7 @@ impl ContainerSpecWire {
                 "command",
             ),
             (
-                self.env.malformed || self.env.value.iter().any(VariableWire::malformed),
+                self.env.malformed || self.env.value.iter().any(VariableView::malformed),
                 "env",
             ),
             (self.env_from.malformed, "envFrom"),
@@ -306,7 +190,7 @@ impl ContainerSpecWire {
     }
 }
 
-impl HookWire {
+impl HookView {
     fn read(&self) -> Hook {
         if self.sleep.value.0 {
             Hook::Sleeps
@@ -316,11 +200,11 @@ impl HookWire {
     }
 }
 
-impl SecurityWire {
+impl SecurityView {
     /// Returns true for a profile of the cluster's own: those of the runtime let any program start
     /// and exit.
     fn names_own_profile(&self) -> bool {
-        let kind = |profile: &Member<ProfileWire>| {
+        let kind = |profile: &Member<ProfileView>| {
             profile
                 .value
                 .as_ref()
