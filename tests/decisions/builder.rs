@@ -158,7 +158,7 @@ impl PodBuilder {
     pub fn read_under(&self, policies: &mut Policies) -> Pod {
         let mut pod = serde_json::from_value::<PodWire>(self.json())
             .expect("every object decodes")
-            .read_with(|pod, labels| policies.mark(pod, labels, |image| image == EXIT))
+            .read_with(|pod, labels| policies.mark(pod, labels, |one| *one.image == *EXIT))
             .expect("it has a name and a uid");
         pod.node_runs_on = self.read().node_runs_on;
         pod

@@ -3,6 +3,7 @@
 mod beside_swaps;
 mod effects;
 mod ignored;
+mod restarts;
 
 use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::objects::pod::Phase;

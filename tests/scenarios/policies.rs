@@ -19,7 +19,7 @@ const MERGE: &str = "application/merge-patch+json";
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const POLICIES: &str = "/apis/swaplet.io/v1alpha1/sidecarpolicies";
 
-async fn install(world: &World) {
+pub(super) async fn install(world: &World) {
     for (kind, plural, scope) in [
         ("SidecarPolicy", "sidecarpolicies", "Cluster"),
         (
@@ -37,7 +37,7 @@ async fn install(world: &World) {
     }
 }
 
-async fn apply(world: &World, name: &str, sidecars: Value) {
+pub(super) async fn apply(world: &World, name: &str, sidecars: Value) {
     let policy = json!({"apiVersion": "swaplet.io/v1alpha1", "kind": "SidecarPolicy", "metadata": {"name": name},
         "spec": {"ownerKinds": ["None"], "sidecars": sidecars}});
     world.request(Method::POST, POLICIES, JSON, &policy).await;
@@ -47,7 +47,7 @@ fn plain(name: &str) -> Value {
     json!({"name": name, "image": format!("{name}:1")})
 }
 
-fn pod(name: &str, beside: &[&str]) -> Value {
+pub(super) fn pod(name: &str, beside: &[&str]) -> Value {
     let mut containers = vec![main_container()];
     containers.extend(beside.iter().map(|name| plain(name)));
     pod_of(name, "Never", containers)

@@ -1,7 +1,7 @@
 //! Webhooks of a cluster, by the kinds of writes: whatever they make of a write, nothing is lost,
 //! nothing is written without end, and what was asked for ends in words.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use swaplet_controller::restart::hot_upgrade::HotUpgradeSettings;
 use swaplet_core::image::ImagePattern;
 use swaplet_core::restart::hot_upgrade::sidecar_set::UpgradeImages;
@@ -10,7 +10,8 @@ use swaplet_testbed::apiserver::{Effect, UpdateWebhook, Verb};
 use super::harness::{CONCURRENCY, SWAPLET, World};
 use super::hot_upgrade::{RECORD, Upgrades, image as mesh};
 use super::node::Kubelet;
-use super::objects::{PARK, pod};
+use super::objects::{PARK, pod, sidecar};
+use super::policies;
 use super::restart::parking;
 use super::restart::world::{Restarts, app};
 
@@ -459,5 +460,59 @@ async fn an_exit_image_under_another_name_starts_once_also_under_the_next_leader
                 );
             }
         }
+    }
+}
+
+/// What it stores of the write is no exit image, and no record says that it is one.
+#[tokio::test(start_paused = true)]
+async fn u17_a_swap_that_is_undone_for_one_of_two_sidecars_is_ended_by_the_phase() {
+    let world = World::new();
+    let mut two = pod("p", "OnFailure");
+    let other = sidecar("other");
+    two["spec"]["containers"]
+        .as_array_mut()
+        .unwrap()
+        .push(other);
+    world.run_pod(&two).await;
+    world.start_kubelet(Kubelet::default());
+    let _life = world.start_controller_that_may_finish();
+    world.wait(1).await;
+    let keeps: UpdateWebhook = |resource, old, new| {
+        if resource == "pods" {
+            new["spec"]["containers"][2] = old["spec"]["containers"][2].clone();
+        }
+    };
+    world.server.set_update_webhook(Some(keeps));
+    world.ends("p", "main", 0).await;
+    world.wait(120).await;
+    let told = format!("{:?}", world.notes("p"));
+    assert_eq!(world.phase("p"), "Succeeded", "{told}");
+    assert!(!told.contains("has not reacted"), "{told}");
+}
+
+/// Its rule is for an image that it has no more.
+#[tokio::test(start_paused = true)]
+async fn u18_a_container_of_a_policy_by_image_stays_a_sidecar_under_another_name() {
+    for webhook in [Webhook::Renames, Webhook::Replaces, Webhook::Pins] {
+        let world = World::new();
+        policies::install(&world).await;
+        policies::apply(&world, "rules", json!([{"image": "log:*"}])).await;
+        world.start_kubelet(Kubelet {
+            pulls: false,
+            stop_code: 143,
+            ..Kubelet::default()
+        });
+        let _life = world.start_with_policies(0, true);
+        world.wait(5).await;
+        let mut pod = policies::pod("p", &["log"]);
+        pod["spec"]["restartPolicy"] = "OnFailure".into();
+        world.run_pod(&pod).await;
+        world.wait(1).await;
+        webhook.install(&world, "pods");
+        world.ends("p", "main", 0).await;
+        world.wait(240).await;
+        let told = format!("{:?}", world.notes("p"));
+        assert_eq!(world.image_changes("p"), 1, "{webhook:?}: {told}");
+        assert_eq!(world.phase("p"), "Succeeded", "{webhook:?}: {told}");
     }
 }

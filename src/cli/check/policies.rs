@@ -8,6 +8,7 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 use swaplet_core::check::around::Described;
 use swaplet_core::image::reference::ImageReference;
+use swaplet_core::objects::pod::Container;
 use swaplet_core::objects::pod::rule::SidecarRule;
 use swaplet_core::objects::pod::template::items;
 use swaplet_core::objects::sidecar_policy::{GROUP, PolicyKind, SidecarPolicy, VERSION};
@@ -144,7 +145,8 @@ impl CheckedPolicies {
                 self.label(namespace);
             }
             let images = &settings.exit_images;
-            let is_exit = |image: &str| images.as_ref().is_some_and(|all| all.contains(image));
+            let is_exit =
+                |one: &Container| images.as_ref().is_some_and(|all| all.contains(&one.image));
             described.mark(|pod, labels| self.set.mark(pod, labels, is_exit));
             let ruled = &described.ruled;
             for rule in ruled.rules.values().chain(&ruled.refused) {

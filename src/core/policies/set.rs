@@ -138,13 +138,13 @@ impl Policies {
     /// Sets the rules of the containers of a pod with these labels, replacing those that policies
     /// set before. A container with a rule of an annotation keeps it, and no policy counts if no
     /// main container would be left. Policies that select the pod and count for none of its
-    /// containers are recorded. `shows_exit_image` is called with an image of a spec: a swapped
-    /// container no longer shows which image it had, so its name alone has to match.
+    /// containers are recorded. `is_swapped` is called with a container of the spec: a swapped one no
+    /// longer shows which image it had, so its name alone has to match.
     pub fn mark(
         &mut self,
         pod: &mut Pod,
         labels: &Labels,
-        shows_exit_image: impl Fn(&str) -> bool,
+        is_swapped: impl Fn(&Container) -> bool,
     ) {
         unmark(pod);
         if self.all.is_empty() || CLOSED.contains(&&*pod.namespace) {
@@ -155,7 +155,7 @@ impl Policies {
         // Each selector is evaluated once, however many containers its policy is about.
         let mut selected = HashMap::new();
         for container in &mut pod.containers {
-            let image = if shows_exit_image(&container.image) {
+            let image = if is_swapped(container) {
                 "".into()
             } else {
                 original(&container.image)

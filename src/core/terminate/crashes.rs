@@ -1,13 +1,13 @@
-//! Sidecars that may crash again: each of their starts is a restart that a Job counts, besides those
-//! of swaps, and nothing says when the next one comes. So where the phase may be written, it ends such
-//! a pod, in the pause before the next start.
+//! Sidecars that the node may start again: each of their starts is a restart that a Job counts,
+//! besides those of swaps, and nothing says when the next one comes. So where the phase may be
+//! written, it ends such a pod, in the pause before the next start if there is one.
 
 use jiff::SignedDuration;
 
 use super::circumstances::Case;
 use super::turn;
 use crate::cluster::headroom::Ledger;
-use crate::objects::pod::{Container, Pod, RestartPolicy, Terminated, roles};
+use crate::objects::pod::{Container, Pod, Terminated, roles};
 use crate::report::decision::Report;
 use crate::report::reason::Reason;
 
@@ -15,8 +15,8 @@ use crate::report::reason::Reason;
 /// its back-off (Kubernetes: twice `MaxContainerBackOff`).
 const FORGOTTEN: SignedDuration = SignedDuration::from_mins(10);
 
-/// Returns the report about sidecars of the pod that have ended with an error and may again, if its
-/// Job counts that and all of them are due to end; `None` if there are none.
+/// Returns the report about sidecars of the pod that have ended and were started again, and may be
+/// again, if its Job counts that and all of them are due to end; `None` if there are none.
 pub(super) fn again(case: Case<'_>) -> Option<Report> {
     let pod = case.pod;
     if !case.around.may_be_kubelet() || !Ledger::counts(pod) || !turn::are_all_due(case) {
@@ -26,12 +26,11 @@ pub(super) fn again(case: Case<'_>) -> Option<Report> {
         !case
             .memory
             .shows_exit_image(sidecar, case.around.exit_images)
-            && *sidecar.effective_policy(pod) == RestartPolicy::OnFailure
-            && crash(sidecar).is_some_and(|end| is_recent(pod, end))
+            && restart(pod, sidecar).is_some_and(|end| is_recent(pod, end))
     });
     let names: Vec<_> = crashing.map(|sidecar| &*sidecar.name).collect();
     let note = format!(
-        "the Job counts each start of {}, which ended with an error before",
+        "the Job counts each start of {}, which has ended before and is started again",
         names.join(", ")
     );
     (!names.is_empty()).then_some(Report {
@@ -40,11 +39,12 @@ pub(super) fn again(case: Case<'_>) -> Option<Report> {
     })
 }
 
-/// Returns how the container failed last; `None` if it did not, or has ended for good.
-fn crash(sidecar: &Container) -> Option<&Terminated> {
+/// Returns the last end of the container, if the node starts it again after such a one.
+fn restart<'a>(pod: &Pod, sidecar: &'a Container) -> Option<&'a Terminated> {
     let status = sidecar.status.as_ref()?;
     let end = sidecar.end().or(status.last_end.as_deref())?;
-    end.exit_code.is_some_and(|code| code != 0).then_some(end)
+    let comes_back = || sidecar.comes_back_after(pod, end.exit_code) == Some(true);
+    (end.exit_code.is_some() && comes_back()).then_some(end)
 }
 
 fn is_recent(pod: &Pod, end: &Terminated) -> bool {

@@ -138,8 +138,11 @@ impl Memory {
     /// Records these swaps as made before, if all that the API server has stored for them is what the
     /// containers have already, and the node has not started that: a webhook has given the exit
     /// images that an earlier run of the process wrote names of its own. Returns false if nothing
-    /// shows that.
+    /// shows that, or if this run has seen the pod at work: then the images are its own.
     pub fn finds_stored(&mut self, pod: &Pod, swaps: &[Swap], now: Moment) -> bool {
+        if self.mains_ran_at.is_some() {
+            return false;
+        }
         let container = |swap: &Swap| {
             let container = pod.containers.get(swap.index)?;
             let status = container.status.as_ref()?;

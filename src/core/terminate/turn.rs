@@ -238,7 +238,7 @@ pub(crate) fn may_finish(pod: &Pod, memory: &Memory, allowed: &AllowedMethods) -
 /// Returns true if the phase is written for this sidecar, after all others have ended.
 pub(crate) fn is_finished(sidecar: &Container, around: &Circumstances<'_>) -> bool {
     method(sidecar) == RuleMethod::Finish
-        || (around.node.is_kubelet() && sidecar.mark.ignores_exit_code())
+        || (around.may_be_kubelet() && sidecar.mark.ignores_exit_code())
 }
 
 fn method(sidecar: &Container) -> RuleMethod {

@@ -200,7 +200,7 @@ fn pod(mut json: Value, annotations: Value, mut policies: Policies, says_ends: b
     report_ends(&mut json, says_ends);
     let mut pod = serde_json::from_value::<PodWire>(json)
         .unwrap()
-        .read_with(|pod, labels| policies.mark(pod, labels, |image| image == EXIT))
+        .read_with(|pod, labels| policies.mark(pod, labels, |one| *one.image == *EXIT))
         .unwrap();
     pod.node_runs_on = RunsOn::named(Some("linux"), Some("amd64"));
     pod

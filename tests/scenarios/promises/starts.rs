@@ -23,6 +23,7 @@ use crate::node::{running, status, terminated};
 use crate::objects::{main_container, pod_of, sidecar};
 
 const LISTED: &str = "registry.example/other/exit:v2";
+const RENAMED: &str = "mirror.example/exit:v2";
 pub(super) const NOW: Moment = Moment::after_start(Duration::from_secs(1));
 
 /// A pod of the Job whose main container is done.
@@ -162,4 +163,53 @@ fn t10_pods_that_are_denied_for_what_they_are_keep_no_other_from_its_swap() {
     index.apply(seen("healthy", "side:1", running(), 0), at(10));
     let (write, method) = next(&mut index, at(10)).unwrap();
     assert_eq!((&*write.target.name, method), ("healthy", Method::Swap));
+}
+
+/// As a webhook has named it, before the node has reacted.
+fn renamed(name: &str) -> Pod {
+    let mut pod = seen(name, RENAMED, running(), 0);
+    pod.containers[1].status.as_mut().unwrap().image = "side:1".into();
+    pod
+}
+
+/// Has two pods of a Job that bears one restart at a time.
+fn narrow() -> Index {
+    let mut index = index_of_job(&["a", "b"]);
+    let job = Job {
+        uid: "job".into(),
+        namespace: "default".into(),
+        backoff_limit: 2,
+        bears_failure: false,
+    };
+    index.jobs(|ledger| ledger.job(&job), NOW);
+    index
+}
+
+/// Returns true if another pod is swapped within a minute.
+fn swaps_another(index: &mut Index) -> bool {
+    let mut methods = (3..60).filter_map(|second| {
+        index.wake(at(second));
+        next(index, at(second))
+    });
+    methods.any(|(_, method)| method == Method::Swap)
+}
+
+/// The watch may show the write before its answer comes, and only the answer tells whose it is.
+#[test]
+fn u13_the_restart_of_an_exit_image_under_another_name_counts_until_it_is_shown() {
+    let mut index = narrow();
+    let (write, method) = next(&mut index, NOW).unwrap();
+    assert_eq!(method, Method::Swap);
+    let first = write.target.name.clone();
+    index.apply(renamed(&first), at(2));
+    index.written(write, &Ok(vec![RENAMED.into()]), at(2));
+    assert!(!swaps_another(&mut index));
+}
+
+/// The next leader does not know whose name it is.
+#[test]
+fn u13_an_image_that_the_node_has_not_started_yet_counts_also_under_the_next_leader() {
+    let mut index = narrow();
+    index.apply(renamed("a"), NOW);
+    assert!(!swaps_another(&mut index));
 }

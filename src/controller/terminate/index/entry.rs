@@ -8,11 +8,12 @@ pub(super) mod since;
 
 use std::time::Duration;
 
+use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::headroom::{Ledger, Swapped};
 use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::cluster::node_verdicts::Proved;
 use swaplet_core::objects::moment::Moment;
-use swaplet_core::objects::pod::Pod;
+use swaplet_core::objects::pod::{Container, Pod};
 use swaplet_core::objects::values::backoff::Backoff;
 use swaplet_core::report::decision::{Action, Decision, Method, Swap};
 use swaplet_core::report::denial::UNDONE;
@@ -149,6 +150,15 @@ impl Entry {
         }
     }
 
+    /// Returns true if this container of the pod, as it is read now, was swapped, or its image is
+    /// being written: a webhook may have given it any name.
+    pub(crate) fn may_have_swapped(&self, container: &Container, images: &ExitImages) -> bool {
+        let is_before = |other: &&Container| other.name == container.name;
+        let before = self.pod.containers.iter().find(is_before);
+        let is_changed = before.is_some_and(|before| before.image != container.image);
+        self.memory.shows_exit_image(container, images) || (self.memory.in_flight && is_changed)
+    }
+
     /// Records the outcome of a write.
     pub(crate) fn settle(&mut self, write: Write, outcome: &Outcome, now: Moment) -> Vec<Effect> {
         if let Action::Recreate(_) = write.action {
@@ -182,7 +192,9 @@ impl Entry {
     fn was_made(&mut self, action: &Action, words: &str, now: Moment) -> bool {
         match action {
             Action::Swap(swaps) if words.starts_with(UNDONE) => {
-                self.memory.finds_stored(&self.pod, swaps, now)
+                let is_found = self.memory.finds_stored(&self.pod, swaps, now);
+                self.fresh |= is_found;
+                is_found
             }
             _ => false,
         }
@@ -237,7 +249,9 @@ impl Entry {
     }
 
     fn swapped(&mut self, swaps: &[Swap], stored: &[Box<str>], now: Moment) {
-        for (swap, image) in swaps.iter().zip(stored) {
+        // One that a webhook has put back alone is written once more, and that is refused.
+        let made = swaps.iter().zip(stored);
+        for (swap, image) in made.filter(|(swap, image)| **image != swap.from) {
             if let Some(container) = self.pod.containers.get_mut(swap.index) {
                 self.memory.swapped(container, &swap.from, image, now);
                 // The watch has shown this swap, or a change by somebody else since.

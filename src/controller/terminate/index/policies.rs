@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use swaplet_core::objects::moment::Moment;
-use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::pod::rule::SidecarRule;
 use swaplet_core::objects::pod::wire::PodWire;
+use swaplet_core::objects::pod::{Container, Pod};
 use swaplet_core::objects::sidecar_policy::PolicyKind;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::policies::set::{PolicyKey, key_of};
@@ -31,9 +31,16 @@ impl Index {
 
     /// Decodes a pod and marks its containers with the rules that apply to them.
     pub(crate) fn read_pod(&mut self, pod: PodWire) -> Option<Pod> {
-        let images = &self.rules.exit_images;
+        let (images, entries) = (&self.rules.exit_images, &self.entries);
         let policies = &mut self.policies.set;
-        pod.read_with(|pod, labels| policies.mark(pod, labels, |image| images.contains(image)))
+        pod.read_with(|pod, labels| {
+            let known = entries.get(&pod.uid);
+            let is_swapped = |container: &Container| {
+                images.contains(&container.image)
+                    || known.is_some_and(|entry| entry.may_have_swapped(container, images))
+            };
+            policies.mark(pod, labels, is_swapped)
+        })
     }
 
     /// Handles an event of the watch of policies; returns true if anything changes for pods. A rule

@@ -199,7 +199,7 @@ impl PodPolicies {
     /// Decodes a pod and marks its containers with the rules that apply to them.
     pub fn read_pod(&mut self, pod: PodWire) -> Option<Pod> {
         let (set, images) = (&mut self.store.set, &self.exit_images);
-        pod.read_with(|pod, labels| set.mark(pod, labels, |image| images.contains(image)))
+        pod.read_with(|pod, labels| set.mark(pod, labels, |one| images.contains(&one.image)))
     }
 }
 

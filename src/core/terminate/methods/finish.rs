@@ -79,12 +79,19 @@ pub(crate) fn step(case: Case<'_>, unended: &[Unended<'_>]) -> Step {
 }
 
 /// Writes the phase of a pod in which a node starts a container again and again, so that it is never
-/// quiet for long: in the pause before the next start, as far as the node tells its length. `None`
-/// if the phase does not end the pod.
+/// quiet for long: in the pause before the next start, as far as the node tells its length. While
+/// all of them run it has to be quiet as elsewhere: a node that takes the phase back while it stops
+/// one would judge the pod by that. `None` if the phase does not end the pod.
 pub(crate) fn at_once(case: Case<'_>) -> Option<Decision> {
     let (pod, around) = (case.pod, case.around);
     let record = case.memory.finish.as_deref().filter(|_| may_end(case))?;
-    let due = record.due_in_pause(around.may_be_kubelet(), pause(pod));
+    let (due, restless) = match pause(pod) {
+        Some(pause) => (record.due_in_pause(around.may_be_kubelet(), pause), true),
+        None => (
+            record.due(around.may_be_kubelet()),
+            record.is_restless(around.now),
+        ),
+    };
     if due > around.now {
         return Some(Decision::later(Reason::FinishWaits, due));
     }
@@ -92,24 +99,28 @@ pub(crate) fn at_once(case: Case<'_>) -> Option<Decision> {
     let names = unended
         .chain(roles::returning(pod))
         .map(|sidecar| &*sidecar.name);
-    Some(write(case, record, &names.collect::<Vec<_>>(), true))
+    Some(write(case, record, &names.collect::<Vec<_>>(), restless))
 }
 
 /// Returns how long the status of the pod must not have changed, by what a kubelet says of its
-/// back-off: it has work on the pod for a second after a container has failed.
-fn pause(pod: &Pod) -> Duration {
+/// back-off: it has work on the pod for a second after a container has failed. `None` if no
+/// sidecar is between two starts.
+fn pause(pod: &Pod) -> Option<Duration> {
+    const WORKS: Duration = Duration::from_secs(1);
     let told = roles::sidecars(pod).filter_map(|sidecar| match &sidecar.status.as_ref()?.state {
         ContainerState::Waiting { message, .. } => {
-            let (wait, _) = message.strip_prefix("back-off ")?.split_once('s')?;
-            Some(match wait.parse::<u64>() {
+            let wait = message.strip_prefix("back-off ");
+            let wait = wait.and_then(|wait| wait.split_once('s'));
+            Some(wait.map_or(WORKS, |(wait, _)| match wait.parse::<u64>() {
                 Ok(seconds) if seconds < QUIET.as_secs() => Duration::ZERO,
                 // From one minute on it is written as 1m20.
                 _ => QUIET_STATUS,
-            })
+            }))
         }
         _ => None,
     });
-    told.min().unwrap_or(Duration::from_secs(1))
+    let ended = roles::returning(pod).next().map(|_| WORKS);
+    told.min().or(ended)
 }
 
 fn write(case: Case<'_>, record: &FinishRecord, names: &[&str], restless: bool) -> Decision {

@@ -21,6 +21,7 @@ use crate::objects::values::env::WITH_IMAGE;
 use crate::report::decision::{Paths, Report};
 use crate::report::reason::Reason;
 use crate::report::shell_word::shell_word;
+use crate::terminate::circumstances::Case;
 
 /// The result for a sidecar before it is swapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,22 +156,22 @@ fn unknown(choice: &Choice<'_>, path: &str) -> String {
     )
 }
 
-/// Returns why a kubelet may not start this image in the container, which would cost the pod: a
-/// node that may refuse it, where the pod would be judged by the sidecar's own exit code, or one of
-/// which nothing says what it runs.
-pub(crate) fn uncertain(
-    pod: &Pod,
-    container: &Container,
-    image: &str,
-    exit_images: &ExitImages,
-) -> Option<Report> {
+/// Returns why the node, which may be a kubelet, may not start this image in the container, which
+/// would cost the pod: it may refuse it, and the pod would be judged by the sidecar's own exit code,
+/// or nothing says what it runs, as a kubelet does.
+pub(crate) fn uncertain(case: Case<'_>, container: &Container, image: &str) -> Option<Report> {
+    let (pod, around) = (case.pod, case.around);
+    if !around.may_be_kubelet() {
+        return None;
+    }
     let runs_on = container.facts.as_deref().map(|facts| facts.runs_on);
-    if !pod.node_runs_on.or(runs_on.unwrap_or_default()).is_known() {
+    let is_known = pod.node_runs_on.or(runs_on.unwrap_or_default()).is_known();
+    if around.node.is_kubelet() && !is_known {
         let what = "neither its node nor the pod says on which operating system and processor it runs, and the exit image is not for all of them: give the node the labels kubernetes.io/os and kubernetes.io/arch";
         return Some(report(Reason::NotSwappable, container, what));
     }
     let is_never = *container.effective_policy(pod) == RestartPolicy::Never;
-    let doubt = is_never.then(|| exit_images.is_public(image).doubt(image))??;
+    let doubt = is_never.then(|| around.exit_images.is_public(image).doubt(image))??;
     Some(report(Reason::ExitImageNotPublic, container, &doubt))
 }
 

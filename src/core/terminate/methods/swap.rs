@@ -19,7 +19,7 @@ use super::preflight::{Preflight, preflight};
 use crate::objects::moment::Moment;
 use crate::objects::pod::evidence::{self, Progress};
 use crate::objects::pod::roles::{Unended, unended};
-use crate::objects::pod::{Container, Pod, RestartPolicy, roles};
+use crate::objects::pod::{Container, Pod, roles};
 use crate::report::decision::{Decision, Method, Paths, Report, one_per_reason};
 use crate::report::reason::Reason;
 use crate::terminate::circumstances::Case;
@@ -240,8 +240,7 @@ fn watch(pod: &Pod, sidecar: &Container, record: &SwapRecord) -> Swapped {
             (Reason::SwapWithoutEffect, false, record.at + patience, what)
         }
     };
-    let restarts = reason == Reason::ExitImageNotStarted
-        && *sidecar.effective_policy(pod) == RestartPolicy::OnFailure;
+    let restarts = reason == Reason::ExitImageNotStarted && returns_after_failure(pod, sidecar);
     let note = format!("container {}: {what}", record.words());
     Swapped {
         trouble: Report { reason, note },
@@ -257,7 +256,7 @@ pub(crate) fn fails_again(case: Case<'_>) -> Option<Report> {
     let (pod, memory, around) = (case.pod, case.memory, case.around);
     let failed: Vec<_> = roles::sidecars(pod)
         .filter(|sidecar| {
-            *sidecar.effective_policy(pod) == RestartPolicy::OnFailure
+            returns_after_failure(pod, sidecar)
                 && memory.shows_exit_image(sidecar, around.exit_images)
         })
         .filter_map(|sidecar| memory.swap_of(&sidecar.name))
@@ -277,6 +276,11 @@ pub(crate) fn fails_again(case: Case<'_>) -> Option<Report> {
         reason: Reason::ExitImageNotStarted,
         note,
     })
+}
+
+/// Returns true if the node starts an exit image again that has not started (`StartError`).
+fn returns_after_failure(pod: &Pod, sidecar: &Container) -> bool {
+    sidecar.comes_back_after(pod, Some(128)) == Some(true)
 }
 
 /// Returns true if a swap of this container was made and may still take effect.

@@ -79,13 +79,22 @@ impl Entry {
                 .get(swap.index)
                 .is_some_and(|container| container.image != swap.from)
         };
-        let until = match outcome {
-            Ok(_) => Moment::NEVER,
-            Err(WriteError::Failed { .. }) => now + LATE_EFFECT,
+        let (until, is_shown) = match outcome {
+            Ok(stored) => {
+                let mut stored = swaps.iter().zip(stored.iter().map(|image| &**image));
+                let is_undone = |(swap, image): (&Swap, &str)| *image == *swap.from;
+                let shown = stored.all(|made| is_undone(made) || shows(made.0));
+                (Moment::NEVER, shown)
+            }
+            Err(WriteError::Failed { .. }) => (now + LATE_EFFECT, swaps.iter().all(shows)),
             Err(WriteError::Conflict | WriteError::Gone | WriteError::Denied(_)) => return,
         };
-        if !swaps.iter().all(shows) {
+        if !is_shown {
             self.unseen = self.unseen.max(Some(until));
+        } else if outcome.is_ok() {
+            // What the watch has shown is an exit image only by the answer, if a webhook has given it
+            // another name.
+            self.fresh = true;
         }
     }
 

@@ -181,7 +181,8 @@ impl Plan {
 }
 
 /// Returns why a container does not get this image although it may end it, and until when. On a
-/// kubelet the phase ends the pod without a trial; a virtual node would go on and be billed.
+/// kubelet, or a node that may be one, the phase ends the pod without a trial; a virtual node would go
+/// on and be billed.
 fn held_back(
     case: Case<'_>,
     container: &Container,
@@ -191,9 +192,7 @@ fn held_back(
     let (pod, memory, around) = (case.pod, case.memory, case.around);
     let (name, now) = (&container.name, around.now);
     let because = |reason, note, until| Some((Report { reason, note }, until));
-    if around.node.is_kubelet()
-        && let Some(report) = uncertain(pod, container, image, around.exit_images)
-    {
+    if let Some(report) = uncertain(case, container, image) {
         return Some((report, None));
     }
     if let Some(failed) = failed_and_ignored(case) {
@@ -222,7 +221,7 @@ fn held_back(
     if let Some((until, words)) = memory.denied.closes(Method::Swap, now) {
         return because(Reason::WriteDenied, words.to_owned(), Some(until));
     }
-    if let Some(doubt) = doubt.filter(|_| around.node.is_kubelet()) {
+    if let Some(doubt) = doubt.filter(|_| around.may_be_kubelet()) {
         let note = format!(
             "container {name}: {doubt}, so it is not tried: allow finish (start the controller without --finish=never), or give it an exit image whose paths are known (--exit-image with --exit-image-paths, --derived-repository)"
         );
@@ -235,7 +234,7 @@ fn held_back(
 /// pod when the others have ended, because the phase may not be written; `None` if there is none.
 fn failed_and_ignored(case: Case<'_>) -> Option<&Container> {
     let (pod, memory, around) = (case.pod, case.memory, case.around);
-    if !around.node.is_kubelet()
+    if !around.may_be_kubelet()
         || may_finish(pod, memory, around.allowed)
         || !roles::mains_succeeded(pod)
     {

@@ -67,6 +67,7 @@ impl Swapped {
         exit_images: &ExitImages,
         allowed: &AllowedMethods,
     ) -> Self {
+        let is_done = roles::mains_state(pod) == roles::Mains::Done;
         let mut swapped = Self::default();
         for sidecar in roles::sidecars(pod) {
             if memory.shows_exit_image(sidecar, exit_images) {
@@ -75,10 +76,19 @@ impl Swapped {
                 swapped.coming = swapped.coming.saturating_add(more);
             } else if sidecar.end().is_none() {
                 swapped.left += 1;
+                // Whoever has changed it, an exit image of a name that is not known any more or
+                // another one: the node starts it.
+                swapped.coming += u32::from(is_done && is_being_changed(sidecar));
             }
         }
         swapped
     }
+}
+
+/// Returns true if the node still runs another image than the spec has.
+fn is_being_changed(sidecar: &Container) -> bool {
+    let status = sidecar.status.as_ref();
+    status.is_some_and(|status| exit_image_shown(&status.image, &sidecar.image) == Some(false))
 }
 
 /// Returns how many restarts the exit image of a swapped sidecar may still cause.

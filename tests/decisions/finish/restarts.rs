@@ -1,0 +1,99 @@
+//! Sidecars whose own restarts a Job counts, and nodes that may be kubelets: the phase ends the pod.
+
+use serde_json::json;
+use swaplet_core::cluster::node_class::NodeClass;
+use swaplet_core::objects::pod::Phase;
+use swaplet_core::objects::values::env::IGNORE_EXIT_CODE;
+use swaplet_core::report::decision::{Action, Decision};
+use swaplet_core::report::reason::Reason;
+use swaplet_core::terminate::methods::AllowedMethods;
+
+use super::{FIRST, QUIET_SECONDS, finish_of, on, ready};
+use crate::builder::{PodBuilder, sidecar};
+use crate::expect::Life;
+
+const SECOND: AllowedMethods = AllowedMethods {
+    prefer: None,
+    ..FIRST
+};
+
+fn of_job(pod: PodBuilder) -> PodBuilder {
+    let owner = json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": "job", "controller": true}]);
+    pod.set("/metadata/ownerReferences", owner)
+}
+
+/// What is done at last, and after how many seconds.
+fn acts(life: &mut Life, pod: &PodBuilder) -> (u64, Decision) {
+    for second in 0..=2 * QUIET_SECONDS {
+        let decision = life.sees(pod);
+        if decision.action.is_some() {
+            return (second, decision);
+        }
+        life.later(1);
+    }
+    panic!("nothing is done");
+}
+
+/// A node that takes the phase back while it stops the sidecar judges the pod by its exit code.
+#[test]
+fn u15_while_a_sidecar_that_has_failed_before_runs_the_pod_has_to_be_quiet() {
+    let runs = of_job(ready("OnFailure").but("log", |log| log.last_ended(1)));
+    let (second, decision) = acts(&mut on(NodeClass::Kubelet, SECOND), &runs);
+    assert_eq!(second, QUIET_SECONDS);
+    assert!(finish_of(&decision).version.is_some());
+
+    let waits = runs.but("log", |log| {
+        log.waiting(
+            "CrashLoopBackOff",
+            "back-off 40s restarting failed container",
+        )
+    });
+    let (second, decision) = acts(&mut on(NodeClass::Kubelet, SECOND), &waits);
+    assert_eq!(second, 3);
+    assert!(finish_of(&decision).version.is_none());
+}
+
+/// By its own policy, or by a rule: each start counts.
+#[test]
+fn u16_a_sidecar_that_its_own_policy_starts_again_leaves_no_swap_beside_it() {
+    let rule = json!([{"action": "Restart", "exitCodes": {"operator": "In", "values": [1]}}]);
+    for (policy, rules) in [("Always", json!([])), ("Never", rule)] {
+        let crashed = sidecar("a")
+            .spec("restartPolicy", policy)
+            .spec("restartPolicyRules", rules)
+            .last_ended(1)
+            .running();
+        let pod = of_job(ready("OnFailure").with(crashed));
+        let (_, decision) = acts(&mut on(NodeClass::Kubelet, SECOND), &pod);
+        assert_eq!(finish_of(&decision).phase, Phase::Succeeded, "{policy}");
+    }
+}
+
+/// Where nodes cannot be read the first swap that works shows that images are updated, and not what
+/// else the node does.
+#[test]
+fn u14_on_a_node_that_may_be_a_kubelet_nothing_is_tried_in_doubt() {
+    let script = ready("OnFailure")
+        .set(
+            "/spec/volumes",
+            json!([{"name": "s", "configMap": {"name": "s"}}]),
+        )
+        .but("log", |log| {
+            log.spec("command", json!(["/scripts/run.sh"])).spec(
+                "volumeMounts",
+                json!([{"name": "s", "mountPath": "/scripts"}]),
+            )
+        });
+    let ignored = ready("OnFailure").but("log", |log| log.env(IGNORE_EXIT_CODE, "true"));
+    for pod in [&script, &ignored] {
+        let mut life = on(NodeClass::VirtualUpdates, SECOND);
+        life.facts.may_be_kubelet = true;
+        let (_, decision) = acts(&mut life, pod);
+        assert!(
+            matches!(decision.action, Some(Action::Finish(_))),
+            "{decision:?}"
+        );
+        let mut life = on(NodeClass::VirtualUpdates, SECOND);
+        assert_eq!(life.sees(pod).reason, Reason::SidecarSwapped);
+    }
+}
