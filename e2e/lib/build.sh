@@ -1,18 +1,33 @@
 # shellcheck shell=bash
 # Builds the clusters' programs from their Go modules into a cache: `cluster` has all that every cluster needs, `openkruise`
-# what lives beside it, `openkruise-suite` OpenKruise's own tests, `kind` what only clusters of kind need, `crio` the other runtime.
+# what lives beside it, `openkruise-suite` OpenKruise's own tests, `kind` what only clusters of kind need, `crio` the other runtime,
+# `kubernetes-1.N` Kubernetes itself in another version than the everyday one.
 
 CACHE=${SWAPLET_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/swaplet}/bin
 
-kubernetes_version() { awk '$1=="k8s.io/kubernetes" {print $2} $2=="k8s.io/kubernetes" {print $3}' "$E2E/modules/cluster/go.mod"; }
+kubernetes_version() { awk '$1=="k8s.io/kubernetes" {print $2} $2=="k8s.io/kubernetes" {print $3}' "$E2E/modules/${1:-cluster}/go.mod"; } # [MODULE]
+
+# The module that has Kubernetes in this version, such as 1.35.
+module_of_kubernetes() { # VERSION
+	if [[ -z $1 || $(kubernetes_version) == "v$1."* ]]; then echo cluster; else echo "kubernetes-$1"; fi
+}
+
+kubernetes_versions() {
+	local module
+	for module in "$E2E"/modules/kubernetes-*; do echo "${module##*-}"; done
+	kubernetes_version | cut -d. -f1,2 | tr -d v
+}
 
 # Components that do not know their version report v0.0.0, and then kubectl, the kubelet and feature gates misbehave. Helm
 # believes in Kubernetes 1.20.
 ldflags() { # MODULE
 	local version minor package
 	printf -- '-s -w'
-	[[ $1 == cluster || $1 == kind ]] || return 0
-	version=$(kubernetes_version)
+	case $1 in
+		cluster | kind) version=$(kubernetes_version) ;;
+		kubernetes-*) version=$(kubernetes_version "$1") ;;
+		*) return 0 ;;
+	esac
 	minor=${version#v1.}
 	minor=${minor%%.*}
 	for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
@@ -44,19 +59,21 @@ packages_of() { # MODULE
 # Go names a program after its folder. Some names are too general for a list of processes, and the parts of Kubernetes are
 # links to one program that goes by the name it is called with.
 name_programs() { # MODULE FOLDER
-	local name
+	[[ ! -f $2/kubernetes ]] || link_components "$2"
 	case $1 in
 		openkruise)
 			mv "$2/kruise" "$2/kruise-manager"
 			mv "$2/daemon" "$2/kruise-daemon"
 			;;
-		cluster)
-			mv "$2/server" "$2/etcd"
-			for name in kube-apiserver kube-controller-manager kube-scheduler kubelet; do ln "$2/kubernetes" "$2/$name"; done
-			rm "$2/kubernetes"
-			;;
+		cluster) mv "$2/server" "$2/etcd" ;;
 		crio) compile_pinns "$2" ;;
 	esac
+}
+
+link_components() { # FOLDER
+	local name
+	for name in kube-apiserver kube-controller-manager kube-scheduler kubelet; do ln "$1/kubernetes" "$1/$name"; done
+	rm "$1/kubernetes"
 }
 
 compile() { # MODULE FOLDER

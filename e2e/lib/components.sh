@@ -13,7 +13,7 @@ start_etcd() {
 
 # The endpoint reconciler would refuse to publish a loopback address.
 start_apiserver() {
-	launch apiserver "$BIN/kube-apiserver" --etcd-servers "unix://$STATE/etcd.sock" \
+	launch apiserver "$KUBERNETES_BIN/kube-apiserver" --etcd-servers "unix://$STATE/etcd.sock" \
 		--bind-address 127.0.0.1 --advertise-address 127.0.0.1 --secure-port "$API_PORT" \
 		--endpoint-reconciler-type none --cert-dir "$STATE/apiserver" \
 		--token-auth-file "$STATE/tokens.csv" --authorization-mode RBAC --allow-privileged \
@@ -34,13 +34,13 @@ open_api_service() {
 api_service_rules() { iptables -w -t nat -S PREROUTING 2>/dev/null | grep -F -- "--comment $NETWORK " || true; }
 
 start_controller_manager() {
-	launch controller-manager "$BIN/kube-controller-manager" --kubeconfig "$STATE/kube-controller-manager.kubeconfig" \
+	launch controller-manager "$KUBERNETES_BIN/kube-controller-manager" --kubeconfig "$STATE/kube-controller-manager.kubeconfig" \
 		--service-account-private-key-file "$STATE/sa.key" --root-ca-file "$STATE/apiserver/apiserver.crt" \
 		--leader-elect=false --secure-port 0
 }
 
 start_scheduler() {
-	launch scheduler "$BIN/kube-scheduler" --kubeconfig "$STATE/kube-scheduler.kubeconfig" --leader-elect=false --secure-port 0
+	launch scheduler "$KUBERNETES_BIN/kube-scheduler" --kubeconfig "$STATE/kube-scheduler.kubeconfig" --leader-elect=false --secure-port 0
 }
 
 # Our folder first on the PATH: the machine may have a shim of another version.
@@ -53,7 +53,7 @@ tasks_of_containerd() { echo "$STATE/containerd/state/io.containerd.runtime.v2.t
 
 # shellcheck disable=SC2153 # NODE is set in config.sh
 start_kubelet() {
-	launch kubelet "$BIN/kubelet" --config "$STATE/kubelet.yaml" --kubeconfig "$STATE/kubelet.kubeconfig" \
+	launch kubelet "$KUBERNETES_BIN/kubelet" --config "$STATE/kubelet.yaml" --kubeconfig "$STATE/kubelet.kubeconfig" \
 		--root-dir "$STATE/kubelet" --cert-dir "$STATE/kubelet/pki" --hostname-override "$NODE"
 }
 

@@ -39,9 +39,10 @@ write_env() {
 	local name
 	for name in API_PORT KUBELET_PORT REGISTRY_PORT; do free_port "$name"; done
 	BIN=$(bin_dir cluster)
+	KUBERNETES_BIN=$(bin_dir "$(module_of_kubernetes "$KUBERNETES")")
 	SUITE=$(bin_dir openkruise-suite)
 	CRIO_BIN=$(bin_dir crio)
-	for name in API_PORT KUBELET_PORT REGISTRY_PORT BIN SUITE CRIO_BIN; do
+	for name in API_PORT KUBELET_PORT REGISTRY_PORT BIN KUBERNETES_BIN SUITE CRIO_BIN; do
 		printf '%s=%q\n' "$name" "${!name}"
 	done >"$STATE/env"
 }

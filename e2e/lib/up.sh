@@ -32,6 +32,7 @@ make_state() {
 	chmod 700 "$STATE"
 	remember_machine
 	echo "$RUNTIME" >"$STATE/runtime"
+	echo "$KUBERNETES" >"$STATE/kubernetes"
 	mkdir "$STATE/log" "$STATE/pid" "$STATE/apiserver"
 	mkdir -m 700 "$ETCD_DIR"
 }
@@ -71,10 +72,13 @@ all_alive() {
 }
 
 cluster_up() {
-	local start programs=(cluster)
+	local start module programs=(cluster)
 	need_root
+	module=$(module_of_kubernetes "$KUBERNETES")
+	[[ $module == cluster ]] || programs+=("$module")
 	[[ $RUNTIME == containerd ]] || programs+=("$RUNTIME")
 	[[ $RUNTIME == containerd || $RUNTIME == crio ]] || usage_error "SWAPLET_CLUSTER_RUNTIME must be containerd or crio, not '$RUNTIME'"
+	[[ -d $E2E/modules/$module ]] || usage_error "SWAPLET_CLUSTER_KUBERNETES must be one of $(kubernetes_versions | xargs), not '$KUBERNETES'"
 	if all_alive; then
 		say "The cluster is already up. Use it with: eval \"\$(e2e/cluster env)\""
 		return
