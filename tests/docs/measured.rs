@@ -50,7 +50,8 @@ impl Column {
     }
 }
 
-/// The table with these columns, each in the place of one with its head, or behind the others.
+/// The table with these columns, each in the place of one with its head, or before the first of a
+/// later version.
 fn with_columns(table: &str, columns: &[Column]) -> String {
     let mut rows: Vec<Vec<String>> = table
         .lines()
@@ -61,7 +62,10 @@ fn with_columns(table: &str, columns: &[Column]) -> String {
         .collect();
     for column in columns {
         let head = column.head();
-        let place = rows[0].iter().position(|cell| *cell == head);
+        let versions = rows[0].iter().skip(2);
+        let before = versions.take_while(|cell| **cell < head).count();
+        let place = 2 + before;
+        let is_there = rows[0].get(place) == Some(&head);
         for (nth, row) in rows.iter_mut().enumerate() {
             let cell = match nth {
                 0 => head.clone(),
@@ -71,9 +75,10 @@ fn with_columns(table: &str, columns: &[Column]) -> String {
                     .get(&row[0])
                     .map_or_else(|| NOT_TRIED.to_owned(), Clone::clone),
             };
-            match place {
-                Some(place) => row[place] = cell,
-                None => row.push(cell),
+            if is_there {
+                row[place] = cell;
+            } else {
+                row.insert(place, cell);
             }
         }
     }
@@ -87,13 +92,41 @@ fn with_columns(table: &str, columns: &[Column]) -> String {
     rows.into_iter().map(line).collect()
 }
 
-#[test]
-fn the_columns_of_the_everyday_cluster_are_as_they_were_measured() {
+fn names_in(folder: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(root().join(folder)).unwrap();
+    let name = |entry: std::io::Result<std::fs::DirEntry>| {
+        let name = entry.unwrap().file_name();
+        name.to_str().unwrap().to_owned()
+    };
+    let mut names: Vec<_> = entries.map(name).collect();
+    names.sort();
+    names
+}
+
+/// Of each version of Kubernetes that `e2e/cluster` can be, and of the other runtime too where it is
+/// the everyday one.
+fn files() -> Vec<String> {
     let modules = std::fs::read_to_string(root().join("e2e/modules/cluster/go.mod")).unwrap();
     let (_, version) = modules.split_once("k8s.io/kubernetes v").unwrap();
-    let minor: Vec<_> = version.split('.').take(2).collect();
-    let columns = ["containerd", "cri-o"]
-        .map(|runtime| Column::read(&format!("{}-{runtime}.json", minor.join("."))));
+    let everyday: Vec<_> = version.split('.').take(2).collect();
+    let everyday = everyday.join(".");
+    let modules = names_in("e2e/modules");
+    let others = modules
+        .iter()
+        .filter_map(|module| module.strip_prefix("kubernetes-"));
+    let mut files: Vec<_> = others
+        .chain([&*everyday])
+        .map(|version| format!("{version}-containerd.json"))
+        .collect();
+    files.push(format!("{everyday}-cri-o.json"));
+    files
+}
+
+#[test]
+fn the_columns_that_a_command_has_written_are_as_they_were_measured() {
+    let files = files();
+    assert_eq!(names_in("e2e/measured"), files);
+    let columns: Vec<_> = files.iter().map(|file| Column::read(file)).collect();
     let text = std::fs::read_to_string(root().join(FILE)).unwrap();
     for column in &columns {
         assert!(text.contains(&column.told()), "{FILE}: {}", column.told());
@@ -120,28 +153,30 @@ fn the_columns_of_the_everyday_cluster_are_as_they_were_measured() {
 }
 
 #[test]
-fn a_column_takes_the_place_of_its_own_or_comes_last() {
+fn a_column_takes_the_place_of_its_own_or_that_of_its_version() {
     let table = "| row | what was tried | 1.36 | 1.37 |\n|---|---|---|---|\n| 1 | a | S | old |\n| 2 | b | S | old |\n";
-    let column = |runtime: &str, result: &str| Column {
-        kubelet: "v1.37.2".to_owned(),
+    let column = |version: &str, runtime: &str, result: &str| Column {
+        kubelet: version.to_owned(),
         runtime: runtime.to_owned(),
         cgroups: "v1".to_owned(),
         results: [("1".to_owned(), result.to_owned())].into(),
     };
     let columns = [
-        column("containerd://2.4.2+unknown", "S 4/4"),
-        column("cri-o://1.36.3", "F 4/4"),
+        column("v1.37.2", "containerd://2.4.2+unknown", "S 4/4"),
+        column("v1.37.2", "cri-o://1.36.3", "F 4/4"),
+        column("v1.35.8", "containerd://2.4.2+unknown", "S 3/4"),
     ];
     assert_eq!(
         with_columns(table, &columns),
-        "| row | what was tried | 1.36 | 1.37 | 1.37, CRI-O |\n|---|---|---|---|---|\n\
-        | 1 | a | S | S 4/4 | F 4/4 |\n| 2 | b | S | not tried | not tried |\n"
+        "| row | what was tried | 1.35 | 1.36 | 1.37 | 1.37, CRI-O |\n|---|---|---|---|---|---|\n\
+        | 1 | a | S 3/4 | S | S 4/4 | F 4/4 |\n| 2 | b | not tried | S | not tried | not tried |\n"
     );
     assert_eq!(
         columns.each_ref().map(Column::told),
         [
             "v1.37.2 with containerd 2.4.2, cgroup v1",
-            "v1.37.2 with cri-o 1.36.3, cgroup v1"
+            "v1.37.2 with cri-o 1.36.3, cgroup v1",
+            "v1.35.8 with containerd 2.4.2, cgroup v1"
         ]
     );
 }
