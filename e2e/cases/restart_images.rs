@@ -11,6 +11,7 @@ use crate::imported::{ctr, kind_load_work};
 use crate::pods::{EXITS_143, container, job, pod, spec, status_of};
 use crate::restart::{Restarts, restarts, started, succeeded};
 use crate::restart_parking::image;
+use crate::version::minor;
 use crate::world::{eventually, kubectl, variable};
 
 /// Works until it is let go, and says whether it has; SIGTERM ends it before.
@@ -101,12 +102,16 @@ async fn d1b_an_image_with_a_second_tag_is_not_touched() {
         .world
         .create_pod(pod("p", spec("Always", vec![app])))
         .await;
-    let refused = |pod: &Pod| {
+    let starts = minor(&restart.world).await < 35;
+    let is_as_ever = |pod: &Pod| {
+        if starts {
+            return started(pod, "app").is_some();
+        }
         let state = status_of(pod, "app").and_then(|status| status.state.as_ref());
         let waiting = state.and_then(|state| state.waiting.as_ref());
         waiting.is_some_and(|waiting| waiting.reason.as_deref() == Some("ErrImageNeverPull"))
     };
-    let before = restart.world.pod_is("p", "refused", refused).await;
+    let before = restart.world.pod_is("p", "as ever", is_as_ever).await;
     for force in [false, true] {
         let request = format!("force-{force}");
         let mut asked = asked(force);
@@ -114,11 +119,25 @@ async fn d1b_an_image_with_a_second_tag_is_not_touched() {
         restart.request(&request, &asked).await;
         let state = restart.completed(&request).await[0].clone();
         assert_eq!(state["phase"], "Failed", "{state}");
+        let told = state["message"].to_string();
+        assert_eq!(
+            told.contains("the node reports its image as") && told.contains(&second),
+            starts,
+            "{state}"
+        );
     }
     let after = now(&restart).await;
     assert_eq!(
-        (image(&after), after.metadata.generation),
-        (second.as_str(), before.metadata.generation)
+        (
+            image(&after),
+            after.metadata.generation,
+            started(&after, "app")
+        ),
+        (
+            second.as_str(),
+            before.metadata.generation,
+            started(&before, "app")
+        )
     );
     restart.world.done().await;
 }

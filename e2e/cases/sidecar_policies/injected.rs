@@ -12,6 +12,7 @@ use crate::audit::swapped_in;
 use crate::controller::Controller;
 use crate::of_cluster::OfCluster;
 use crate::pods::{EXITS_0, EXITS_143, container, job, main_has_ended, main_ok, pod, spec};
+use crate::version::has_mutating_policies;
 use crate::world::{World, eventually, kubectl};
 
 /// What stops only when it has uploaded the rest, and says so.
@@ -27,8 +28,11 @@ pub const MUTATING: [&str; 2] = ["mutatingadmissionpolicybinding", "mutatingadmi
 const INJECT: &str = "sidecar.istio.io/inject";
 
 /// Has the API server put a proxy into pods with this label, as meshes do by their
-/// webhooks, and waits until it does.
-pub async fn inject(world: &World) -> OfCluster {
+/// webhooks, and waits until it does. `None` where it does not change objects by policies.
+pub async fn inject(world: &World) -> Option<OfCluster> {
+    if !has_mutating_policies(world).await {
+        return None;
+    }
     let namespace = &world.namespace;
     let goes = OfCluster::new(&MUTATING, namespace);
     let expression = format!(
@@ -52,11 +56,8 @@ pub async fn inject(world: &World) -> OfCluster {
     let list = json!({"apiVersion": "v1", "kind": "List", "items": [policy, binding]});
     std::fs::write(&file, list.to_string()).unwrap();
     kubectl(&["create", "-f", file.to_str().unwrap()]).await;
-    let tried: Pod = serde_json::from_value(to_be_injected(pod(
-        "tried",
-        spec("Never", vec![main_ok(world)]),
-    )))
-    .unwrap();
+    let tried = pod("tried", spec("Never", vec![main_ok(world)]));
+    let tried: Pod = serde_json::from_value(to_be_injected(tried)).unwrap();
     let params = PostParams {
         dry_run: true,
         ..PostParams::default()
@@ -67,7 +68,7 @@ pub async fn inject(world: &World) -> OfCluster {
         (made.spec.unwrap().containers.len() == 2).then_some(())
     })
     .await;
-    goes
+    Some(goes)
 }
 
 fn to_be_injected(mut object: Value) -> Value {
@@ -81,6 +82,14 @@ fn to_be_injected(mut object: Value) -> Value {
 }
 
 impl World {
+    /// What a webhook makes of a Job.
+    fn injected(&self, mut job: Value) -> Value {
+        let containers = &mut job["spec"]["template"]["spec"]["containers"];
+        let proxy = container(self, PROXY, EXITS_0);
+        containers.as_array_mut().unwrap().push(proxy);
+        job
+    }
+
     async fn policies_are_there(&self) -> OfCluster {
         let of_cluster = self
             .cluster_policy(json!([{"preset": "fluent-bit"}, {"preset": "istio", "order": 1}]))
@@ -163,10 +172,13 @@ async fn policies_end_what_is_injected_in_order_and_in_time_whoever_leads() {
     const FLAGS: &[&str] = &["--sidecar-policies"];
     crds_are_there().await;
     let world = World::new("policies").await;
-    let _injects = inject(&world).await;
+    let injects = inject(&world).await;
     let _of_cluster = world.policies_are_there().await;
     let controller = Controller::start_with(&world, FLAGS).await;
-    let injected = job("injected", world.beside_main(COLLECTOR, UPLOADS));
+    let mut injected = job("injected", world.beside_main(COLLECTOR, UPLOADS));
+    if injects.is_none() {
+        injected = world.injected(injected);
+    }
     world.create_job(to_be_injected(injected)).await;
     let flushes = job("flushes", world.beside_main_that_says_so());
     world.create_job(labelled(flushes, "flushes")).await;
