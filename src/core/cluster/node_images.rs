@@ -2,12 +2,10 @@
 //! [`node`](crate::objects::node), because the list is the longest part of a node, and few callers
 //! need it.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube_core::Resource as _;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
-use crate::objects::node::{Node, NodeWire};
-use crate::objects::values::bounded_value::BoundedValue;
+use crate::objects::item::{FromView, Item, View};
+use crate::objects::node::{Node, NodeSpecView, NodeStatusView};
 use crate::objects::values::lenient::{Lenient, Object, Objects, Text};
 
 /// A node with its list of images.
@@ -20,64 +18,30 @@ pub struct NodeImages {
     pub images: Vec<Vec<Box<str>>>,
 }
 
-/// A node of a list. As for pods, decoding fails only for JSON that is no Kubernetes object at all.
-#[derive(Clone, Debug)]
-pub struct NodeImagesWire {
-    metadata: ObjectMeta,
-    node: NodeWire,
-    images: Objects<ImageWire>,
-}
+/// A node of a list.
+pub type NodeImagesWire = Item<NodeImages>;
 
-of_kind!(NodeImagesWire, k8s_openapi::api::core::v1::Node);
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct TopWire {
-    status: Lenient<Object<StatusWire>>,
-}
-
+/// One of `status.images`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct StatusWire {
-    images: Objects<ImageWire>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct ImageWire {
+pub struct ImageView {
     names: Lenient<Vec<Text>, 64>,
 }
 
-impl<'de> Deserialize<'de> for NodeImagesWire {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = BoundedValue::deserialize(deserializer)?.0;
-        let node = NodeWire::deserialize(&value).map_err(serde::de::Error::custom)?;
-        let top = TopWire::deserialize(&value).map_err(serde::de::Error::custom)?;
-        Ok(Self {
-            metadata: node.meta().clone(),
-            node,
-            images: top.status.value.0.images,
-        })
-    }
-}
+impl FromView for NodeImages {
+    type Kind = k8s_openapi::api::core::v1::Node;
+    type View = View<NodeSpecView, NodeStatusView<Objects<ImageView>>>;
 
-impl NodeImagesWire {
-    /// Reads the node. Returns `None` if it has no name or uid.
-    #[must_use]
-    pub fn read(self) -> Option<NodeImages> {
-        let names = |image: Lenient<Object<ImageWire>>| {
-            image
-                .value
-                .0
-                .names
-                .value
-                .into_iter()
-                .filter_map(|name| name.value)
-                .collect()
+    /// Returns `None` if it has no name.
+    fn of(mut view: Self::View) -> Option<Self> {
+        let images = std::mem::take(&mut view.status.images.value).into_iter();
+        let names = |image: Lenient<Object<ImageView>>| {
+            let names = image.value.0.names.value.into_iter();
+            names.filter_map(|name| name.value).collect()
         };
-        Some(NodeImages {
-            node: self.node.read()?,
-            images: self.images.value.into_iter().map(names).collect(),
+        Some(Self {
+            images: images.map(names).collect(),
+            node: Node::read(view)?,
         })
     }
 }

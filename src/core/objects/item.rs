@@ -12,10 +12,10 @@ use super::job::OwnerView;
 use super::pod::PHASE_WRITTEN;
 use super::pod::readiness::KRUISE_POD_READY;
 use super::pod::wire::{ALL_RESTART, DISRUPTION};
+use super::values::bounds;
 use super::values::lenient::{
-    Integer, Lenient, Object, Objects, Present, Said, Shape, Text, Texts, Time,
+    Integer, Lenient, Object, Objects, Part, Present, Said, Shape, Text, Texts, Time,
 };
-use super::values::{bounds, parts::Part, parts::Parts};
 
 /// What is kept of an object.
 pub trait FromView: Sized {
@@ -119,6 +119,15 @@ impl Shape for Word {
         let found = WORDS.iter().find(|word| **word == text);
         Some(found.map(|word| Self(word)).unwrap_or_default())
     }
+}
+
+/// The parts of an object, each read by itself.
+#[derive(Default, serde::Deserialize)]
+#[serde(default, bound(deserialize = "M: Part, S: Part, T: Part"))]
+struct Parts<M, S, T> {
+    metadata: Lenient<Object<M>>,
+    spec: Lenient<Object<S>>,
+    status: Lenient<Object<T>>,
 }
 
 impl<'de, S: Part, T: Part, A: Part, M: Part> Deserialize<'de> for View<S, T, A, M> {

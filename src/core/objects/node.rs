@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::item::{ConditionView, FromView, Item, View, items};
 use super::runs_on::RunsOn;
-use super::values::lenient::{Lenient, Object, Objects, Text};
+use super::values::lenient::{Lenient, Object, Objects, Part, Text};
 
 /// Labels or annotations.
 pub type Marks = BTreeMap<Box<str>, Box<str>>;
@@ -117,10 +118,11 @@ struct TaintView {
     value: Text,
 }
 
-/// `status` of a node.
+/// `status` of a node; `I` is what is read of its list of images, which is the longest part of it.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct NodeStatusView {
+#[serde(rename_all = "camelCase", default, bound(deserialize = "I: Part"))]
+pub struct NodeStatusView<I = IgnoredAny> {
+    pub(crate) images: I,
     conditions: Objects<ConditionView>,
     node_info: Lenient<Object<NodeInfoView>>,
 }
@@ -137,9 +139,15 @@ impl FromView for Node {
     type Kind = k8s_openapi::api::core::v1::Node;
     type View = View<NodeSpecView, NodeStatusView>;
 
-    /// A field of a wrong type is read as absent. Returns `None` if it has no name, because no pod
-    /// can be on it then.
     fn of(view: Self::View) -> Option<Self> {
+        Self::read(view)
+    }
+}
+
+impl Node {
+    /// Reads a node. A field of a wrong type is read as absent. Returns `None` if it has no name,
+    /// because no pod can be on it then.
+    pub(crate) fn read<I>(view: View<NodeSpecView, NodeStatusView<I>>) -> Option<Self> {
         let (meta, status) = (view.metadata, view.status);
         let taint = |wire: Lenient<Object<TaintView>>| Taint {
             key: wire.value.0.key.value.unwrap_or_default(),

@@ -8,6 +8,5 @@ pub mod env;
 pub mod go_duration;
 pub mod label_selector;
 pub mod lenient;
-pub(crate) mod parts;
 pub mod short_digest;
 pub mod whole_object;

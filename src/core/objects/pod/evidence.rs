@@ -153,7 +153,7 @@ pub(crate) fn shows_written(
 }
 
 /// Returns true if these are two images of one repository: perhaps the same bytes.
-fn is_other_tag(image: &str, other: &str) -> bool {
+pub(crate) fn is_other_tag(image: &str, other: &str) -> bool {
     let parse = ImageReference::parse;
     matches!((parse(image), parse(other)), (Ok(image), Ok(other)) if image.same_repository(&other))
 }

@@ -24,9 +24,8 @@ use crate::objects::item::{ConditionView, View, items};
 use crate::objects::pod::{Phase, RestartPolicy};
 use crate::objects::values::bounds;
 use crate::objects::values::lenient::{
-    Flag, Integer, Lenient, Member, Objects, Present, Said, Text, Time,
+    Flag, Integer, Lenient, Member, Objects, Part, Present, Said, Text, Time,
 };
-use crate::objects::values::parts::Part;
 
 /// A pod.
 pub(crate) type PodView = View<SpecView, StatusView>;

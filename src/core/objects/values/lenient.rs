@@ -60,6 +60,11 @@ impl<T: Default, const MOST: usize> Lenient<T, MOST> {
     }
 }
 
+/// A part of an object.
+pub trait Part: Default + for<'a> Deserialize<'a> {}
+
+impl<T: Default + for<'a> Deserialize<'a>> Part for T {}
+
 /// A type that is read from one JSON shape; every other shape leaves the default, and so does a
 /// value longer than `most`.
 pub trait Shape: Sized + Default {
@@ -176,14 +181,14 @@ impl Shape for Texts {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Object<T>(pub T);
 
-impl<T: Default + for<'a> Deserialize<'a>> Shape for Object<T> {
+impl<T: Part> Shape for Object<T> {
     fn from_object<'de, A: MapAccess<'de>>(map: A) -> Result<Option<Self>, A::Error> {
         T::deserialize(MapAccessDeserializer::new(map)).map(|value| Some(Self(value)))
     }
 }
 
 /// Like [`Object`], for a member that is often absent.
-impl<T: Default + for<'a> Deserialize<'a>> Shape for Option<Box<T>> {
+impl<T: Part> Shape for Option<Box<T>> {
     fn from_object<'de, A: MapAccess<'de>>(map: A) -> Result<Option<Self>, A::Error> {
         T::deserialize(MapAccessDeserializer::new(map)).map(|value| Some(Some(Box::new(value))))
     }

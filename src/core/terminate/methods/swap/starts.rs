@@ -5,7 +5,7 @@
 
 use crate::cluster::exit_images::ExitImages;
 use crate::cluster::headroom::{Ledger, Swapped};
-use crate::objects::pod::evidence::{Footprint, exit_image_shown, shows_written};
+use crate::objects::pod::evidence::{Footprint, exit_image_shown, is_other_tag, shows_written};
 use crate::objects::pod::{Container, Pod, roles};
 use crate::terminate::memory::{Memory, SwapRecord};
 use crate::terminate::methods::AllowedMethods;
@@ -67,7 +67,8 @@ impl Swapped {
         exit_images: &ExitImages,
         allowed: &AllowedMethods,
     ) -> Self {
-        let is_done = roles::mains_state(pod) == roles::Mains::Done;
+        // Its images were changed by nobody before the main containers were done.
+        let was_done = memory.mains_ran_at.is_none() && memory.mains_done_at.is_some();
         let mut swapped = Self::default();
         for sidecar in roles::sidecars(pod) {
             if memory.shows_exit_image(sidecar, exit_images) {
@@ -76,19 +77,21 @@ impl Swapped {
                 swapped.coming = swapped.coming.saturating_add(more);
             } else if sidecar.end().is_none() {
                 swapped.left += 1;
-                // Whoever has changed it, an exit image of a name that is not known any more or
-                // another one: the node starts it.
-                swapped.coming += u32::from(is_done && is_being_changed(sidecar));
+                // An earlier run may have written it, under a name that only that run knew.
+                swapped.coming += u32::from(was_done && is_being_changed(sidecar));
             }
         }
         swapped
     }
 }
 
-/// Returns true if the node still runs another image than the spec has.
+/// Returns true if the node still runs an image of another repository than the spec has. Another tag
+/// may be a name of the same bytes.
 fn is_being_changed(sidecar: &Container) -> bool {
-    let status = sidecar.status.as_ref();
-    status.is_some_and(|status| exit_image_shown(&status.image, &sidecar.image) == Some(false))
+    sidecar.status.as_ref().is_some_and(|status| {
+        exit_image_shown(&status.image, &sidecar.image) == Some(false)
+            && !is_other_tag(&status.image, &sidecar.image)
+    })
 }
 
 /// Returns how many restarts the exit image of a swapped sidecar may still cause.
