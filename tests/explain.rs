@@ -156,7 +156,7 @@ async fn programs_get_the_same_as_people() {
 /// What was denied before something else was said is past, and the denial of one kind of write, which
 /// may be that of somebody else with fewer rights, is none of another kind.
 #[tokio::test(flavor = "multi_thread")]
-async fn b4_only_the_latest_denial_of_the_same_write_counts() {
+async fn b4_only_a_denial_of_the_same_write_counts_after_which_nothing_else_was_said() {
     let file = Path::new(FOLDER).join("situations/write_denied.json");
     let recorded: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
     let with = |change: &dyn Fn(&mut Vec<Value>)| {
@@ -175,8 +175,15 @@ async fn b4_only_the_latest_denial_of_the_same_write_counts() {
         events[0]["note"] =
             "the API server forbids to write the phase of the pod: that is forbidden".into();
     });
+    let of_the_phase_too = with(&|events| {
+        let mut phase = events[0].clone();
+        phase["note"] = "the API server forbids to write the phase of the pod: no".into();
+        phase["eventTime"] = "2026-11-21T19:50:24.622512Z".into();
+        events.push(phase);
+    });
     for (situation, reason) in [
         (with(&|_| {}), "WriteDenied"),
+        (of_the_phase_too, "WriteDenied"),
         (later, "SidecarSwapped"),
         (of_the_phase, "SidecarSwapped"),
     ] {

@@ -401,3 +401,22 @@ async fn d3_an_object_that_cannot_be_read_hides_no_other() {
     let notes: Vec<_> = notes.map(|warning| &warning["note"]).collect();
     assert_eq!(notes, ["early"], "{status:#}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_that_a_controller_leaves_alone_are_not_being_ended() {
+    for (flag, state, said) in [
+        ("--terminate=false", "note", "--terminate=false"),
+        ("--of-tomorrow=x", "attention", "have waited"),
+    ] {
+        let cluster = Cluster::start().await;
+        cluster
+            .install("default", &["--exit-image", EXIT, flag])
+            .await;
+        cluster.stuck().await;
+        let (_, out, err) = cluster.status(&["-o", "json"]).await;
+        let status: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
+        let pods = of(&status, "stuck pods");
+        let words = pods["words"].as_str().unwrap();
+        assert!(pods["state"] == state && words.contains(said), "{pods}");
+    }
+}

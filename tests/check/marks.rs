@@ -112,3 +112,16 @@ fn no_sidecar_is_swapped_whose_pod_may_be_restarted_by_another_one() {
     let words = proxy["whatToDo"].as_str().unwrap();
     assert!(words.contains("when watch ends"), "{words}");
 }
+
+#[test]
+fn no_sidecar_is_swapped_whose_pod_a_native_sidecar_may_restart() {
+    let rules = "[{action: RestartAllContainers, exitCodes: {operator: In, values: [88]}}]";
+    let native = format!(
+        "      initContainers: [{{name: watcher, image: \"w:1\", restartPolicy: Always, restartPolicyRules: {rules}}}]\n"
+    );
+    let one = job("one", &(sidecar("log", "command: [sh]") + &native));
+    let report = json(&one);
+    assert_eq!(verdicts(&report), ["NotSwappable", "Native"]);
+    let words = report["sidecars"][0]["whatToDo"].as_str().unwrap();
+    assert!(words.contains("when watcher ends"), "{words}");
+}

@@ -342,3 +342,18 @@ async fn the_pods_of_the_jobs_of_a_cron_job_are_explained() {
         ran.err
     );
 }
+
+/// The node judges the pod by a sidecar that has failed by itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_has_failed_after_its_main_containers_succeeded_is_no_success() {
+    let mut report = job("report", "Never");
+    let containers = report["spec"]["template"]["spec"]["containers"].as_array_mut();
+    let containers = containers.unwrap();
+    let mut metrics = containers[1].clone();
+    metrics["name"] = "metrics".into();
+    metrics["args"] = json!(["run=100ms", "exit=1"]);
+    containers.push(metrics);
+    let cluster = Cluster::with_stuck(&[report]).await;
+    let ran = cluster.rescue(&["--exit-image", EXIT]).await.exits(1);
+    assert!(ran.line("report").contains("Failed"), "{}", ran.out);
+}

@@ -75,6 +75,15 @@ async fn b1_what_nothing_marks_is_listed_with_the_flags_that_end_it() {
     );
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_named_and_left_beside_one_that_is_ended_is_no_success() {
+    let cluster =
+        Cluster::with_stuck(&[unmarked("report", &["my-agent"]), job("marked", "Never")]).await;
+    let both = [&["job/report", "job/marked"], WITH_EXIT_IMAGE].concat();
+    let ran = cluster.rescue(&both).await.exits(1);
+    assert!(ran.line("marked").contains("Succeeded"), "{}", ran.out);
+}
+
 /// The command that is advised, and then again, leads to the end.
 #[tokio::test(flavor = "multi_thread")]
 async fn b1_the_advice_keeps_what_was_given() {

@@ -28,9 +28,11 @@ pub(super) fn of(described: &Described, settings: &Settings, maps: &ConfigMaps) 
         |container: &ContainerSpec| described.is_sidecar(container, &settings.sidecars);
     let only_sidecars =
         !template.injected && !containers.is_empty() && containers.iter().all(is_sidecar);
-    let restarts_all = containers.iter().find(|container| {
-        container.restart_rules.contains(&Rule::RestartsAll) && is_sidecar(container)
-    });
+    let restarts_all = containers
+        .iter()
+        .filter(|container| is_sidecar(container))
+        .chain(&template.spec.native_sidecars)
+        .find(|container| container.restart_rules.contains(&Rule::RestartsAll));
     let mut rows = Vec::new();
     for container in containers {
         let answer = match is_sidecar(container) {

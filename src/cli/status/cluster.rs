@@ -49,6 +49,8 @@ pub(super) struct Pods {
     pub(super) stuck: Vec<Stuck>,
     /// True if the exit image is known: that of an installation.
     pub(super) knows_exit_image: bool,
+    /// True if the installation ends no sidecars (`--terminate=false`).
+    pub(super) is_idle: bool,
     /// The nodes that have pulled the exit image, and those that cannot, with their messages.
     pub(super) pulled: BTreeSet<String>,
     pub(super) not_pulled: BTreeMap<String, String>,
@@ -85,7 +87,7 @@ pub(super) async fn read(
         },
         state_namespace: flags.and_then(|flags| flags.one("state-namespace").map(str::to_owned)),
     };
-    let reads_policies = installation.map(|_| flags.is_some_and(Flags::reads_policies));
+    let reads_policies = flags.map(Flags::reads_policies);
     let mut policies = match &rules {
         Ok(rules) => {
             let namespace = scope.namespace.as_deref();
@@ -111,7 +113,8 @@ pub(super) async fn read(
     };
     let pods = match (listed, rules) {
         (Ok(listed), Ok(rules)) => Ok(Pods {
-            knows_exit_image: installation.is_some(),
+            knows_exit_image: flags.is_some(),
+            is_idle: flags.is_some_and(|flags| !flags.is_on("terminate")),
             ..seen(client, rules, &scope, listed).await
         }),
         (Err(words), _) => Err(words),

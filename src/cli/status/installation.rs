@@ -175,6 +175,8 @@ pub(in crate::cli) struct Found {
     pub(in crate::cli) installation: Option<Installation>,
     /// The source of the flags, or why there are none.
     pub(in crate::cli) remarks: Remarks,
+    /// Those that may be it, where it is not known which one is.
+    pub(in crate::cli) unchosen: Vec<Installation>,
     /// True if there may be one whose flags are not known here.
     pub(in crate::cli) is_unknown: bool,
 }
@@ -336,6 +338,7 @@ impl Found {
                     names.join(", ")
                 ));
             }
+            self.unchosen = all;
             return;
         };
         if !is_sure && purpose == Purpose::Write {
@@ -344,6 +347,7 @@ impl Found {
                 "the flags of Deployment {place} do not count, because it is not known whether its account may change these pods (that \
                  takes the right to create subjectaccessreviews): if it is yours, name its namespace with --state-namespace"
             ));
+            self.unchosen = all;
             return;
         }
         let installation = all.pop();

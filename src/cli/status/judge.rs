@@ -8,6 +8,7 @@ use jiff::Timestamp;
 pub(super) use self::in_cluster::cluster;
 use super::ask::{Asked, Held, Leash};
 use super::installation::flags::Flags;
+use super::rights;
 use crate::cli::exit::CANNOT;
 use crate::cli::program::table::{age, are};
 
@@ -263,7 +264,17 @@ fn rights(asked: &Asked) -> Said {
             ),
         );
     }
-    (State::Ok, format!("all {}", asked.rights.len()))
+    let flags = asked.installation.flags.as_ref();
+    match flags.map_or(0, rights::namespaces_left_out) {
+        0 => (State::Ok, format!("all {}", asked.rights.len())),
+        left_out => (
+            State::Note,
+            format!(
+                "all {}, but {left_out} of its namespaces were not asked",
+                asked.rights.len()
+            ),
+        ),
+    }
 }
 
 fn policies(leash: &Result<Leash, String>, flags: &Flags) -> Said {

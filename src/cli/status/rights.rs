@@ -203,6 +203,11 @@ fn of_leash(name: &str, flags: &Flags) -> String {
     }
 }
 
+/// Returns for how many namespaces of the installation the rights are not asked.
+pub(super) fn namespaces_left_out(flags: &Flags) -> usize {
+    flags.namespaces().len().saturating_sub(MOST_NAMESPACES)
+}
+
 fn namespaces(place: Where, flags: &Flags) -> Vec<String> {
     match place {
         Where::Pods if !flags.namespaces().is_empty() => {

@@ -195,6 +195,7 @@ impl RescueArgs {
         if self.dry_run || seen.stuck.is_empty() || lacks_image {
             return self.lists(&seen, lacks_image);
         }
+        let leaves_some = self.leaves_some(&seen);
         let Seen {
             snapshot, stuck, ..
         } = seen;
@@ -217,22 +218,28 @@ impl RescueArgs {
         };
         let rescue = self.end(client, settings, (kept, given), stuck).await?;
         print(&rescue.table(self.output, snapshot.taken_at())?)?;
-        Ok(ExitCode::from(match rescue.all_well() && left.is_empty() {
-            true => 0,
-            false if rescue.is_interrupted => INTERRUPTED,
-            false => FAILED,
-        }))
+        Ok(ExitCode::from(
+            match rescue.all_well() && left.is_empty() && !leaves_some {
+                true => 0,
+                false if rescue.is_interrupted => INTERRUPTED,
+                false => FAILED,
+            },
+        ))
     }
 
     /// Prints what was seen, where nothing is to be written.
     fn lists(&self, seen: &Seen, lacks_image: bool) -> anyhow::Result<ExitCode> {
         print(&rows::listed(seen, self.output)?)?;
         ensure!(seen.stuck.is_empty() || !lacks_image, NO_EXIT_IMAGE);
-        let is_left = !self.targets.is_empty() && !seen.unmarked.pods.is_empty();
-        Ok(match is_left && !self.dry_run {
+        Ok(match self.leaves_some(seen) && !self.dry_run {
             true => ExitCode::from(FAILED),
             false => ExitCode::SUCCESS,
         })
+    }
+
+    /// Returns true if something that was named waits for containers that nothing marks.
+    fn leaves_some(&self, seen: &Seen) -> bool {
+        !self.targets.is_empty() && !seen.unmarked.pods.is_empty()
     }
 
     /// Returns the rules in effect, with remarks on where they come from; and true if nothing may be

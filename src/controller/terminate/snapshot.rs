@@ -155,14 +155,14 @@ impl Snapshot {
         Some(self.said.as_ref()?.about(pod))
     }
 
-    /// Returns the note of the latest Event, if that is that a write like the one that is decided is
-    /// not applied. What was denied before something else was said is past.
+    /// Returns the note of the Event that says that a write like the one that is decided is not
+    /// applied. What was denied before something else was said is past.
     #[must_use]
     pub fn write_denied(&self, pod: &Pod, decision: &Decision) -> Option<&str> {
         let verb = decision.action.as_ref()?.verb();
-        let latest = self.said(pod)?.pop()?;
-        let is_it = latest.reason == Reason::WriteDenied.as_str() && latest.note.contains(verb);
-        is_it.then_some(&latest.note)
+        let said = self.said(pod)?.into_iter().rev();
+        let mut denied = said.take_while(|said| said.reason == Reason::WriteDenied.as_str());
+        Some(&denied.find(|said| said.note.contains(verb))?.note)
     }
 
     /// Returns what was proved about nodes.

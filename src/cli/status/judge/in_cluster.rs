@@ -88,6 +88,12 @@ fn stuck(pods: &Pods, now: Timestamp) -> Said {
     let are_stuck: Vec<_> = pods.stuck.iter().filter(is_stuck).collect();
     match (pods.stuck.len(), are_stuck.len()) {
         (0, _) => (State::Ok, "none".to_owned()),
+        (all, _) if pods.is_idle => (
+            State::Note,
+            format!(
+                "{all} waiting: the controller runs with --terminate=false, so it ends no sidecars; swaplet rescue does"
+            ),
+        ),
         (all, 0) if !pods.knows_exit_image => (
             State::Unknown,
             format!("{all} waiting, and whether a controller ends them is not known"),

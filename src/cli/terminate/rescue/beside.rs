@@ -16,10 +16,18 @@ use crate::cli::status::installation::{Found, Installation};
 /// A Lease that was renewed within this time is held: longer than its term, because clocks differ.
 const HELD_SECONDS: i64 = 60;
 
-/// Returns why nothing may be written beside the controller of the installation; `None` if there is
-/// no objection.
+/// Returns why nothing may be written beside the controller of the installation, or of one that
+/// may be for these pods; `None` if there is no objection.
 pub(super) async fn refusal(client: &Client, found: &Found, rules: &Rules) -> Option<String> {
-    let installation = found.installation.as_ref()?;
+    for installation in found.installation.iter().chain(&found.unchosen) {
+        if let Some(words) = refusal_of(client, installation, rules).await {
+            return Some(words);
+        }
+    }
+    None
+}
+
+async fn refusal_of(client: &Client, installation: &Installation, rules: &Rules) -> Option<String> {
     let (ours, theirs) = disagreement(installation, rules)?;
     let namespace = installation.state_namespace()?;
     let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);

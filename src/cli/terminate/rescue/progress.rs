@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::json;
 use swaplet_controller::frame::writer::report::Notice;
 use swaplet_controller::terminate::selection::Progress;
-use swaplet_core::objects::pod::Phase;
+use swaplet_core::objects::pod::{Phase, roles};
 use swaplet_core::report::decision::Report;
 use swaplet_core::report::reason::Reason;
 use tokio::sync::mpsc;
@@ -161,7 +161,9 @@ impl Row {
             Reason::PodFailedAfterFinish,
             Reason::PodFailedAfterRecreate,
         ];
+        let is_lost = self.over == Some(Phase::Failed) && roles::mains_succeeded(&self.stuck.pod);
         self.over.is_some()
+            && !is_lost
             && !self
                 .reported
                 .iter()

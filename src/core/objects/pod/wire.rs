@@ -254,7 +254,7 @@ impl<X> ContainerView<X> {
         let mark = self.mark();
         Container {
             status: statuses.take(&name),
-            image: self.image.value.take().unwrap_or_default(),
+            image: self.image.value.clone().unwrap_or_default(),
             restart_policy: self.restart_policy.value.clone(),
             restart_rules: self.restart_rules(),
             facts: (with_facts || mark.is_sidecar()).then(|| {
