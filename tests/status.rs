@@ -86,7 +86,9 @@ impl Cluster {
             .await;
         let ready = json!({"replicas": 2, "readyReplicas": 2});
         self.status_of(&format!("{place}/swaplet"), ready).await;
-        let config = json!({"config.yaml": "concurrency: 7\n"});
+        let row =
+            "- {name: own, provider: Own, class: VirtualInert, match: [{labels: [team/vk=1]}]}\n";
+        let config = json!({"config.yaml": "concurrency: 7\n", "classes.yaml": row});
         self.create(
             &format!("/api/v1/namespaces/{namespace}/configmaps"),
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "swaplet-config"}, "data": config}),
@@ -121,8 +123,12 @@ impl Cluster {
     }
 
     async fn status(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
+        self.run("status", arguments).await
+    }
+
+    async fn run(&self, command: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
         let ran = Command::new(env!("CARGO_BIN_EXE_swaplet"))
-            .arg("status")
+            .arg(command)
             .args(arguments)
             .arg("--kubeconfig")
             .arg(self.folder.path().join("kubeconfig"))
@@ -419,4 +425,21 @@ async fn pods_that_a_controller_leaves_alone_are_not_being_ended() {
         let words = pods["words"].as_str().unwrap();
         assert!(pods["state"] == state && words.contains(said), "{pods}");
     }
+}
+
+/// `status` sends there, and the controller goes by them.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_classes_of_nodes_are_those_of_the_installation() {
+    let cluster = Cluster::start().await;
+    let meta = json!({"name": "own", "labels": {"team/vk": "1"}});
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": meta});
+    cluster.create("/api/v1/nodes", node).await;
+    let flag = "--node-classes=/etc/swaplet/config/classes.yaml";
+    let args = ["--exit-image", EXIT, flag];
+    cluster.install("default", &args).await;
+    let (code, out, err) = cluster.run("nodes", &["-o", "wide"]).await;
+    assert!(
+        code == Some(0) && out.contains("VirtualInert"),
+        "{out}{err}"
+    );
 }

@@ -220,8 +220,13 @@ impl Found {
         namespace: &str,
     ) -> anyhow::Result<Self> {
         let found = Self::find(client, named, Some(namespace), Purpose::Write).await?;
-        found.remarks.lines().iter().for_each(|words| note(words));
+        found.tell();
         Ok(found)
+    }
+
+    /// Prints the remarks.
+    pub(in crate::cli) fn tell(&self) {
+        self.remarks.lines().iter().for_each(|words| note(words));
     }
 
     /// Returns the exit image that is given, else that of the installation.

@@ -21,6 +21,7 @@ use swaplet_core::objects::node::{Node, NodeWire};
 
 use crate::cli::program::table::{Output, age, dash, render};
 use crate::cli::rules::NodeTableArgs;
+use crate::cli::status::installation::{Found, Purpose};
 use swaplet_edge::client::{ClusterArgs, plain};
 use swaplet_edge::exit::CANNOT;
 use swaplet_edge::print;
@@ -98,14 +99,20 @@ impl NodesArgs {
             print(BUILT_IN)?;
             return Ok(ExitCode::SUCCESS);
         }
-        let table = self.table.table()?;
+        self.table.table()?;
         let client = self.cluster.client().await?;
         let nodes = list(&Api::<NodeWire>::all(client.clone()), "", NodeWire::read)
             .await
             .map_err(plain)
             .context("cannot list nodes")?;
         let mut problems = missing(&self.names, &nodes);
-        let (kept, problem) = kept_or_problem(&client, self.state_namespace.as_deref()).await;
+        let named = self.state_namespace.as_deref();
+        let found = Found::find(&client, named, None, Purpose::Tell).await?;
+        let rows = found.flags().and_then(|flags| flags.node_classes.clone());
+        let table = self.table.table_or(rows)?;
+        let state_namespace = found.state_namespace(named);
+        found.tell();
+        let (kept, problem) = kept_or_problem(&client, state_namespace.as_deref()).await;
         problems.extend(problem);
         let wanted = |node: &Node| {
             self.names.is_empty() || self.names.iter().any(|name| **name == *node.name)
