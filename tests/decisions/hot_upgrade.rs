@@ -55,14 +55,19 @@ fn the_new_image_starts_in_the_empty_container_and_the_old_one_becomes_empty_whe
     );
     node.takes(change);
     assert_eq!((node.image(1), node.image(2)), (PARK, NEW));
-    assert_eq!(
-        (node.annotation(RECORD), node.annotation(WORKING)),
-        ("", r#"{"mesh":"mesh-2"}"#)
-    );
+    assert_eq!(node.annotation(WORKING), r#"{"mesh":"mesh-2"}"#);
     assert_eq!(node.annotation("version.sidecarset.kruise.io/mesh-1"), "0");
     assert_eq!(node.annotation("mine"), "1");
 
-    let over = alone(&set, &node, &mut memory, 14);
+    // The record goes when the image is seen to be stored.
+    let goes = write(&alone(&set, &node, &mut memory, 14)).clone();
+    assert_eq!(
+        (&*goes.before, &*goes.image, &goes.report),
+        (PARK, PARK, &None)
+    );
+    node.takes(&goes);
+    assert_eq!(node.annotation(RECORD), "");
+    let over = alone(&set, &node, &mut memory, 15);
     let all = Counts {
         matched: 1,
         updated: 1,
@@ -97,6 +102,8 @@ fn another_life_goes_on_from_what_the_pod_says() {
     );
     node.takes(write(&alone(&set, &node, &mut memory, 103)));
     assert_eq!((node.image(1), node.image(2)), (PARK, NEW));
+    node.takes(write(&alone(&set, &node, &mut PodMemory::new(), 200)));
+    assert_eq!(node.annotation(RECORD), "");
     assert!(
         alone(&set, &node, &mut PodMemory::new(), 200)
             .writes
@@ -204,6 +211,7 @@ fn an_image_to_which_a_webhook_has_added_a_digest_is_the_one_that_was_written() 
     assert!(alone(&set, &node, &mut memory, 1).writes.is_empty());
     node.takes(write(&alone(&set, &node, &mut memory, 4)));
     assert_eq!((node.image(1), node.image(2)), (PARK, &*pinned));
+    node.takes(write(&alone(&set, &node, &mut memory, 5)));
     let over = alone(&set, &node, &mut memory, 5);
     assert_eq!((over.writes.len(), over.counts.updated), (0, 1));
     let other = set_of(&spec("r.example/mesh"));

@@ -180,6 +180,10 @@ fn one_upgrade_at_a_time_until_all_pods_have_the_new_image() {
         let ended = planned(&set, &nodes, &mut memories, now + 5);
         nodes[nth].takes(&write(&ended).clone());
         nodes[nth].starts(1);
+        // Its record goes, and the next pod begins.
+        let goes = planned(&set, &nodes, &mut memories, now + 5).writes;
+        let (_, change) = goes.iter().find(|(of, _)| *of == nth).unwrap();
+        nodes[nth].takes(change);
     }
     let over = planned(&set, &nodes, &mut memories, 100);
     assert_eq!((over.writes.len(), over.counts.updated_ready), (0, 4));

@@ -105,3 +105,36 @@ fn r9_a_container_that_was_restarted_by_an_alias_is_upgraded_and_counted_like_an
     assert_eq!((refused.writes.len(), refused.counts.updated), (0, 0));
     assert_eq!(refused.reports[0].1.reason, Reason::HotUpgradeRefused);
 }
+
+/// The webhook keeps the image of the old container, and the annotations are stored.
+#[test]
+fn w1_an_end_that_was_undone_is_under_way_and_made_again_and_no_other_pod_begins() {
+    let (mut nodes, mut memories) = stored(NEW, false);
+    planned(&set(), &nodes, &mut memories, 1);
+    let ends = planned(&set(), &nodes, &mut memories, 4);
+    nodes[0].takes(write(&ends));
+    nodes[0].object["spec"]["containers"][1]["image"] = json!(OLD);
+    for now in [5, 8, 2000] {
+        let again = planned(&set(), &nodes, &mut memories, now);
+        let change = write(&again);
+        assert_eq!((&*change.container, &*change.image), ("mesh-1", PARK));
+        assert_eq!((again.counts.unknown, again.reports.len()), (0, 0));
+    }
+    nodes[0].takes(write(&planned(&set(), &nodes, &mut memories, 2001)));
+    nodes[0].starts(1);
+    let over = planned(&set(), &nodes, &mut memories, 2002);
+    assert_eq!(over.counts.updated, 1);
+    for (nth, change) in &over.writes {
+        if *nth == 0 {
+            nodes[0].takes(change);
+        }
+    }
+    assert_eq!(
+        (
+            nodes[0].image(1),
+            nodes[0].image(2),
+            nodes[0].annotation(RECORD)
+        ),
+        (PARK, NEW, "")
+    );
+}

@@ -59,21 +59,21 @@ async fn where_openkruise_is_installed_the_sets_are_left_to_it() {
     let life = world.start_beside(Coexist::Auto);
     world.upgrade_to(2).await;
     world.wait(60).await;
-    assert_eq!((world.works("p0"), world.writes().len()), (image(2), 2));
+    assert_eq!((world.works("p0"), world.writes().len()), (image(2), 3));
     world.install_node_images().await;
     world.wait(60).await;
     world.upgrade_to(3).await;
     world.wait(120).await;
-    assert_eq!((world.works("p0"), world.writes().len()), (image(2), 2));
+    assert_eq!((world.works("p0"), world.writes().len()), (image(2), 3));
     // Nor does a life that begins there, unless it is told that the work is its own.
     life.kill();
     let next = world.start_beside(Coexist::Auto);
     world.wait(120).await;
-    assert_eq!((world.works("p0"), world.writes().len()), (image(2), 2));
+    assert_eq!((world.works("p0"), world.writes().len()), (image(2), 3));
     next.kill();
     let _own = world.start();
     world.wait(60).await;
-    assert_eq!((world.works("p0"), world.writes().len()), (image(3), 4));
+    assert_eq!((world.works("p0"), world.writes().len()), (image(3), 6));
 }
 
 #[tokio::test(start_paused = true)]

@@ -58,7 +58,8 @@ impl Writer {
         let (resource, built, images) = match &write {
             HotWrite::Pod { target, change, .. } => {
                 let image = (&*change.container, &*change.before, &*change.image);
-                ("pods", of_pod(target, change), vec![image])
+                let images = Some(image).filter(|(_, before, image)| before != image);
+                ("pods", of_pod(target, change), images.into_iter().collect())
             }
             HotWrite::Status { set, uid, status } => (PLURAL, of_status(set, uid, status), vec![]),
         };
@@ -86,10 +87,10 @@ fn of_pod(target: &Target, change: &Change) -> Built {
         .iter()
         .map(|(key, value)| (key.clone(), value.clone().into()))
         .collect();
-    let patch = json!({
-        "metadata": {"uid": target.uid, "resourceVersion": change.version, "annotations": annotations},
-        "spec": {"containers": [{"name": change.container, "image": change.image}]},
-    });
+    let mut patch = json!({"metadata": {"uid": target.uid, "resourceVersion": change.version, "annotations": annotations}});
+    if change.image != change.before {
+        patch["spec"] = json!({"containers": [{"name": change.container, "image": change.image}]});
+    }
     let pods = Request::new(UpgradePodWire::url_path(&(), Some(&target.namespace)));
     pods.patch(&target.name, &params(), &Patch::Strategic(patch))
 }

@@ -212,12 +212,15 @@ impl<'a> Pair<'a> {
             || memory.stored.as_ref() == Some(&new.image))
     }
 
-    /// Returns the change that ends an upgrade whose image was set back, as by a webhook, so that
-    /// the pod says which container works; `None` if there is none.
+    /// Returns the change of annotations that ends the upgrade of a pair that rests, if there is
+    /// one. If its image was set back, as by a webhook, it is reported.
     #[must_use]
-    pub fn undone(&self, empty: &UpgradeContainer, working: &UpgradeContainer) -> Option<Change> {
+    pub fn ends(&self, empty: &UpgradeContainer, working: &UpgradeContainer) -> Option<Change> {
         self.begun()?;
         let named = self.pod.working.get(&self.sidecar.name)?;
+        if *named == working.name {
+            return Some(self.change(empty, &empty.image, None));
+        }
         let why = "the change of the image was undone, by a webhook of the cluster or somebody";
         (*named == empty.name).then(|| Change {
             image: empty.image.clone(),
@@ -307,9 +310,10 @@ impl<'a> Pair<'a> {
         Step::Wait(until)
     }
 
-    /// Ends the upgrade, as the new container works: the old one gets the empty image.
+    /// Gives the old container the empty image, as the new one works. The entry stays until that is
+    /// seen.
     fn finish(&self, new: &UpgradeContainer, old: &UpgradeContainer) -> Change {
-        let mut change = self.change(old, &self.sidecar.empty, None);
+        let mut change = self.change(old, &self.sidecar.empty, self.begun().cloned());
         change
             .annotations
             .extend([says(VERSION, old, "0"), says(VERSION_ALT, new, "0")]);

@@ -196,11 +196,14 @@ impl Plan {
         let (name, generation) = (&pair.sidecar.name, pair.set.generation);
         let memory = &mut member.memory;
         memory.retain(|of, memory| of != name || memory.rests(generation));
-        if let Some(change) = pair.undone(empty, working) {
-            standing.upgrades = true;
+        if let Some(change) = pair.ends(empty, working) {
+            let is_undone = change.report.is_some();
+            standing.upgrades |= is_undone;
             let is_busy = member.is_busy || member.pod.is_parked;
             self.take(nth, Step::Write(change), is_busy);
-            return;
+            if is_undone {
+                return;
+            }
         }
         if pair.has_image(working) {
             standing.is_partly_updated = true;
