@@ -147,3 +147,36 @@ fn w3_a_pull_that_does_not_end_costs_its_tries_and_a_new_pod_each() {
     assert_eq!(node.failure(), "not pulled within 100 s");
     assert!(node.warming.is_over());
 }
+
+/// A kubelet shows the last failure unchanged until its next pull has ended.
+#[test]
+fn w2_a_failed_pull_that_is_still_shown_while_the_kubelet_pulls_again_is_counted_once() {
+    let failed = || waiting("", "", "ErrImagePull", "503 Service Unavailable");
+    let tried = || {
+        let mut node = Node::new(&[A]);
+        node.creates(A, "u").sees(pod("u", A, None, &failed()));
+        node.assert_silent();
+        node.after(14).sees(pod("u", A, None, &refused("", "", A)));
+        node.assert_silent();
+        node.after(60).assert_silent();
+        assert_eq!(node.ends(), [None]);
+        node
+    };
+    let mut comes = tried();
+    comes
+        .sees(pod("u", A, None, &running("c0", A)))
+        .deletes("u");
+    assert_eq!(comes.ends(), [Some(String::new())]);
+    let mut fails = tried();
+    fails.sees(pod("u", A, None, &failed())).deletes("u");
+    assert!(fails.failure().contains("503"), "{}", fails.failure());
+    // Where nothing else is ever shown, the time of the try ends it, in the node's words.
+    let mut stands = tried();
+    stands.after(37).assert_silent();
+    stands.after(1).deletes("u");
+    assert!(
+        stands.failure().contains("not found"),
+        "{}",
+        stands.failure()
+    );
+}

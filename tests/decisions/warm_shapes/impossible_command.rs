@@ -121,13 +121,17 @@ fn what_cannot_be_pulled_keeps_nobody_waiting_and_fails_after_its_tries() {
     node.sees(set("u", &[A, B], "Pending", &said))
         .assert_silent();
     assert_eq!(ends(&node), [None, Some(End::Succeeded)]);
-    node.after(11).assert_silent();
+    let back_off = [waits("ImagePullBackOff"), not_started()];
+    node.after(9)
+        .sees(set("u", &[A, B], "Pending", &back_off))
+        .assert_silent();
+    node.after(9).assert_silent();
     assert_eq!(
         ends(&node)[0],
         None,
-        "the kubelet has its own back-off, and the same status is no other try"
+        "the kubelet has its own back-off, and the same failure is no other try"
     );
-    node.after(1).deletes("u");
+    node.sees(set("u", &[A, B], "Pending", &said)).deletes("u");
     assert!(why(&node, 0).contains("ErrImagePull: not found"));
 }
 

@@ -170,3 +170,29 @@ async fn nodes_that_are_not_there_are_an_error_that_names_them() {
     );
     assert!(cluster.writes().is_empty());
 }
+
+/// The kubelet shows the first failure until its second pull has ended.
+#[tokio::test(start_paused = true)]
+async fn w2_a_slow_pull_after_one_that_failed_is_not_counted_as_failed() {
+    let slow = vec![(
+        "registry.example/app0:*".parse().unwrap(),
+        Duration::from_secs(60),
+    )];
+    let cluster = Cluster::with_kubelets(
+        1,
+        &ImageOptions {
+            slow,
+            ..missing("registry.example/app0:*")
+        },
+    )
+    .await;
+    let node = cluster.nodes["n0"].clone();
+    tokio::spawn(async move {
+        sleep(Duration::from_secs(70)).await;
+        node.set_missing_images(Vec::new());
+    });
+    let mut job = job(images(1), 1);
+    job.limits.backoff_limit = 1;
+    cluster.warm(job).await.assert_warm();
+    cluster.assert_quiet().await;
+}

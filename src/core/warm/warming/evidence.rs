@@ -137,6 +137,12 @@ fn judge_in_place(pod: &WarmerPod, image: &WarmerImage, announced: bool) -> Verd
     }
 }
 
+/// Returns true for what a kubelet shows of a failed pull before its next one.
+#[must_use]
+pub fn is_pull_back_off(state: &ContainerState) -> bool {
+    matches!(state, ContainerState::Waiting { reason, .. } if **reason == *"ImagePullBackOff")
+}
+
 /// Returns true if the containers of the pod are next: its init container has succeeded, or,
 /// without one, its node has taken the pod up.
 #[must_use]

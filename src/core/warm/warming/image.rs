@@ -30,6 +30,9 @@ pub struct ImageProgress {
     /// What the kubelet reported about the pull.
     pub pulled: Option<Pulled>,
     failures: u32,
+    /// True if the failure that the status shows is counted. A kubelet shows it until its next pull
+    /// has ended.
+    pub(crate) is_counted: bool,
     /// The earliest time of the next try.
     pub(crate) not_before: Moment,
     /// How long this try took before others had their turn on the node.
@@ -43,6 +46,7 @@ impl ImageProgress {
             end: None,
             pulled: None,
             failures: 0,
+            is_counted: false,
             not_before: Moment::START,
             spent: Duration::ZERO,
         }
@@ -76,6 +80,7 @@ impl ImageProgress {
     pub(crate) fn may_try_again(&mut self, backoff_limit: u32, now: Moment) -> bool {
         let wait = RETRY.after(self.failures);
         self.failures += 1;
+        self.is_counted = true;
         (self.not_before, self.spent) = (now + wait, Duration::ZERO);
         self.failures <= backoff_limit
     }

@@ -7,7 +7,7 @@ use super::{NodeProgress, REPLACE, Seen};
 use crate::objects::moment::Moment;
 use crate::warm::pod::WarmerPod;
 use crate::warm::warming::action::Limits;
-use crate::warm::warming::evidence::has_started;
+use crate::warm::warming::evidence::{has_started, is_pull_back_off};
 use crate::warm::warming::pulled::Pulled;
 
 /// The most images that are kept of the Events about one pod: more than a job has. Whoever may
@@ -47,6 +47,9 @@ impl NodeProgress {
         let Some(before) = self.pod.take().filter(|seen| seen.pod.uid == pod.uid) else {
             self.since = now;
             self.unsure = None;
+            self.images
+                .iter_mut()
+                .for_each(|image| image.is_counted = false);
             // If it was terminating before it was known, that is no loss: an earlier run may have
             // deleted it.
             self.expected = pod.deleting;
@@ -72,6 +75,14 @@ impl NodeProgress {
         let is_swapped = wanted(&pod) != wanted(&before.pod);
         if !before.pod.deleting && (is_swapped || has_news(has_started) || pod.deleting) {
             self.since = now;
+        }
+        for (image, before) in pod.images.iter().zip(&before.pod.images) {
+            let (state, before) = (&image.container.state, &before.container.state);
+            if (is_swapped || state != before && !is_pull_back_off(state))
+                && let Some(open) = self.position(image)
+            {
+                self.images[open].is_counted = false;
+            }
         }
         let containers = |pod: &WarmerPod| {
             pod.images

@@ -82,7 +82,7 @@ impl NodeProgress {
         let began = self.since.max(self.images[open].not_before);
         match judge(&seen.pod, image, seen.announced.contains(&image.image)) {
             Verdict::Pulled => self.end(open, End::Succeeded),
-            Verdict::Refused { why, is_final } if now >= began => {
+            Verdict::Refused { why, is_final } if now >= began && !self.images[open].is_counted => {
                 self.failed(open, &why, is_final, limits, now)
             }
             Verdict::Unclear if now >= seen.same_since + SETTLED => {
@@ -93,13 +93,18 @@ impl NodeProgress {
                 self.end(open, End::Failed(has_run(&how).into()));
                 return self.delete(true);
             }
-            _ if now
-                >= began
-                    + self
-                        .patience(limits)
-                        .saturating_sub(self.images[open].spent) =>
+            shown
+                if now
+                    >= began
+                        + self
+                            .patience(limits)
+                            .saturating_sub(self.images[open].spent) =>
             {
-                return self.out_of_time(open, limits, now);
+                let why = match shown {
+                    Verdict::Refused { why, .. } => why,
+                    _ => format!("not pulled within {} s", limits.timeout.as_secs()).into(),
+                };
+                return self.out_of_time(open, &why, limits, now);
             }
             _ => (),
         }
@@ -121,12 +126,17 @@ impl NodeProgress {
 
     /// Ends a try that has run out of time. Which of several images delayed the others is unknown,
     /// so each gets a pod of its own.
-    fn out_of_time(&mut self, open: usize, limits: &Limits, now: Moment) -> Option<Action> {
+    fn out_of_time(
+        &mut self,
+        open: usize,
+        why: &str,
+        limits: &Limits,
+        now: Moment,
+    ) -> Option<Action> {
         if self.pod.as_ref()?.pod.images.len() > 1 {
             self.alone = true;
         } else {
-            let why = format!("not pulled within {} s", limits.timeout.as_secs());
-            self.failed(open, &why, false, limits, now);
+            self.failed(open, why, false, limits, now);
         }
         // A kubelet that pulls does nothing else for the pod: only its deletion ends that.
         self.delete(true)
