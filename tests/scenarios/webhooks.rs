@@ -516,3 +516,47 @@ async fn u18_a_container_of_a_policy_by_image_stays_a_sidecar_under_another_name
         assert_eq!(world.phase("p"), "Succeeded", "{webhook:?}: {told}");
     }
 }
+
+/// What swaplet writes into the metadata of a request is not stored, although the rest is.
+#[tokio::test(start_paused = true)]
+async fn w3_a_request_whose_metadata_is_not_stored_is_written_seldom_and_ends_in_words() {
+    const REQUESTS: &str = "containerrecreaterequests";
+    const JOURNAL: &str = "swaplet.io/restart-journal";
+    let webhooks: [(&str, UpdateWebhook); 3] = [
+        ("labels", |resource, _, new| {
+            if resource == REQUESTS {
+                new["metadata"]["labels"] = Value::Null;
+            }
+        }),
+        ("journal", |resource, _, new| {
+            if resource == REQUESTS {
+                new["metadata"]["annotations"] = Value::Null;
+            }
+        }),
+        ("changes of the journal", |resource, old, new| {
+            let before = &old["metadata"]["annotations"][JOURNAL];
+            if resource == REQUESTS && before.is_string() {
+                new["metadata"]["annotations"][JOURNAL] = before.clone();
+            }
+        }),
+    ];
+    for (when, webhook) in webhooks {
+        let world = Restarts::with_pod("Always").await;
+        let _life = world.start_controller();
+        world.server.set_update_webhook(Some(webhook));
+        world.request("r", &app()).await;
+        world.wait(900).await;
+        let sent = patches(&world, REQUESTS);
+        assert!(sent <= 20, "{when}: {sent}");
+        let (phase, words) = ended(&world, when);
+        assert!(
+            phase == "Failed" && words.contains("webhook of the cluster"),
+            "{when}: {words}"
+        );
+        assert!(words.contains("WriteDenied"), "{when}: {words}");
+        assert_eq!(patches(&world, "pods"), 0, "{when}");
+        runs(&world, when);
+        world.wait(3600).await;
+        assert!(patches(&world, REQUESTS) <= sent + 60, "{when}");
+    }
+}

@@ -49,6 +49,7 @@ use std::time::Duration;
 pub use self::circumstances::{Around, Sight};
 use self::circumstances::{Case, deadline, in_time, is_late};
 pub use self::coming::restarts_coming;
+use self::container::patience::in_vain_for_long;
 pub use self::decision::{Acceptance, Action, Change, Decision, Filled, Note, Readiness, Status};
 pub use self::memory::Memory;
 pub use self::parking::image::ParkImage;
@@ -211,7 +212,10 @@ fn with_pod(case: Case<'_>) -> Decision {
         return Decision::give_up(request, &format!("the pod has become {phase}{because}"));
     }
     match &request.journal {
-        None => acceptance::accept(request, pod, around),
+        None => match in_vain_for_long(case, false) {
+            Some(why) => Decision::give_up(request, &format!("not restarted: {why}")),
+            None => acceptance::accept(request, pod, around),
+        },
         Some(_) if !around.is_first => waits_in_line(request),
         Some(journal) => run::advance(case, journal),
     }

@@ -2,9 +2,10 @@
 
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::report::decision::Report;
+use swaplet_core::report::denial::UNDONE;
 use swaplet_core::report::write_error::WriteError;
-use swaplet_core::restart::reconcile::Action;
-use swaplet_core::restart::request::RestartRequest;
+use swaplet_core::restart::reconcile::{Acceptance, Action};
+use swaplet_core::restart::request::{ACTIVE, JOURNAL, POD_UID, RestartRequest};
 
 use super::by_pod::pod_key;
 use super::pods::Seen;
@@ -39,7 +40,7 @@ impl Restarts {
         };
         entry.memory.in_flight = false;
         self.fresh.push(&key.0, key.clone());
-        match outcome {
+        match outcome.and_then(|stored| write.is_stored(stored)) {
             Ok(stored) => {
                 entry.retry = Retry::default();
                 entry.memory.not_before = None;
@@ -53,8 +54,10 @@ impl Restarts {
                 write.notices()
             }
             Err(error) => {
+                // Of writes to the request only those that a webhook has undone: a right that is
+                // missing may come.
                 if let WriteError::Denied(words) | WriteError::Failed { error: words, .. } = &error
-                    && write.is_of_pod()
+                    && (write.is_of_pod() || words.contains(UNDONE))
                 {
                     entry.memory.note_in_vain(words, now);
                 }
@@ -106,6 +109,24 @@ impl Restarts {
 }
 
 impl RestartWrite {
+    /// Returns what is stored; a denial if a webhook has stored another journal in the request than
+    /// was written, or not the labels without which it is nobody's.
+    fn is_stored(&self, stored: Stored) -> Result<Stored, WriteError> {
+        let (Action::Accept(Acceptance { journal, .. }) | Action::WriteDown(journal)) =
+            &self.action
+        else {
+            return Ok(stored);
+        };
+        match stored {
+            Stored::Request(request) if request.journal.as_ref() != Some(journal) => {
+                Err(WriteError::Denied(format!(
+                    "{UNDONE}: its annotation {JOURNAL} or its labels {POD_UID} and {ACTIVE} are not those that were written"
+                )))
+            }
+            stored => Ok(stored),
+        }
+    }
+
     pub(super) fn notices(&self) -> Vec<Notice> {
         self.done
             .iter()

@@ -100,7 +100,8 @@ impl Memory {
         }
     }
 
-    /// Records that a write to the pod was denied or failed, with this error.
+    /// Records that a write to the pod was denied or failed, with this error, or that a webhook has
+    /// undone one to the request.
     pub fn note_in_vain(&mut self, words: &str, now: Moment) {
         let first = self
             .in_vain

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{Step, Target, Wait};
 use crate::objects::moment::Moment;
-use crate::restart::reconcile::circumstances::{age, deadline};
+use crate::restart::reconcile::circumstances::{Case, age, deadline};
 use crate::restart::reconcile::memory::Memory;
 use crate::restart::reconcile::parking::before;
 use crate::restart::request::{Parking, StatePhase};
@@ -76,18 +76,10 @@ impl Target<'_> {
 
     /// Returns the reason to give up a change that is not applied; `None` while it is retried.
     pub(crate) fn in_vain_for_long(&self) -> Option<String> {
-        let (lasted, _) = self.case.memory.in_vain()?;
-        let made = self.case.request.created_at;
-        let is_old = made.is_some_and(|made| age(made, self.case.around) >= PATIENCE);
         // An image that no pod records is put back by nobody else.
         let is_lost = !self.is_as_before()
             && (self.mark.intent.as_ref()).is_some_and(|intent| intent.parking.is_none());
-        let longest = if is_old && !is_lost {
-            OF_NEW_LEADER
-        } else {
-            PATIENCE
-        };
-        let why = in_vain(self.case.memory).filter(|_| lasted >= longest)?;
+        let why = in_vain_for_long(self.case, is_lost)?;
         let intent = self.mark.intent.as_ref();
         Some(match intent {
             Some(intent) if intent.parking.is_some() && self.is_out(intent) => {
@@ -106,8 +98,22 @@ impl Target<'_> {
     }
 }
 
-/// Returns for how long no change of the pod has been applied, and the last error; `None` if the
-/// last one was.
+/// Returns the reason to give up what is not applied; `None` while it is retried. `is_lost` is true
+/// if nobody else would do it later.
+pub(crate) fn in_vain_for_long(case: Case<'_>, is_lost: bool) -> Option<String> {
+    let (lasted, _) = case.memory.in_vain()?;
+    let made = case.request.created_at;
+    let is_old = made.is_some_and(|made| age(made, case.around) >= PATIENCE);
+    let longest = if is_old && !is_lost {
+        OF_NEW_LEADER
+    } else {
+        PATIENCE
+    };
+    in_vain(case.memory).filter(|_| lasted >= longest)
+}
+
+/// Returns for how long no change of the pod has been applied, or what has to be recorded before
+/// it, and the last error; `None` if the last change was.
 pub(crate) fn in_vain(memory: &Memory) -> Option<String> {
     let (lasted, words) = memory.in_vain()?;
     let seconds = lasted.as_secs();
