@@ -217,8 +217,12 @@ async fn a_restart_by_an_alias_ends_whatever_a_webhook_makes_of_it() {
 async fn a_container_that_is_parked_comes_back_whatever_a_webhook_makes_of_it() {
     for webhook in ALL {
         for kill in [false, true] {
-            // Without the memory of what was stored, a name that says nothing says nothing.
-            if kill && !matches!(webhook, Webhook::Renames | Webhook::Undoes) {
+            if kill
+                && !matches!(
+                    webhook,
+                    Webhook::Renames | Webhook::Replaces | Webhook::Undoes
+                )
+            {
                 continue;
             }
             let when = format!("{webhook:?}, {kill}");

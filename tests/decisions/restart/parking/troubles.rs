@@ -174,7 +174,8 @@ fn r11_a_parked_sidecar_is_left_to_its_end_and_not_for_ever() {
     assert_eq!((decision.reason, world.swaps), (Reason::RestartPending, 1));
     let mut ended = world.clone();
     ended.node_says("app", |pod, index| {
-        pod.pod.containers[index].image = EXIT.into()
+        pod.pod.containers[index].image = EXIT.into();
+        pod.generation = pod.generation.map(|generation| generation + 1);
     });
     assert_eq!(
         (ended.assert_over("app").0, ended.swaps),

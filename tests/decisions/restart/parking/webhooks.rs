@@ -59,6 +59,56 @@ fn r1_a_park_image_that_a_webhook_has_renamed_is_replaced_at_once_and_its_record
     }
 }
 
+/// The name says nothing, and nobody has read the answer: that the pod records this request, and one
+/// change since then, says it.
+#[test]
+fn w4_an_image_that_is_stored_for_the_park_image_under_any_name_is_replaced_without_memory() {
+    let mut world = of(&without_digests("Always"));
+    let out = swap(&mut world);
+    stores(&mut world, &out, REPLACED, false);
+    starts(&mut world);
+    assert!(orphaned(&world).is_none(), "its request does it");
+    let Action::Swap(back) = swap(&mut world) else {
+        unreachable!()
+    };
+    let change = &back.swaps[0];
+    assert_eq!((&*change.from, &*change.to), (REPLACED, &*images("app").0));
+    assert!(back.note.as_ref().unwrap().parked.is_some());
+    world.write(&Action::Swap(back));
+    let (phase, words) = world.dies().assert_over("app");
+    assert!(
+        phase == StatePhase::Failed
+            && words.contains("a webhook of the cluster has changed the park image")
+            && words.contains(REPLACED),
+        "{words}"
+    );
+    starts(&mut world);
+    assert!(orphaned(&world).unwrap().change.unwrap().swaps.is_empty());
+}
+
+/// One more change of the pod is somebody else's: a user's edit outranks a restart.
+#[test]
+fn w4_an_image_that_somebody_sets_while_the_container_is_parked_stays() {
+    for turns in [false, true] {
+        let mut world = of(&without_digests("Always"));
+        world.settle();
+        if turns {
+            starts(&mut world);
+            swap(&mut world);
+        }
+        world.node_says("app", |pod, index| {
+            pod.pod.containers[index].image = REPLACED.into();
+            pod.generation = pod.generation.map(|generation| generation + 1);
+        });
+        let (phase, words) = world.dies().assert_over("app");
+        assert!(
+            phase == StatePhase::Failed && words.contains("somebody else"),
+            "{words}"
+        );
+        assert_eq!((world.image("app"), world.swaps), (REPLACED, 1));
+    }
+}
+
 /// Its request is gone.
 #[test]
 fn r1_an_orphan_under_the_name_of_a_mirror_is_brought_back() {
