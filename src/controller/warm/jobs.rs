@@ -64,7 +64,8 @@ pub struct PullJobs {
     /// The jobs that had a pod on a node after the last step.
     taken: Taken,
     pods: BTreeMap<Box<str>, WarmerPod>,
-    /// Pods that we are deleting, with the earliest time of another deletion request.
+    /// Pods that we are deleting, with the earliest time of another deletion request; and
+    /// terminating ones, with the time until which they count.
     deletions: BTreeMap<Box<str>, Moment>,
     finalizers: Finalizers,
     job_mirrors: BTreeMap<JobKind, Mirror<Key>>,

@@ -26,6 +26,7 @@ use std::time::Duration;
 
 pub use self::action::{Action, Answer, Elsewhere, End, Ended, Limits};
 pub use self::image::ImageProgress;
+pub use self::node::LEAVE;
 use self::node::NodeProgress;
 pub(crate) use self::node::SLOW;
 use self::pulled::Pulled;
@@ -111,7 +112,14 @@ impl Warming {
 
     /// Sets the limits that apply from now on.
     pub fn set_limits(&mut self, limits: Limits) {
+        self.changed |= limits.parallelism != self.limits.parallelism;
         self.limits = limits;
+    }
+
+    /// Returns true if no node may begin now.
+    #[must_use]
+    pub const fn may_begin_none(&self) -> bool {
+        self.limits.parallelism == 0
     }
 
     /// Sets the images; the progress of those that stay is kept.

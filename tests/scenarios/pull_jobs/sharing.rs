@@ -156,3 +156,35 @@ async fn d6_a_registry_that_hangs_holds_up_its_own_image_only() {
     assert_eq!(counts(&jobs.completed(ONE, "a").await), [1, 0, 0, 1, 0]);
     jobs.assert_quiet().await;
 }
+
+/// As while its kubelet pulls: the job no longer selects the node, and its pod stays terminating.
+#[tokio::test(start_paused = true)]
+async fn w5_a_pod_that_does_not_go_away_from_a_node_that_is_left_keeps_no_other_node_waiting() {
+    let slow = ImageOptions {
+        pull: Duration::from_secs(20),
+        ..ImageOptions::default()
+    };
+    let jobs = Jobs::on(2, &slow).await;
+    let world = &jobs.cluster.world;
+    for node in ["n0", "n1"] {
+        world.label_node(node, &json!({"pool": "batch"})).await;
+    }
+    world.server.set_webhook(|resource, object| {
+        if resource == "pods" {
+            object["metadata"]["finalizers"] = json!(["example.com/theirs"]);
+        }
+    });
+    let _life = jobs.controller();
+    let selector = json!({"matchLabels": {"pool": "batch"}});
+    let spec = json!({"image": image(0), "parallelism": 1, "selector": selector});
+    jobs.create(ONE, "j", spec).await;
+    jobs.wait(10).await;
+    let pods = jobs.cluster.pods();
+    let node = pods[0]["spec"]["nodeName"].as_str().unwrap();
+    world.label_node(node, &json!({"pool": null})).await;
+    jobs.wait(60).await;
+    let message = jobs.status(ONE, "j")["message"].to_string();
+    assert!(message.contains("no longer needed"), "{message}");
+    jobs.wait(120).await;
+    assert_eq!(counts(&jobs.status(ONE, "j")), [1, 0, 1, 0, 0]);
+}

@@ -16,6 +16,9 @@ const WATCHES: &str = "waits until other jobs with a podSelector are completed o
 /// The note about a job without nodes, because those of so many others are kept.
 const ROOM: &str = "waits until other jobs are completed or deleted, because the images of all jobs on all their nodes, and the pods that they select, take memory: those of a namespace half of it at most, unless one job alone takes more";
 
+/// The note about a job whose pods on nodes that it no longer selects take up its parallelism.
+const LEAVING: &str = "waits for warmer pods that are no longer needed to go away, two minutes at most once they are deleted";
+
 /// The most keys of `sandboxConfig`, or nodes, that are named, and the most characters of each.
 const WORDS_TOLD: usize = 5;
 const WORD_CHARS: usize = 100;
@@ -43,6 +46,8 @@ pub(crate) fn message(stage: Stage, done: usize, all: usize, known: Known<'_>) -
     parts.extend(absent(known).filter(|_| !waits_for_room));
     if stage == Stage::Running && done < all && spec.parallelism.of(all) == 0 {
         parts.push("paused: parallelism is 0".to_owned());
+    } else if stage == Stage::Running && done < all && warming.may_begin_none() {
+        parts.push(LEAVING.to_owned());
     }
     if let (CacheState::Waits(why), false) = (&cached.state, cached.nodes.is_empty()) {
         parts.push(format!(

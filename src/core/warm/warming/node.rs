@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::kept::Kept;
-pub use self::stuck::SLOW;
+pub use self::stuck::{LEAVE, SLOW};
 use self::untaken::Untaken;
 use super::action::{Action, End, Limits};
 use super::evidence::{has_started, what_keeps};

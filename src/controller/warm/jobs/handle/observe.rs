@@ -4,6 +4,7 @@ use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::warm::pod::WarmerPodWire;
 use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
+use swaplet_core::warm::warming::LEAVE;
 
 use crate::frame::isolated::defects::read;
 use crate::frame::watch::Event;
@@ -90,7 +91,11 @@ impl PullJobs {
         match self.pod_mirror.change(event, known, read) {
             Some(Change::Put(pod)) => {
                 self.jobs.each(now, |_, entry| entry.observe_pod(&pod, now));
-                self.pods.insert(pod.uid.clone(), pod);
+                let uid = pod.uid.clone();
+                if pod.deleting && self.pods.get(&uid).is_none_or(|known| !known.deleting) {
+                    self.deletions.insert(uid.clone(), now + LEAVE);
+                }
+                self.pods.insert(uid, pod);
             }
             Some(Change::Gone(uids)) => uids.iter().for_each(|uid| self.pod_is_gone(uid, now)),
             None => deleted.iter().for_each(|uid| self.pod_is_gone(uid, now)),

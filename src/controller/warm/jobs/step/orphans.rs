@@ -59,12 +59,21 @@ impl PullJobs {
             .collect()
     }
 
-    /// Returns the number of pods that each job still has but no longer needs. Pods on nodes that
-    /// are not Ready are left out: they may stay for ever, and pull nothing.
+    /// Returns the number of pods that each job still has but no longer needs. Left out are those
+    /// that have been terminating for long, as a job also leaves its own behind, and pods on nodes
+    /// that are not Ready: they may stay for ever, and pull nothing.
     pub(crate) fn leaving(&self, now: Moment) -> BTreeMap<Box<str>, usize> {
         let mut leaving = BTreeMap::new();
-        let may_pull =
-            |pod: &&WarmerPod| self.nodes.all.get(&pod.node).is_some_and(|node| node.ready);
+        let is_left = |pod: &WarmerPod| {
+            pod.deleting
+                && self
+                    .deletions
+                    .get(&pod.uid)
+                    .is_some_and(|until| *until <= now)
+        };
+        let may_pull = |pod: &&WarmerPod| {
+            !is_left(pod) && self.nodes.all.get(&pod.node).is_some_and(|node| node.ready)
+        };
         let jobs = self.by_uid();
         let is_of_its_job = |pod: &&WarmerPod| {
             let job = jobs.get(&*pod.job);
@@ -106,7 +115,9 @@ impl PullJobs {
             Err(WriteError::Denied(_)) => DENIED_AGAIN,
             _ => DELETE_AGAIN,
         };
-        if let Some(again) = self.deletions.get_mut(&pod.uid) {
+        // Once it is seen terminating, that time counts.
+        let again = self.deletions.get_mut(&pod.uid);
+        if let Some(again) = again.filter(|again| **again == Moment::NEVER) {
             *again = now + wait;
         }
     }

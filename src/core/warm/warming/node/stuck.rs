@@ -10,7 +10,7 @@ use crate::warm::warming::evidence::has_started;
 /// How long a pull may keep others from its node.
 pub const SLOW: Duration = Duration::from_secs(60);
 /// How long a pod may terminate until others need not wait for it, and another pod is created.
-const LEAVE: Duration = Duration::from_secs(120);
+pub const LEAVE: Duration = Duration::from_secs(120);
 /// The most deleted pods of a node that may be left at a time: each may hold a pull of its kubelet.
 const MOST_LEFT: usize = 4;
 
