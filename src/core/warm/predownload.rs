@@ -12,7 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
-use crate::image::alias::is_same_image;
+use crate::image::alias::{is_same_image, original};
+use crate::image::reference::ImageReference;
 use crate::objects::pod::brief::PodBrief;
 use crate::objects::values::short_digest::short_digest;
 use crate::warm::predownload::workload::{Wish, Workload};
@@ -128,10 +129,17 @@ pub fn is_gate_off(words: &str) -> bool {
     })
 }
 
+/// Returns true if what a pod has is this image. One that is named by its digest alone, as by a
+/// webhook, may be that of any tag.
+fn is_it(has: &str, image: &str) -> bool {
+    let is_untagged = ImageReference::parse(&original(has))
+        .is_ok_and(|has| has.tag().is_none() && has.digest().is_some());
+    is_same_image(has, image) && (!is_untagged || image.contains('@'))
+}
+
 /// Returns the images that at least one pod lacks, by the names of their jobs.
 fn wanted(workload: &Workload, pods: &[PodSeen]) -> BTreeMap<Box<str>, Box<str>> {
-    let lacks =
-        |pod: &PodSeen, image: &str| !pod.images.values().any(|has| is_same_image(has, image));
+    let lacks = |pod: &PodSeen, image: &str| !pod.images.values().any(|has| is_it(has, image));
     let mut seen = BTreeSet::new();
     let images = workload
         .images
@@ -157,7 +165,7 @@ fn old_pods(workload: &Workload, selector: &LabelSelector, pods: &[PodSeen]) -> 
     let has_all = |pod: &&PodSeen| {
         workload.images.iter().all(|(container, image)| {
             let has = pod.images.get(container);
-            has.is_some_and(|has| is_same_image(has, image))
+            has.is_some_and(|has| is_it(has, image))
         })
     };
     let new: BTreeSet<_> = pods
