@@ -17,7 +17,7 @@ use swaplet_core::warm::pod::{BEFORE, CONTAINER, IMAGE, RUN, WarmerPod, WarmerPo
 use swaplet_core::warm::pull_job::object::{JobKind, PodWishes};
 use swaplet_core::warm::warming::{Action, Answer};
 
-use crate::frame::writer::{Built, Writer, created, deleted, params, test};
+use crate::frame::writer::{Built, ImageChange, Writer, created, deleted, params, test};
 pub use pod::pod;
 
 /// The settings that all warmer pods of a run share.
@@ -75,7 +75,7 @@ impl Writer {
 
     async fn create_warmer(&self, warmers: &Warmers, pod: &Value) -> kube::Result<Answer> {
         let body = serde_json::to_vec(pod).map_err(kube::Error::SerdeError)?;
-        self.ask(warmers.pods().create(&created(), body)).await
+        self.ask(warmers.pods().create(&created(), body), &[]).await
     }
 
     async fn swap_warmer(
@@ -85,8 +85,12 @@ impl Writer {
         swap: &Action,
     ) -> kube::Result<Answer> {
         let patch = Patch::Json::<()>(swap_patch(swap));
-        self.ask(warmers.pods().patch(name, &params(), &patch))
-            .await
+        let image = match swap {
+            Action::Swap { from, to, .. } => Some((CONTAINER, &**from, &**to)),
+            _ => None,
+        };
+        let built = warmers.pods().patch(name, &params(), &patch);
+        self.ask(built, image.as_slice()).await
     }
 
     async fn delete_warmer(&self, pods: Request, name: &str, uid: &str) -> kube::Result<Answer> {
@@ -100,8 +104,8 @@ impl Writer {
         })
     }
 
-    async fn ask(&self, built: Built) -> kube::Result<Answer> {
-        let body = match self.send(built).await? {
+    async fn ask(&self, built: Built, images: &[ImageChange<'_>]) -> kube::Result<Answer> {
+        let body = match self.send_images(built, images).await? {
             Ok(body) => body,
             Err(refused) => return Ok(Err(refused)),
         };

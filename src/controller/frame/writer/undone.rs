@@ -22,15 +22,15 @@ const NAMED: char = '=';
 pub(crate) type Change<'a> = (&'a str, &'a str, &'a str);
 
 /// Returns the message for a patch of which nothing was stored; `None` if anything was, or if that
-/// cannot be told. `images` are the changes of images in a strategic merge patch, which does not say
-/// what was there before: of a patch that changes images these alone count.
+/// cannot be told. `images` are the changes of images in a patch that may change more, or does not
+/// say what was there before: these alone count then.
 pub(crate) fn undone(sent: &[u8], images: &[Change<'_>], stored: &[u8]) -> Option<String> {
     let mut sent: Value = serde_json::from_slice(sent).ok()?;
     let mut before = Value::Null;
-    if sent.is_array() {
-        (sent, before) = as_objects(&sent);
-    } else if !images.is_empty() {
+    if !images.is_empty() {
         (sent, before) = of_images(images);
+    } else if sent.is_array() {
+        (sent, before) = as_objects(&sent);
     }
     let mut json = serde_json::Deserializer::from_slice(stored);
     let stored = Named(&sent).deserialize(&mut json).ok()?;

@@ -261,6 +261,11 @@ impl NodeProgress {
 
     /// Judges the images of the pod, and takes the next image once these are final or have to wait.
     fn advance(&mut self, limits: &Limits, slots: Slots, now: Moment) -> Option<Action> {
+        // A webhook may have undone the swap to that image, and not what the pod says of it.
+        let mut images = self.pod.as_ref()?.pod.images.iter();
+        if self.first.is_some() && images.any(|image| self.position(image) == self.first) {
+            return self.delete(true);
+        }
         match self.is_ours() {
             Some(true) => {}
             Some(false) => {
