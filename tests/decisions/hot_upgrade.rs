@@ -351,3 +351,17 @@ proptest! {
         }
     }
 }
+
+/// The advice would give the sidecar's image to the container that is to stay empty.
+#[test]
+fn w8_nothing_is_said_of_two_empty_containers_while_a_restart_has_one_parked() {
+    let mut node = Node::new("a");
+    node.object["spec"]["containers"][1]["image"] = json!(PARK);
+    node.object["metadata"]["labels"]["swaplet.io/parked"] = json!("true");
+    let parked = alone(&set(), &node, &mut PodMemory::new(), 0);
+    assert_eq!((parked.reports.len(), parked.writes.len()), (0, 0));
+    let labels = node.object["metadata"]["labels"].as_object_mut().unwrap();
+    labels.remove("swaplet.io/parked");
+    let told = alone(&set(), &node, &mut PodMemory::new(), 0);
+    assert!(told.reports[0].1.note.contains("both mesh-1 and mesh-2"));
+}

@@ -251,7 +251,11 @@ impl Plan {
         }
     }
 
+    /// Reports why a pair is left alone, unless a restart has one of its containers parked.
     fn refuse(&mut self, nth: usize, pair: &Pair<'_>, why: &str) {
+        if pair.pod.is_parked {
+            return;
+        }
         let (sidecar, set) = (&pair.sidecar.name, &pair.set.name);
         let note = format!("{sidecar} is not upgraded by the SidecarSet {set}: {why}");
         let reason = Reason::HotUpgradeRefused;
