@@ -117,14 +117,18 @@ impl Memory {
         self.in_vain = None;
     }
 
-    /// Records what the API server has stored of a change of images.
+    /// Records what the API server has stored of a change of images, if that is not what was
+    /// written: another image, or the image without the record of the one before.
     pub fn note_stored(&mut self, change: &Change, pod: &RestartPod) {
         for swap in &change.swaps {
             let Some((_, container, _)) = pod.find(&swap.container) else {
                 continue;
             };
             let is_another = ![&swap.from, &swap.to].contains(&&container.image);
-            let stored = is_another.then(|| Stored {
+            let is_unrecorded = container.image == swap.to
+                && pod.parked.is_none()
+                && (change.note.as_ref()).is_some_and(|note| note.parked.is_some());
+            let stored = (is_another || is_unrecorded).then(|| Stored {
                 from: swap.from.clone(),
                 to: swap.to.clone(),
                 image: container.image.clone(),

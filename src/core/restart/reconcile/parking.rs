@@ -108,7 +108,8 @@ impl Target<'_> {
         })
     }
 
-    /// Replaces the park image by the image before, if the pod's record is trusted.
+    /// Replaces the park image by the image before, if the pod's record is trusted, or if this
+    /// process itself has parked the container and the record was not stored.
     fn taken_out(&self) -> Step {
         let Case {
             request,
@@ -117,6 +118,10 @@ impl Target<'_> {
             ..
         } = self.case;
         let (image, name) = (&self.container.image, &self.container.name);
+        let own = self.mark.intent.as_ref().filter(|_| pod.parked.is_none());
+        if let Some(own) = own.and_then(|intent| self.stored_for(&intent.to)) {
+            return Step::Swap(self.change(image, &own.from));
+        }
         match before::of_request(pod, name, request, |image| around.parks(image)) {
             Before::Image(before) => Step::Swap(self.change(image, before)),
             Before::OfAnother => Step::Waits,

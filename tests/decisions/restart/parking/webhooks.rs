@@ -109,6 +109,35 @@ fn w4_an_image_that_somebody_sets_while_the_container_is_parked_stays() {
     }
 }
 
+/// The park image is stored, and the record is not.
+#[test]
+fn w9_a_container_whose_record_a_webhook_takes_away_is_brought_back_by_who_parked_it() {
+    let mut world = of(&without_digests("Always"));
+    let out = swap(&mut world);
+    world.write(&out);
+    world.pod.as_mut().unwrap().parked = None;
+    let Action::Swap(change) = &out else {
+        unreachable!()
+    };
+    let stored = world.pod.clone().unwrap();
+    world.memory.note_stored(change, &stored);
+    let mut lost = world.clone();
+    for world in [&mut world, &mut lost] {
+        starts(world);
+    }
+    world.settle();
+    assert_eq!((world.image("app"), world.swaps), (&*images("app").0, 2));
+    starts(&mut world);
+    assert_eq!(world.assert_over("app").0, StatePhase::Succeeded);
+    // Another process does not know what it was.
+    lost.dies().settle();
+    let (phase, words) = lost.state("app");
+    assert!(
+        phase == StatePhase::Failed && words.contains("stays in the park image"),
+        "{words}"
+    );
+}
+
 /// Its request is gone.
 #[test]
 fn r1_an_orphan_under_the_name_of_a_mirror_is_brought_back() {
