@@ -354,7 +354,7 @@ proptest! {
 
 /// The advice would give the sidecar's image to the container that is to stay empty.
 #[test]
-fn w8_nothing_is_said_of_two_empty_containers_while_a_restart_has_one_parked() {
+fn u31_nothing_is_said_of_two_empty_containers_while_a_restart_has_one_parked() {
     let mut node = Node::new("a");
     node.object["spec"]["containers"][1]["image"] = json!(PARK);
     node.object["metadata"]["labels"]["swaplet.io/parked"] = json!("true");

@@ -277,7 +277,7 @@ fn r12_where_all_pods_are_of_the_present_template_nothing_is_pulled_and_jobs_go(
 /// As where a webhook names the images of pods by their digests alone: of which tag they are is not
 /// known.
 #[test]
-fn w6_a_pod_whose_image_is_a_digest_alone_lacks_every_tag_and_no_digest_of_its_own() {
+fn u29_a_pod_whose_image_is_a_digest_alone_lacks_every_tag_and_no_digest_of_its_own() {
     let digest = |letter: &str| format!("r.example/app@sha256:{}", letter.repeat(64));
     let (old, new) = (digest("a"), digest("b"));
     let alias = old.replace("app@", "app:restart-3@");

@@ -523,7 +523,7 @@ async fn u18_a_container_of_a_policy_by_image_stays_a_sidecar_under_another_name
 
 /// What swaplet writes into the metadata of a request is not stored, although the rest is.
 #[tokio::test(start_paused = true)]
-async fn w3_a_request_whose_metadata_is_not_stored_is_written_seldom_and_ends_in_words() {
+async fn u26_a_request_whose_metadata_is_not_stored_is_written_seldom_and_ends_in_words() {
     const REQUESTS: &str = "containerrecreaterequests";
     const JOURNAL: &str = "swaplet.io/restart-journal";
     let webhooks: [(&str, UpdateWebhook); 3] = [

@@ -108,7 +108,7 @@ fn r9_a_container_that_was_restarted_by_an_alias_is_upgraded_and_counted_like_an
 
 /// The webhook keeps the image of the old container, and the annotations are stored.
 #[test]
-fn w1_an_end_that_was_undone_is_under_way_and_made_again_and_no_other_pod_begins() {
+fn u24_an_end_that_was_undone_is_under_way_and_made_again_and_no_other_pod_begins() {
     let (mut nodes, mut memories) = stored(NEW, false);
     planned(&set(), &nodes, &mut memories, 1);
     let ends = planned(&set(), &nodes, &mut memories, 4);

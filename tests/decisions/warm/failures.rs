@@ -150,7 +150,7 @@ fn w3_a_pull_that_does_not_end_costs_its_tries_and_a_new_pod_each() {
 
 /// A kubelet shows the last failure unchanged until its next pull has ended.
 #[test]
-fn w2_a_failed_pull_that_is_still_shown_while_the_kubelet_pulls_again_is_counted_once() {
+fn u25_a_failed_pull_that_is_still_shown_while_the_kubelet_pulls_again_is_counted_once() {
     let failed = || waiting("", "", "ErrImagePull", "503 Service Unavailable");
     let tried = || {
         let mut node = Node::new(&[A]);

@@ -159,7 +159,7 @@ async fn d6_a_registry_that_hangs_holds_up_its_own_image_only() {
 
 /// As while its kubelet pulls: the job no longer selects the node, and its pod stays terminating.
 #[tokio::test(start_paused = true)]
-async fn w5_a_pod_that_does_not_go_away_from_a_node_that_is_left_keeps_no_other_node_waiting() {
+async fn u28_a_pod_that_does_not_go_away_from_a_node_that_is_left_keeps_no_other_node_waiting() {
     let slow = ImageOptions {
         pull: Duration::from_secs(20),
         ..ImageOptions::default()

@@ -182,7 +182,7 @@ async fn d3_an_event_that_cannot_be_read_hides_no_pull() {
 
 /// The annotations of the swap are stored, and its image is not.
 #[tokio::test(start_paused = true)]
-async fn w7_an_image_whose_swap_a_webhook_undoes_is_pulled_by_another_pod() {
+async fn u30_an_image_whose_swap_a_webhook_undoes_is_pulled_by_another_pod() {
     let cluster = Cluster::with_kubelets(1, &ImageOptions::default()).await;
     crate::webhooks::Webhook::Undoes.install(&cluster.world, "pods");
     let mut job = job(images(3), 1);

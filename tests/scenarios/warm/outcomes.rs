@@ -173,7 +173,7 @@ async fn nodes_that_are_not_there_are_an_error_that_names_them() {
 
 /// The kubelet shows the first failure until its second pull has ended.
 #[tokio::test(start_paused = true)]
-async fn w2_a_slow_pull_after_one_that_failed_is_not_counted_as_failed() {
+async fn u25_a_slow_pull_after_one_that_failed_is_not_counted_as_failed() {
     let slow = vec![(
         "registry.example/app0:*".parse().unwrap(),
         Duration::from_secs(60),

@@ -3,6 +3,7 @@
 use swaplet_controller::frame::writer::Outcome;
 use swaplet_controller::terminate::index::Write;
 use swaplet_core::report::decision::{Action, Finish, Swap};
+use swaplet_core::report::denial::UNDONE;
 use swaplet_core::report::write_error::WriteError;
 
 use super::world::{Event, World};
@@ -88,7 +89,6 @@ impl World {
         }
         let answer = self.namespaces[self.pods[at].namespace].to_swaps;
         let as_stored = |swap: &Swap| match answer {
-            Answer::Undone => swap.from.clone(),
             Answer::Renamed => format!("mirror.example/{}", swap.to).into(),
             _ => swap.to.clone(),
         };
@@ -97,7 +97,11 @@ impl World {
             Answer::Denied => return Err(WriteError::Denied("denied by policy".to_owned())),
             Answer::Failed => return Err(failed("503")),
             Answer::Silent if self.more.chance(700) => return Err(failed("closed")),
-            Answer::Undone => return Ok(stored),
+            // As the writer says it.
+            Answer::Undone => {
+                let words = format!("{UNDONE}: spec.containers.image is as it was");
+                return Err(WriteError::Denied(words));
+            }
             Answer::Applied | Answer::Renamed | Answer::Silent => {}
         }
         self.check_swap(at, &swaps.iter().map(|swap| swap.index).collect::<Vec<_>>());

@@ -62,7 +62,7 @@ fn r1_a_park_image_that_a_webhook_has_renamed_is_replaced_at_once_and_its_record
 /// The name says nothing, and nobody has read the answer: that the pod records this request, and one
 /// change since then, says it.
 #[test]
-fn w4_an_image_that_is_stored_for_the_park_image_under_any_name_is_replaced_without_memory() {
+fn u27_an_image_that_is_stored_for_the_park_image_under_any_name_is_replaced_without_memory() {
     let mut world = of(&without_digests("Always"));
     let out = swap(&mut world);
     stores(&mut world, &out, REPLACED, false);
@@ -88,7 +88,7 @@ fn w4_an_image_that_is_stored_for_the_park_image_under_any_name_is_replaced_with
 
 /// One more change of the pod is somebody else's: a user's edit outranks a restart.
 #[test]
-fn w4_an_image_that_somebody_sets_while_the_container_is_parked_stays() {
+fn u27_an_image_that_somebody_sets_while_the_container_is_parked_stays() {
     for turns in [false, true] {
         let mut world = of(&without_digests("Always"));
         world.settle();
@@ -111,7 +111,7 @@ fn w4_an_image_that_somebody_sets_while_the_container_is_parked_stays() {
 
 /// The park image is stored, and the record is not.
 #[test]
-fn w9_a_container_whose_record_a_webhook_takes_away_is_brought_back_by_who_parked_it() {
+fn u32_a_container_whose_record_a_webhook_takes_away_is_brought_back_by_who_parked_it() {
     let mut world = of(&without_digests("Always"));
     let out = swap(&mut world);
     world.write(&out);
