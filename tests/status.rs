@@ -443,3 +443,22 @@ async fn the_classes_of_nodes_are_those_of_the_installation() {
         "{out}{err}"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_several_installations_it_is_said_whose_pods_are_told() {
+    let cluster = Cluster::start().await;
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}});
+    cluster.create("/api/v1/namespaces", namespace).await;
+    for namespace in ["default", "other"] {
+        let args = ["--exit-image", EXIT, "--namespace", namespace];
+        cluster.install(namespace, &args).await;
+    }
+    let (_, out, err) = cluster.status(&["-o", "json"]).await;
+    let status: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
+    let told = of(&status, "installation");
+    let words = told["words"].as_str().unwrap();
+    assert!(
+        words.contains("of Deployment default/swaplet alone"),
+        "{told}"
+    );
+}

@@ -95,6 +95,9 @@ impl StatusArgs {
         } else {
             None
         };
+        if let Some(first) = first.filter(|_| all.iter().filter(is_real).count() > 1) {
+            checks.push(judge::of_one(&first.place()));
+        }
         checks.extend(cluster.iter().flat_map(judge::cluster));
         print(&show::show(&checks, &all, cluster.as_ref(), self.output)?)?;
         Ok(ExitCode::from(exit_code(&checks)))

@@ -151,6 +151,18 @@ pub(super) fn unknown(named: Option<&str>, namespace: &str) -> Check {
     }
 }
 
+/// Says of which installation the rest is, where there are several.
+pub(super) fn of_one(place: &str) -> Check {
+    Check {
+        installation: String::new(),
+        subject: "installation",
+        state: State::Note,
+        words: format!(
+            "what follows is of Deployment {place} alone: swaplet status -n NAMESPACE tells of the pods of another one"
+        ),
+    }
+}
+
 fn version(theirs: &str) -> Said {
     let ours = env!("CARGO_PKG_VERSION");
     match theirs {

@@ -258,8 +258,9 @@ impl Writer {
         self.send_images(built, &[]).await
     }
 
-    /// Like [`send`](Self::send), for a patch that makes these changes of images. A patch that a webhook has undone is denied. Without `kube::Api`, which drops the headers of
-    /// an answer: only there a busy API server reports when to come back.
+    /// Like [`send`](Self::send), for a patch that makes these changes of images. A patch that a
+    /// webhook has undone is denied. Without `kube::Api`, which drops the headers of an answer: only
+    /// there a busy API server reports when to come back.
     pub(crate) async fn send_images(
         &self,
         built: Built,

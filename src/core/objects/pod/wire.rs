@@ -115,8 +115,8 @@ fn may_have_rules(pod: &Pod) -> bool {
 }
 
 impl Pod {
-    /// Takes the pod out of a view, of which its names, containers and statuses are gone then. `None` if
-    /// name, namespace or uid are missing.
+    /// Takes the pod out of a view, of which its names, containers and statuses are gone then.
+    /// `None` if name, namespace or uid are missing.
     pub(crate) fn of<X, M>(view: &mut ListedView<X, M>) -> Option<Self> {
         let malformed = malformed(view);
         let clock_behind = clock_behind(view);
