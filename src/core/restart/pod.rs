@@ -178,6 +178,23 @@ mod tests {
     }
 
     #[test]
+    fn a8_hooks_that_would_take_too_much_leave_the_pod_alone() {
+        let pod = |containers: usize| {
+            let ports = vec![json!({"containerPort": 80, "protocol": "TCP"}); 1_000];
+            let container = |nth| {
+                json!({"name": format!("c{nth}"), "ports": ports,
+                "lifecycle": {"preStop": {"httpGet": {"port": 80}}}})
+            };
+            let containers: Vec<_> = (0..containers).map(container).collect();
+            read(
+                json!({"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": {"containers": containers}}),
+            )
+        };
+        assert!(pod(2).is_some());
+        assert!(pod(30).is_none());
+    }
+
+    #[test]
     fn readiness_is_read_where_the_gate_is() {
         let conditions = json!([{"type": "Ready", "status": "True"}, {"type": KRUISE_POD_READY, "status": "False", "message": "[]"}]);
         let pod = |gates: &Value, conditions: &Value| {

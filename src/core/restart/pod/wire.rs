@@ -15,6 +15,7 @@ use crate::objects::pod::view::statuses::StatusList;
 use crate::objects::pod::view::{ContainerStatusView, ContainerView, StatusView};
 use crate::objects::pod::wire::ListedView;
 use crate::objects::values::bounded_value::BoundedValue;
+use crate::objects::values::bounds;
 use crate::objects::values::lenient::{Objects, Text};
 use crate::restart::parked::Parked;
 
@@ -41,7 +42,7 @@ impl FromView for RestartPod {
     type Kind = v1::Pod;
     type View = ListedView<BoundedValue, Objects<ManagedView>>;
 
-    /// Returns `None` if name, namespace or uid are missing.
+    /// Returns `None` if name, namespace or uid are missing, or if its hooks are too large.
     fn of(mut view: Self::View) -> Option<Self> {
         let (meta, spec, status) = (&view.metadata, &view.spec, &view.status);
         let around = spec.read();
@@ -61,7 +62,7 @@ impl FromView for RestartPod {
                 ..Details::of(&one.value.0, &status.container_statuses)
             }
         });
-        let containers = containers.collect();
+        let containers: Vec<Details> = containers.collect();
         let statuses = &status.init_container_statuses;
         let mut init_statuses = StatusList::read(statuses.clone());
         let (mut native_sidecars, mut init_containers) = (Vec::new(), Vec::new());
@@ -78,6 +79,16 @@ impl FromView for RestartPod {
             } else {
                 init_containers.push(one.name.value.clone().unwrap_or_default());
             }
+        }
+        let natives = native_sidecars.iter().map(|native| &native.details);
+        if containers
+            .iter()
+            .chain(natives)
+            .map(Details::size)
+            .sum::<usize>()
+            > bounds::POD
+        {
+            return None;
         }
         let is_ready_gate = |gate: &Text| gate.value.as_deref() == Some(KRUISE_POD_READY);
         let has_gate = items(&spec.readiness_gates).any(|gate| is_ready_gate(&gate.condition_type));
@@ -137,6 +148,14 @@ impl Details {
             is_native_sidecar: false,
             facts: None,
         }
+    }
+}
+
+impl Details {
+    /// Returns the bytes of its hook and ports as text, which take about thirty times that in memory.
+    fn size(&self) -> usize {
+        let values = [&self.pre_stop, &self.ports].into_iter().flatten();
+        values.map(|value| value.to_string().len()).sum()
     }
 }
 
