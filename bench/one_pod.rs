@@ -11,7 +11,7 @@ use swaplet::image::reference::ImageReference;
 use swaplet_controller::cluster::rules::Rules;
 use swaplet_controller::terminate::index::Index;
 use swaplet_core::cluster::exit_images::ExitImages;
-use swaplet_core::cluster::exit_images::public::Public;
+use swaplet_core::cluster::exit_images::Public;
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::objects::job::Job;
 use swaplet_core::objects::moment::Moment;

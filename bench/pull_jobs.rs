@@ -20,7 +20,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use swaplet_controller::frame::clock::Now;
 use swaplet_controller::frame::clock::TimeOfDay;
-use swaplet_controller::frame::connection::namespaces::Namespaces;
+use swaplet_controller::frame::connection::Namespaces;
 use swaplet_controller::frame::watch::Event;
 use swaplet_controller::warm::jobs::{Happened, PullAnswer, PullJobs, PullWrite, WarmSettings};
 use swaplet_controller::warm::write::pod;

@@ -26,7 +26,7 @@ use kube::Client;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use swaplet_controller::cluster::rules::Rules;
-use swaplet_controller::frame::connection::namespaces::Namespaces;
+use swaplet_controller::frame::connection::Namespaces;
 use swaplet_controller::frame::lease::Leadership;
 use swaplet_controller::frame::metrics::Metrics;
 use swaplet_controller::frame::serve::Health;

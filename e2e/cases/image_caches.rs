@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use swaplet_core::warm::image_cache::object::resource;
+use swaplet_core::warm::image_cache::resource;
 use swaplet_core::warm::pull_job::object::JobKind;
 
 use crate::controller::Controller;

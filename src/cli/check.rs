@@ -8,30 +8,28 @@ mod pulled;
 mod read;
 mod report;
 mod rows;
-mod settings;
 pub(super) mod words;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::builder::PossibleValuesParser;
-use clap::{ArgGroup, Args, ValueEnum};
-use swaplet_controller::terminate::public::AskPublic;
-use swaplet_core::check::scripts::ConfigMaps;
-use swaplet_core::cluster::exit_images::ExitImages;
-use swaplet_core::policies::presets;
-
 use super::client::{ClusterArgs, plain};
-use super::image::registry_args::HostArgs;
+use super::image::HostArgs;
 use super::print;
 use super::program::table::printable;
 use super::rules::{FinishArg, NodeTableArgs, PublicArg, public};
 use crate::image::pattern::ImagePattern;
 use crate::image::reference::ImageReference;
+use clap::builder::PossibleValuesParser;
+use clap::{ArgGroup, Args, ValueEnum};
 use hints::Hint;
 use policies::CheckedPolicies;
 use report::{Report, github, is_ok, table};
-use settings::Settings;
+use swaplet_controller::terminate::public::AskPublic;
+use swaplet_core::check::scripts::ConfigMaps;
+use swaplet_core::cluster::exit_images::ExitImages;
+use swaplet_core::cluster::node_table::NodeTable;
+use swaplet_core::policies::presets;
 use words::count;
 
 /// The exit code if a sidecar would not end, or there are fewer than required.
@@ -385,4 +383,26 @@ impl Asked {
         }
         ExitCode::SUCCESS
     }
+}
+
+// The settings of the check, apart from its input.
+
+/// The settings by which the check judges.
+struct Settings {
+    /// The names of containers that count as sidecars, marked or not.
+    pub sidecars: Vec<String>,
+    /// True if NeedsImage is not a fault.
+    pub allow_derived: bool,
+    /// True if the controller may write the phase of a pod where swaps do not fit.
+    pub finish: bool,
+    /// The namespace of objects that have none.
+    pub namespace: Option<Box<str>>,
+    /// True if all pods are declared to run on virtual nodes.
+    pub virtual_nodes: bool,
+    /// The exit images that policies may name, if they are given.
+    pub exit_images: Option<ExitImages>,
+    /// The exit images that may need credentials to be pulled; `None` if nobody names one.
+    pub pulled: Option<ExitImages>,
+    /// The table by which nodes are recognised.
+    pub node_table: NodeTable,
 }

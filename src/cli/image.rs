@@ -1,25 +1,40 @@
 //! `swaplet image`: the image from which the controller runs.
 
 pub(super) mod exit;
-mod exit_push;
-mod export;
 pub(super) mod park;
-mod push;
-pub(super) mod registry_args;
 
+use std::collections::BTreeSet;
+use std::future::Future;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use anyhow::{Context, ensure};
-use clap::{Args, Subcommand};
-
-use self::export::ExportArgs;
-use self::push::PushArgs;
-use swaplet_core::image::exit::Platform;
-
-use crate::image::BuiltImage;
-use crate::image::build::build_controller;
+use crate::cli::check::words::no_container;
+use crate::cli::duration::seconds;
+use crate::cli::manifests::Manifests;
+use crate::cli::print;
+use crate::cli::program::table::{counted, printable, report};
+use crate::image::build::{PlatformImage, build_controller, build_derived, build_standard};
+use crate::image::docker_config::{Credentials, DockerConfig, DockerConfigError};
+use crate::image::export::{layout, write_archive_file, write_folder};
+use crate::image::for_controller::push_derived;
 use crate::image::program_files::ProgramFiles;
+use crate::image::push::{Outcome, check_reference, push};
+use crate::image::registry::{Registry, RegistryOptions, is_public};
+use crate::image::{BuiltImage, ImageReference, Kind};
+use anyhow::{Context, bail, ensure};
+use clap::{Args, Subcommand};
+use swaplet_controller::cluster::rules::Rules;
+use swaplet_controller::terminate::derive::Push;
+use swaplet_controller::terminate::public::AskPublic;
+use swaplet_core::check::around::Described;
+use swaplet_core::check::scripts::ConfigMaps;
+use swaplet_core::image::exit::Platform;
+use swaplet_core::objects::command::{
+    ContainerFacts, Executes, StandardPaths, Verdict, resolve_read,
+};
+use swaplet_core::objects::pod::template::PodTemplate;
+use swaplet_core::objects::values::env::WHEN_JOB_EXIT;
 
 /// Push or export the controller image: this program, ready to run in a cluster
 ///
@@ -144,5 +159,433 @@ impl ContentsArgs {
             );
         }
         Ok(program)
+    }
+}
+
+// `export REF PATH`: exports an image of any kind.
+
+#[derive(Debug, Args)]
+struct ExportArgs {
+    /// The name that the image gets: [REGISTRY/]REPOSITORY:TAG
+    #[arg(value_name = "REF")]
+    reference: ImageReference,
+
+    /// Where to write: a file if the name ends in .tar, a folder otherwise
+    #[arg(value_name = "PATH")]
+    path: PathBuf,
+}
+
+impl ExportArgs {
+    fn run(self, kind: Kind) -> anyhow::Result<ExitCode> {
+        self.run_with(&build_standard(kind)?)
+    }
+
+    fn run_with(self, image: &BuiltImage) -> anyhow::Result<ExitCode> {
+        let Self { reference, path } = self;
+        check_reference(&reference, image)?;
+        let files = layout(image, &reference);
+        let written = if path.extension().is_some_and(|extension| extension == "tar") {
+            write_archive_file(&files, &path)
+        } else {
+            write_folder(&files, &path)
+        };
+        written.with_context(|| format!("cannot write {}", path.display()))?;
+        print(&format!(
+            "{reference}  {}  written to {}\n",
+            image.digest(),
+            path.display()
+        ))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+// The flags to reach a registry, shared by every command that uses one.
+
+#[derive(Debug, Clone, Args)]
+pub(in crate::cli) struct HostArgs {
+    /// Speak to this registry host, with or without port, without TLS (repeatable; never needed for
+    /// loopback addresses)
+    #[arg(
+        hide_short_help = true,
+        long,
+        value_name = "HOST",
+        env = "SWAPLET_PLAIN_HTTP",
+        value_delimiter = ','
+    )]
+    plain_http: Vec<String>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(in crate::cli) struct RegistryArgs {
+    #[command(flatten)]
+    pub(in crate::cli) hosts: HostArgs,
+
+    /// Take the credentials from this file [default: $DOCKER_CONFIG/config.json or
+    /// ~/.docker/config.json]
+    #[arg(long, value_name = "FILE", env = "SWAPLET_DOCKER_CONFIG")]
+    docker_config: Option<PathBuf>,
+}
+
+impl HostArgs {
+    /// Returns arguments with these hosts, which are spoken to without TLS.
+    pub(in crate::cli) const fn of(plain_http: Vec<String>) -> Self {
+        Self { plain_http }
+    }
+
+    /// Returns options with these hosts, and defaults for everything else.
+    pub(in crate::cli) fn options(&self) -> RegistryOptions {
+        RegistryOptions {
+            plain_http: self.plain_http.clone(),
+            ..RegistryOptions::default()
+        }
+    }
+
+    /// Returns how registries are asked whether an image can be pulled without credentials.
+    pub(in crate::cli) fn ask_public(&self) -> AskPublic {
+        let options = self.options();
+        AskPublic::by(move |image| {
+            let options = options.clone();
+            async move {
+                let answer = is_public(&image, options).await;
+                answer.map_err(|error| error.to_string())
+            }
+        })
+    }
+}
+
+impl RegistryArgs {
+    /// Returns how exit images are pushed; `None` if the rules need no pushes. Credentials are read
+    /// before each push, because they may have been renewed.
+    pub(in crate::cli) fn push(self, rules: &Rules) -> Option<Push> {
+        let repository = rules.exit_images.repository()?.clone();
+        Some(Push::by(move |paths| {
+            let (repository, options, credentials) = (
+                repository.clone(),
+                self.hosts.options(),
+                self.credentials(&repository),
+            );
+            async move { push_derived(&repository, credentials, options, &paths).await }
+        }))
+    }
+
+    /// Reads the credentials for the repository of `reference`, each time again: a file may have
+    /// been renewed since.
+    pub(in crate::cli) fn credentials(
+        &self,
+        reference: &ImageReference,
+    ) -> Result<Credentials, DockerConfigError> {
+        match &self.docker_config {
+            Some(file) => DockerConfig::load_from(file)?.credentials(reference),
+            None => DockerConfig::load()?.credentials(reference),
+        }
+    }
+}
+
+// `push REF`: pushes an image of any kind.
+
+/// The time until the first progress message.
+const FIRST_WORD: Duration = Duration::from_secs(1);
+
+/// The interval of further progress messages.
+const NEXT_WORD: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Args)]
+struct PushArgs {
+    /// Where to push: [REGISTRY/]REPOSITORY:TAG
+    #[arg(value_name = "REF")]
+    reference: ImageReference,
+
+    /// Print the digests and send nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    #[command(flatten)]
+    registry: RegistryArgs,
+
+    /// Overwrite an image that swaplet did not make (an image of swaplet of another kind is never
+    /// overwritten)
+    #[arg(long)]
+    force: bool,
+
+    /// How long one request to the registry may take, plus a second for each MiB of a layer
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = seconds(1..=600))]
+    timeout: u32,
+}
+
+impl PushArgs {
+    async fn run(self, kind: Kind) -> anyhow::Result<ExitCode> {
+        self.run_with(build_standard(kind)?).await
+    }
+
+    async fn run_with(self, image: BuiltImage) -> anyhow::Result<ExitCode> {
+        check_reference(&self.reference, &image)?;
+        if self.dry_run {
+            print(&dry_run(&self.reference, &image))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let waiting = format!("still pushing to {}", self.reference.registry());
+        let outcome = with_progress(&waiting, self.push(&image)).await?;
+        print(&pushed(&self.reference, &image, outcome))?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn push(&self, image: &BuiltImage) -> anyhow::Result<Outcome> {
+        let credentials = self.registry.credentials(&self.reference)?;
+        let registry =
+            Registry::connect(&self.reference, &credentials, self.options(image)).await?;
+        Ok(push(&registry, &self.reference, image, self.force).await?)
+    }
+
+    fn options(&self, image: &BuiltImage) -> RegistryOptions {
+        let largest = image
+            .platforms
+            .iter()
+            .map(|platform| platform.layer.bytes.len() as u64)
+            .max()
+            .unwrap_or_default();
+        let timeout = Duration::from_secs(u64::from(self.timeout) + (largest >> 20));
+        RegistryOptions {
+            timeout,
+            note: report,
+            ..self.registry.hosts.options()
+        }
+    }
+}
+
+async fn with_progress<T>(waiting: &str, work: impl Future<Output = T>) -> T {
+    tokio::pin!(work);
+    let mut pause = FIRST_WORD;
+    loop {
+        match tokio::time::timeout(pause, &mut work).await {
+            Ok(done) => return done,
+            Err(_) => eprintln!("{waiting} ..."),
+        }
+        pause = NEXT_WORD;
+    }
+}
+
+fn pushed(reference: &ImageReference, image: &BuiltImage, outcome: Outcome) -> String {
+    let word = match outcome {
+        Outcome::Pushed => "pushed",
+        Outcome::Unchanged => "unchanged",
+    };
+    line(reference, image, word)
+}
+
+fn dry_run(reference: &ImageReference, image: &BuiltImage) -> String {
+    let platform = |built: &PlatformImage| {
+        format!(
+            "  {:8} {}  program {} B, layer {} B{}\n",
+            format!("{}:", built.platform),
+            built.manifest.digest,
+            built.program_size,
+            built.layer.bytes.len(),
+            if image.paths.is_empty() {
+                String::new()
+            } else {
+                format!(", all but the paths {} B", built.size_without_links())
+            }
+        )
+    };
+    let platforms: String = image.platforms.iter().map(platform).collect();
+    line(reference, image, "would be pushed (dry run)") + &platforms
+}
+
+fn line(reference: &ImageReference, image: &BuiltImage, word: &str) -> String {
+    let size = |built: &PlatformImage| format!("{} {} B", built.platform, built.size());
+    let mut facts: Vec<String> = image.platforms.iter().map(size).collect();
+    if !image.paths.is_empty() {
+        facts.push(format!("{} paths", image.paths.len()));
+    }
+    format!(
+        "{}  {}  {word} ({})\n",
+        with_tag(reference),
+        image.digest(),
+        facts.join(", ")
+    )
+}
+
+/// Returns the reference with its implied tag, if none is written.
+fn with_tag(reference: &ImageReference) -> String {
+    let written = reference.as_str();
+    match reference.tag() {
+        Some(tag) if reference.digest().is_none() && !written.ends_with(&format!(":{tag}")) => {
+            format!("{written}:{tag}")
+        }
+        _ => written.to_owned(),
+    }
+}
+
+// `exit-image push REF`, with `--for` and `--path`: the paths besides the standard ones.
+
+#[derive(Debug, Args)]
+struct ExitPushArgs {
+    #[command(flatten)]
+    push: PushArgs,
+
+    /// Manifests, or folders of them, whose sidecars the image is to end: adds the paths that the
+    /// standard image does not have; - is standard input
+    #[arg(long = "for", value_name = "FILE", num_args = 1..)]
+    manifests: Vec<PathBuf>,
+
+    /// Add the program at this path, as an Event of reason NeedsImage requests (repeatable)
+    #[arg(long, value_name = "PATH")]
+    path: Vec<String>,
+
+    /// With --for, count containers of this name as sidecars, marked or not (repeatable)
+    #[arg(long, value_name = "NAME", requires = "manifests")]
+    sidecar: Vec<String>,
+}
+
+impl ExitPushArgs {
+    async fn run(self) -> anyhow::Result<ExitCode> {
+        if self.manifests.is_empty() && self.path.is_empty() {
+            return self.push.run(Kind::Exit).await;
+        }
+        let mut needs = Needs::read(&self.manifests, &self.sidecar)?;
+        if needs.ends == 0 && self.path.is_empty() {
+            bail!("nothing was pushed: {}", needs.skipped.join("; "));
+        }
+        needs.missing.extend(self.path);
+        let image = needs.build()?;
+        for skipped in &needs.skipped {
+            eprintln!("warning: {}", printable(skipped));
+        }
+        let code = self.push.run_with(image).await?;
+        print(&needs.list())?;
+        Ok(code)
+    }
+}
+
+/// The paths that the sidecars of some manifests need.
+#[derive(Default)]
+struct Needs {
+    /// The paths that the standard image lacks.
+    missing: BTreeSet<String>,
+    /// All executed paths: none of them may be replaced by one of `missing`.
+    executed: BTreeSet<String>,
+    /// The number of sidecars that the image ends.
+    ends: usize,
+    /// The sidecars that no image can end.
+    skipped: Vec<String>,
+}
+
+impl Needs {
+    /// Reads manifests. Unreadable ones are an error, because an image for half of them would be
+    /// taken for complete, and so are those without a sidecar: most likely they are not the ones
+    /// that were meant.
+    fn read(files: &[PathBuf], sidecars: &[String]) -> anyhow::Result<Self> {
+        let mut needs = Self::default();
+        if files.is_empty() {
+            return Ok(needs);
+        }
+        let (
+            Manifests {
+                documents,
+                problems,
+                notes,
+                ..
+            },
+            empty,
+        ) = Manifests::read_each(files);
+        let words: Vec<String> = problems
+            .iter()
+            .map(|problem| format!("{problem:#}"))
+            .chain(empty)
+            .chain(notes)
+            .collect();
+        if !words.is_empty() {
+            bail!(
+                "nothing was pushed, because not everything can be read: {}",
+                words.join("; ")
+            );
+        }
+        let mut maps = ConfigMaps::default();
+        for document in &documents {
+            maps.add(&document.object, "");
+        }
+        let mut containers = BTreeSet::new();
+        for described in documents
+            .iter()
+            .flat_map(|document| Described::all(&document.object))
+        {
+            let spec = &described.template.spec;
+            let all = spec.containers.iter().chain(&spec.native_sidecars);
+            containers.extend(all.map(|container| container.name.clone()));
+            needs.add(&described, sidecars, &maps);
+        }
+        let missing: Vec<_> = sidecars
+            .iter()
+            .filter(|name| !containers.contains(name.as_str()))
+            .map(|name| no_container(name, &containers))
+            .collect();
+        if !missing.is_empty() {
+            bail!("nothing was pushed: {}", missing.join("; "));
+        }
+        if needs.ends == 0 && needs.skipped.is_empty() {
+            bail!(
+                "nothing was pushed, because no container in --for is a sidecar: set env {WHEN_JOB_EXIT}: \"true\", or name it with --sidecar NAME"
+            );
+        }
+        Ok(needs)
+    }
+
+    fn add(&mut self, described: &Described, sidecars: &[String], maps: &ConfigMaps) {
+        let template = &described.template;
+        let namespace = template.namespace.as_deref().unwrap_or_default();
+        for container in template.sidecars(sidecars) {
+            let facts = ContainerFacts::of(&template.spec, container);
+            let read = |path: &str| {
+                maps.first_line(namespace, &described.config_files.at(&container.name, path))
+            };
+            match resolve_read(&facts, &StandardPaths, &read) {
+                Verdict::Runnable { executes } => self.note_end(executes),
+                Verdict::NeedsImage { executes, paths } => {
+                    self.missing.extend(paths);
+                    self.note_end(executes);
+                }
+                Verdict::NotSwappable { reason, .. } => {
+                    let PodTemplate { kind, name, .. } = template;
+                    self.skipped.push(format!(
+                        "no exit image ends {} of {kind}/{name}: {}; {}",
+                        container.name,
+                        reason.problem(),
+                        reason.fix()
+                    ));
+                }
+            }
+        }
+    }
+
+    fn note_end(&mut self, executes: Executes) {
+        self.ends += 1;
+        if let Executes::Program(path)
+        | Executes::ReadScript {
+            interpreter: path, ..
+        } = executes
+            && path != Kind::Exit.program_path()
+        {
+            self.executed.insert(path);
+        }
+    }
+
+    fn build(&self) -> anyhow::Result<BuiltImage> {
+        build_derived(Kind::Exit, self.missing.union(&self.executed))
+            .context("these paths need two images: push one for each")
+    }
+
+    fn list(&self) -> String {
+        match (self.missing.is_empty(), self.skipped.len()) {
+            (true, 0) => "the standard paths are enough for these manifests\n".to_owned(),
+            (true, skipped) => format!(
+                "it has the standard paths, and does not end {} of these manifests\n",
+                counted(skipped, "sidecar")
+            ),
+            (false, _) => self
+                .missing
+                .iter()
+                .map(|path| format!("  has besides the standard paths: {}\n", printable(path)))
+                .collect(),
+        }
     }
 }

@@ -1,37 +1,39 @@
 //! `swaplet restart`: restarts containers of running pods.
 
-mod answer;
-mod group;
 mod member;
 pub(super) mod parked;
-mod plan;
 mod results;
 mod roll;
-mod target;
 mod way;
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
-use clap::{ArgAction, Args};
-use kube::Client;
-use swaplet_controller::frame::clock::time_of_day;
-use swaplet_controller::frame::connection::discovery::Discovery;
-use swaplet_controller::restart::on_config::disruption_budgets::DisruptionBudgets;
-use swaplet_core::objects::recreate_request::PLURAL;
-use swaplet_core::restart::rollout::Limit;
-
+use self::member::{status, was_started};
 use super::client::ClusterArgs;
 use super::exit::{FAILED, INTERRUPTED};
 use super::print;
 use super::program::process::stopped;
 use super::program::table::Output;
-use group::Group;
+use anyhow::{Context, bail};
+use clap::{ArgAction, Args};
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::api::ListParams;
+use kube::core::Selector;
+use kube::{Api, Client, Resource, ResourceExt};
 use member::{Member, Outcome, State};
-use plan::Plan;
 use roll::{Roll, Settings};
-use target::Target;
+use swaplet_controller::frame::clock::time_of_day;
+use swaplet_controller::frame::connection::discovery::Discovery;
+use swaplet_controller::frame::list::{list_with, words};
+use swaplet_controller::restart::on_config::disruption_budgets::DisruptionBudgets;
+use swaplet_core::objects::recreate_request::PLURAL;
+use swaplet_core::objects::values::whole_object::WholeObject;
+use swaplet_core::restart::rollout::{Limit, Rounding, place};
+use tokio::time::timeout;
 use way::Way;
 use way::asked::Asked;
 use way::direct::Direct;
@@ -237,5 +239,523 @@ fn distinct(containers: &[String]) -> anyhow::Result<Vec<String>> {
         Some((_, name)) => bail!("-c names {name} twice"),
         None if containers.iter().any(String::is_empty) => bail!("-c has an empty name"),
         None => Ok(containers.to_vec()),
+    }
+}
+
+// Answers of the API server, with a deadline and plain error messages.
+
+/// The deadline of one request to the API server.
+const ANSWER: Duration = Duration::from_secs(30);
+
+/// Waits for an answer, or returns an error at the deadline.
+async fn answer<T>(asked: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
+    match timeout(ANSWER, asked).await {
+        Ok(answer) => answer,
+        Err(_) => Err(kube::Error::Service(
+            format!("no answer in {} s", ANSWER.as_secs()).into(),
+        )),
+    }
+}
+
+/// Returns an error in plain words.
+fn plain(error: kube::Error) -> anyhow::Error {
+    anyhow::Error::msg(words(&error))
+}
+
+// The pods to restart, checked before any request is made.
+
+/// The pods in their order, and those that are left out, with the reason.
+#[derive(Debug)]
+struct Plan {
+    members: Vec<Member>,
+    left_out: Vec<String>,
+}
+
+impl Plan {
+    /// Makes a plan for the pods of a target.
+    ///
+    /// # Errors
+    /// Every pod for which the request would be refused, and what to do.
+    fn of(target: &Target, containers: &[String], seen: Seen) -> Result<Self, Vec<String>> {
+        let mut plan = Self {
+            members: Vec::new(),
+            left_out: Vec::new(),
+        };
+        let mut problems = missing(target, &seen.pods);
+        for pod in seen.pods {
+            match chosen(&pod, containers).map(|chosen| (not_started(&pod, &chosen), chosen)) {
+                Err(problem) => problems.push(problem),
+                Ok((Some(problem), _)) if target.is_named() => problems.push(problem),
+                Ok((Some(problem), _)) => plan.left_out.push(problem),
+                Ok((None, chosen)) => plan.members.push(Member::new(pod, &chosen)),
+            }
+        }
+        if problems.is_empty() && plan.members.is_empty() {
+            problems.append(&mut plan.left_out);
+            problems.push("there is no pod to restart".to_owned());
+        }
+        plan.members
+            .sort_by_key(|member| place(&member.name, target.has_ordinals()));
+        if problems.is_empty() {
+            Ok(plan)
+        } else {
+            Err(problems)
+        }
+    }
+}
+
+fn missing(target: &Target, pods: &[Pod]) -> Vec<String> {
+    let Target::Pods(names) = target else {
+        return Vec::new();
+    };
+    let missing = names
+        .iter()
+        .filter(|name| !pods.iter().any(|pod| pod.name_any() == **name));
+    missing
+        .map(|name| format!("there is no pod {name}, or it has finished or is being deleted"))
+        .collect()
+}
+
+/// Returns the containers to restart; if none is named, the only one.
+fn chosen(pod: &Pod, containers: &[String]) -> Result<Vec<String>, String> {
+    let spec = || pod.spec.iter();
+    let init = || spec().flat_map(|spec| spec.init_containers.iter().flatten());
+    let own: Vec<_> = spec()
+        .flat_map(|spec| &spec.containers)
+        .map(|container| container.name.clone())
+        .collect();
+    let name = pod.name_any();
+    if let ([only], []) = (own.as_slice(), containers) {
+        return Ok(vec![only.clone()]);
+    }
+    let native = init().filter(|init| init.restart_policy.as_deref() == Some("Always"));
+    let all: Vec<_> = own
+        .into_iter()
+        .chain(native.map(|init| init.name.clone()))
+        .collect();
+    if containers.is_empty() {
+        return Err(format!(
+            "pod {name} has several containers: choose with -c from {}",
+            all.join(", ")
+        ));
+    }
+    let Some(unknown) = containers.iter().find(|container| !all.contains(container)) else {
+        return Ok(containers.to_vec());
+    };
+    Err(if init().any(|init| init.name == *unknown) {
+        format!(
+            "pod {name}: {unknown} is an init container; only containers and native sidecars (restartPolicy Always) can be restarted"
+        )
+    } else {
+        format!(
+            "pod {name} has no container {unknown}; it has {}",
+            all.join(", ")
+        )
+    })
+}
+
+/// Returns an error for a container that was never started, because it has nothing to restart.
+fn not_started(pod: &Pod, containers: &[String]) -> Option<String> {
+    let name = pod.name_any();
+    if pod
+        .spec
+        .as_ref()
+        .is_none_or(|spec| spec.node_name.is_none())
+    {
+        return Some(format!("pod {name} is on no node yet"));
+    }
+    let never = |container: &&String| !status(pod, container).is_some_and(was_started);
+    Some(format!(
+        "pod {name}: {} has not been started yet",
+        containers.iter().find(never)?
+    ))
+}
+
+// The target that the command line names: pods, a workload, or a selector.
+
+/// The target of a restart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Target {
+    /// These named pods.
+    Pods(Vec<String>),
+    /// The pods of a workload.
+    Workload(Workload, String),
+    /// The pods that a label selector matches.
+    Selector(String),
+}
+
+/// A kind whose pods can be restarted together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Workload {
+    Deployment,
+    StatefulSet,
+    DaemonSet,
+}
+
+/// The words that kubectl accepts for pods.
+const PODS: [&str; 3] = ["po", "pod", "pods"];
+
+enum Named {
+    Pod(String),
+    Workload(Workload, String),
+}
+
+impl Workload {
+    const fn kind(self) -> &'static str {
+        match self {
+            Self::Deployment => "Deployment",
+            Self::StatefulSet => "StatefulSet",
+            Self::DaemonSet => "DaemonSet",
+        }
+    }
+
+    /// Parses the words that kubectl accepts for it.
+    fn read(word: &str) -> Option<Self> {
+        match word {
+            "deploy" | "deployment" | "deployments" | "deployment.apps" | "deployments.apps" => {
+                Some(Self::Deployment)
+            }
+            "sts" | "statefulset" | "statefulsets" | "statefulset.apps" | "statefulsets.apps" => {
+                Some(Self::StatefulSet)
+            }
+            "ds" | "daemonset" | "daemonsets" | "daemonset.apps" | "daemonsets.apps" => {
+                Some(Self::DaemonSet)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Target {
+    /// Parses the command line.
+    ///
+    /// # Errors
+    /// What is wrong with it, and the correct form.
+    fn read(names: &[String], selector: Option<&str>) -> Result<Self, String> {
+        let mut named = type_slash_name(names)
+            .iter()
+            .map(|name| one(name))
+            .collect::<Result<Vec<_>, _>>()?;
+        match (named.len(), selector) {
+            (0, Some(selector)) if selector.trim().is_empty() => {
+                Err("-l is empty: it would restart every pod of the namespace".to_owned())
+            }
+            (0, Some(selector)) => Ok(Self::Selector(selector.to_owned())),
+            (0, None) => Err(
+                "say what to restart: a pod, deploy/NAME, sts/NAME, ds/NAME, or -l SELECTOR"
+                    .to_owned(),
+            ),
+            (_, Some(_)) => Err("name something or select it with -l, not both".to_owned()),
+            (1, None) => Ok(match named.remove(0) {
+                Named::Pod(name) => Self::Pods(vec![name]),
+                Named::Workload(kind, name) => Self::Workload(kind, name),
+            }),
+            (_, None) => pods(named).map(Self::Pods),
+        }
+    }
+
+    /// Returns how a percentage of its pods is rounded.
+    const fn rounding(&self) -> Rounding {
+        match self {
+            Self::Workload(Workload::StatefulSet | Workload::DaemonSet, _) => Rounding::Up,
+            Self::Workload(Workload::Deployment, _) | Self::Pods(_) | Self::Selector(_) => {
+                Rounding::Down
+            }
+        }
+    }
+
+    /// Returns true if its pods have ordinals.
+    const fn has_ordinals(&self) -> bool {
+        matches!(self, Self::Workload(Workload::StatefulSet, _))
+    }
+
+    /// Returns true if the pods were named one by one: then each must exist.
+    const fn is_named(&self) -> bool {
+        matches!(self, Self::Pods(_))
+    }
+}
+
+/// Converts `TYPE NAME...` to `TYPE/NAME ...`: kubectl's users write both.
+fn type_slash_name(words: &[String]) -> Vec<String> {
+    match words.split_first() {
+        Some((kind, names))
+            if !names.is_empty()
+                && (PODS.contains(&&**kind) || Workload::read(kind).is_some())
+                && names.iter().all(|name| !name.contains('/')) =>
+        {
+            names.iter().map(|name| format!("{kind}/{name}")).collect()
+        }
+        _ => words.to_vec(),
+    }
+}
+
+fn one(text: &str) -> Result<Named, String> {
+    let Some((kind, name)) = text.split_once('/') else {
+        return Ok(Named::Pod(text.to_owned()));
+    };
+    if name.is_empty() || name.contains('/') {
+        return Err(format!("\"{text}\" is not of the form KIND/NAME"));
+    }
+    match (kind, Workload::read(kind)) {
+        (kind, _) if PODS.contains(&kind) => Ok(Named::Pod(name.to_owned())),
+        (_, Some(workload)) => Ok(Named::Workload(workload, name.to_owned())),
+        _ => Err(format!(
+            "\"{text}\": containers of a {kind} cannot be restarted; name a pod, deploy/NAME, sts/NAME or ds/NAME"
+        )),
+    }
+}
+
+/// Returns the names of the pods, each once.
+fn pods(named: Vec<Named>) -> Result<Vec<String>, String> {
+    let mut pods: Vec<String> = Vec::new();
+    for one in named {
+        match one {
+            Named::Pod(name) if pods.contains(&name) => {}
+            Named::Pod(name) => pods.push(name),
+            Named::Workload(kind, name) => {
+                return Err(format!(
+                    "one workload at a time: {}/{name} is not the only target",
+                    kind.kind()
+                ));
+            }
+        }
+    }
+    Ok(pods)
+}
+
+// The current pods of a target.
+
+/// The target, and where its pods are.
+struct Group {
+    client: Client,
+    namespace: String,
+    target: Target,
+}
+
+/// The pods of a group, and the desired number.
+struct Seen {
+    pods: Vec<Pod>,
+    desired: usize,
+}
+
+/// The fields of a workload about its pods.
+struct Spec {
+    uids: BTreeSet<String>,
+    selector: LabelSelector,
+    desired: i32,
+}
+
+impl Group {
+    /// Lists the pods, without those that have finished or are being deleted, because a workload
+    /// replaces them.
+    async fn list_pods(&self) -> anyhow::Result<Seen> {
+        match &self.target {
+            Target::Pods(names) => self.named(names).await,
+            Target::Selector(selector) => {
+                let pods = self.list(ListParams::default().labels(selector)).await?;
+                Ok(Seen {
+                    desired: pods.len(),
+                    pods,
+                })
+            }
+            Target::Workload(kind, name) => self.of_workload(*kind, name).await,
+        }
+    }
+
+    async fn named(&self, names: &[String]) -> anyhow::Result<Seen> {
+        let mut pods = Vec::new();
+        for name in names {
+            let found = answer(self.api::<Pod>().get_opt(name))
+                .await
+                .map_err(plain)
+                .with_context(|| format!("cannot get pod {name}"))?;
+            pods.extend(found.filter(is_live));
+        }
+        Ok(Seen {
+            desired: pods.len(),
+            pods,
+        })
+    }
+
+    async fn of_workload(&self, kind: Workload, name: &str) -> anyhow::Result<Seen> {
+        let spec = match kind {
+            Workload::Deployment => self.deployment(name).await?,
+            Workload::StatefulSet => {
+                self.workload(kind, name, |set: StatefulSet| {
+                    let uids = set.uid();
+                    set.spec.map(|spec| Spec {
+                        uids: uids.into_iter().collect(),
+                        selector: spec.selector,
+                        desired: spec.replicas.unwrap_or(1),
+                    })
+                })
+                .await?
+            }
+            Workload::DaemonSet => {
+                self.workload(kind, name, |set: DaemonSet| {
+                    let uids = set.uid();
+                    let desired = set
+                        .status
+                        .map_or(0, |status| status.desired_number_scheduled);
+                    set.spec.map(|spec| Spec {
+                        uids: uids.into_iter().collect(),
+                        selector: spec.selector,
+                        desired,
+                    })
+                })
+                .await?
+            }
+        };
+        let mut pods = self
+            .list(ListParams::default().labels_from(&Selector::try_from(spec.selector)?))
+            .await?;
+        pods.retain(|pod| is_controlled_by(pod, &spec.uids));
+        Ok(Seen {
+            pods,
+            desired: usize::try_from(spec.desired).unwrap_or_default(),
+        })
+    }
+
+    async fn workload<K>(
+        &self,
+        kind: Workload,
+        name: &str,
+        read: impl Fn(K) -> Option<Spec>,
+    ) -> anyhow::Result<Spec>
+    where
+        K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
+            + Clone
+            + std::fmt::Debug
+            + serde::de::DeserializeOwned,
+    {
+        let kind = kind.kind();
+        let found = answer(self.api::<K>().get_opt(name))
+            .await
+            .map_err(plain)
+            .with_context(|| format!("cannot get {kind} {name}"))?;
+        let Some(found) = found else {
+            bail!("there is no {kind} {name} in namespace {}", self.namespace)
+        };
+        read(found).with_context(|| format!("{kind} {name} has no spec"))
+    }
+
+    /// Reads a Deployment, whose pods belong to its `ReplicaSet`s.
+    async fn deployment(&self, name: &str) -> anyhow::Result<Spec> {
+        let spec = self
+            .workload(Workload::Deployment, name, |deployment: Deployment| {
+                let uids = deployment.uid();
+                deployment.spec.map(|spec| Spec {
+                    uids: uids.into_iter().collect(),
+                    selector: spec.selector,
+                    desired: spec.replicas.unwrap_or(1),
+                })
+            })
+            .await?;
+        let parameters =
+            ListParams::default().labels_from(&Selector::try_from(spec.selector.clone())?);
+        let uid = |set: WholeObject<ReplicaSet>| {
+            let set = set.read()?;
+            set.uid().filter(|_| is_controlled_by(&set, &spec.uids))
+        };
+        let found = list_with(&self.api(), parameters, uid)
+            .await
+            .map_err(plain)
+            .context("cannot list ReplicaSets")?;
+        let uids = found.into_iter().collect();
+        Ok(Spec { uids, ..spec })
+    }
+
+    async fn list(&self, parameters: ListParams) -> anyhow::Result<Vec<Pod>> {
+        list_with(&self.api::<WholeObject<Pod>>(), parameters, |pod| {
+            pod.read().filter(is_live)
+        })
+        .await
+        .map_err(plain)
+        .context("cannot list pods")
+    }
+
+    fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
+    {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+}
+
+fn is_controlled_by<K: Resource>(object: &K, uids: &BTreeSet<String>) -> bool {
+    object
+        .owner_references()
+        .iter()
+        .any(|owner| owner.controller == Some(true) && uids.contains(&owner.uid))
+}
+
+fn is_live(pod: &Pod) -> bool {
+    let phase = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref());
+    pod.metadata.deletion_timestamp.is_none() && !matches!(phase, Some("Succeeded" | "Failed"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(names: &[&str], selector: Option<&str>) -> Result<Target, String> {
+        Target::read(
+            &names
+                .iter()
+                .map(|name| (*name).to_owned())
+                .collect::<Vec<_>>(),
+            selector,
+        )
+    }
+
+    #[test]
+    fn targets_are_written_as_for_kubectl() {
+        let pods = |names: &[&str]| {
+            Ok(Target::Pods(
+                names.iter().map(|name| (*name).to_owned()).collect(),
+            ))
+        };
+        assert_eq!(read(&["web"], None), pods(&["web"]));
+        assert_eq!(read(&["pod/web", "po/b", "web"], None), pods(&["web", "b"]));
+        assert_eq!(read(&["pod", "web", "b"], None), pods(&["web", "b"]));
+        assert_eq!(
+            read(&["deployment.apps/web"], None),
+            Ok(Target::Workload(Workload::Deployment, "web".to_owned()))
+        );
+        assert_eq!(
+            read(&["deployment", "web"], None),
+            Ok(Target::Workload(Workload::Deployment, "web".to_owned()))
+        );
+        assert_eq!(
+            read(&["sts/db"], None),
+            Ok(Target::Workload(Workload::StatefulSet, "db".to_owned()))
+        );
+        assert_eq!(
+            read(&["daemonsets/log"], None),
+            Ok(Target::Workload(Workload::DaemonSet, "log".to_owned()))
+        );
+        assert_eq!(
+            read(&[], Some("app=web")),
+            Ok(Target::Selector("app=web".to_owned()))
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_how_to_write_it() {
+        for (names, selector, words) in [
+            (&[][..], None, "deploy/NAME"),
+            (&["web"], Some("a=b"), "not both"),
+            (&[], Some(" "), "every pod"),
+            (&["job/x"], None, "containers of a job cannot be restarted"),
+            (&["deploy/"], None, "KIND/NAME"),
+            (&["pod/a/b"], None, "KIND/NAME"),
+            (&["deploy/a", "pod/b"], None, "one workload at a time"),
+        ] {
+            let problem = read(names, selector).unwrap_err();
+            assert!(problem.contains(words), "{names:?}: {problem}");
+        }
     }
 }

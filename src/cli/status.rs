@@ -17,7 +17,7 @@ use self::ask::{Asked, asked};
 use self::installation::seen;
 use self::judge::exit_code;
 use super::client::ClusterArgs;
-use super::image::registry_args::RegistryArgs;
+use super::image::RegistryArgs;
 use super::print;
 use super::program::process::slowly;
 use super::program::table::Output;

@@ -6,37 +6,39 @@
 
 mod contents;
 mod turns;
-mod write;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Namespace;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::ListParams;
-use kube::{Api, Client};
-use swaplet_core::objects::moment::Moment;
-use swaplet_core::protect::decide::{Counts, Memory};
-use swaplet_core::protect::held::Held;
-use swaplet_core::protect::object::{Guarded, GuardedKind, GuardedWire, IsGuarded, LABEL, Mode};
-use tokio::sync::watch;
-use tokio::task::JoinSet;
-use tokio::time::sleep_until;
-
 use self::contents::{Contents, What};
 use self::turns::Written;
 use crate::frame::clock::Clock;
-use crate::frame::connection::namespaces::Namespaces;
-use crate::frame::isolated::TaskDied;
-use crate::frame::isolated::defects::read as isolated_read;
+use crate::frame::connection::Namespaces;
+use crate::frame::isolated::{TaskDied, read as isolated_read};
 use crate::frame::serve::Health;
 use crate::frame::serve::rights::Right;
 use crate::frame::watch::mirror::{Change, Mirror};
 use crate::frame::watch::named::NamedWatches;
 use crate::frame::watch::{Event, watch_noted};
-use crate::frame::writer::Writer;
 use crate::frame::writer::shares::Shares;
 use crate::frame::writer::tools::Tools;
+use crate::frame::writer::{Writer, params};
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{ListParams, Patch};
+use kube::core::Request;
+use kube::{Api, Client, Resource as _};
+use serde_json::json;
+use swaplet_core::objects::moment::Moment;
+use swaplet_core::protect::decide::{Counts, Memory, says_nothing};
+use swaplet_core::protect::held::Held;
+use swaplet_core::protect::object::{
+    Guarded, GuardedKind, GuardedWire, HOLDS, IsGuarded, LABEL, Mode,
+};
+use swaplet_core::report::write_error::WriteError;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::sleep_until;
 
 /// The most objects whose contents are watched at a time; any others stay until there is room.
 const AT_ONCE: usize = 256;
@@ -316,5 +318,31 @@ impl Protect {
         }
         let now = self.clock.now();
         entry.due = entry.due.filter(|_| entry.failures > 0).or(Some(now));
+    }
+}
+
+// The only write of deletion protection: the count of its contents, on the protected object.
+
+impl Writer {
+    /// Writes the count into the annotation of the object with this uid (the API server denies the
+    /// write for another uid), or removes it. A count of nothing is written to the observed version
+    /// only, so that a late write of an earlier process fails.
+    async fn hold(&self, object: &Guarded, text: Option<&str>) -> Result<(), WriteError> {
+        self.in_time(object.kind.plural(), async {
+            let path = match object.kind {
+                GuardedKind::Namespace => Namespace::url_path(&(), None),
+                GuardedKind::CustomResourceDefinition => {
+                    CustomResourceDefinition::url_path(&(), None)
+                }
+            };
+            let mut metadata = json!({"uid": object.uid, "annotations": {HOLDS: text}});
+            if text.is_some_and(|text| says_nothing(object, text)) {
+                metadata["resourceVersion"] = (&*object.version).into();
+            }
+            let patch = json!({"metadata": metadata});
+            let built = Request::new(path).patch(&object.name, &params(), &Patch::Merge(patch));
+            Ok(self.send(built).await?.map(drop))
+        })
+        .await
     }
 }

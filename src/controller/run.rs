@@ -1,28 +1,42 @@
 //! The loop of the controller: takes events in, decides, and starts writes.
 
-mod beside;
 mod controller;
-pub mod lead;
 mod observe;
-mod settings;
-#[cfg(test)]
-mod tests;
+
+pub use crate::frame::clock::TimeOfDay;
 
 use std::future::Future;
-
-use kube::Client;
-use tokio::sync::watch::channel;
-use tokio::time::sleep_until;
+use std::time::Duration;
 
 use self::controller::Controller;
 use self::observe::{Sidecars, Watches};
-pub use self::settings::Settings;
-pub use crate::frame::clock::TimeOfDay;
+use crate::cluster::rules::{Common, Rules};
+use crate::frame::clock::Clock;
+use crate::frame::connection::Namespaces;
 use crate::frame::connection::discovery::Discovery;
-use crate::frame::isolated::TaskDied;
+use crate::frame::isolated::{Defects, TaskDied, isolated_task};
+use crate::frame::lease::{Leadership, LeaseKeeper};
 use crate::frame::metrics::Metrics;
 use crate::frame::serve::Health;
 use crate::frame::writer::leash::Gate;
+use crate::frame::writer::tools::Tools;
+use crate::protect;
+use crate::restart::driver::RestartSettings;
+use crate::restart::hot_upgrade::{self, HotUpgradeSettings};
+use crate::restart::on_config::{self, RestartOnSettings};
+use crate::restart::readiness_gate;
+use crate::terminate::derive::Push;
+use crate::terminate::public::AskPublic;
+use crate::terminate::selection::Selection;
+use crate::warm::derived::Derived;
+use crate::warm::jobs::driver::AskedInside;
+use crate::warm::jobs::{self, WarmSettings};
+use crate::warm::predownload::{self, OwnJobs};
+use kube::Client;
+use swaplet_core::report::reason::Reason;
+use tokio::sync::watch::{self, channel};
+use tokio::task::JoinSet;
+use tokio::time::sleep_until;
 
 /// The default for the most writes of pods in flight at once. With 16 and with 64 an API server on two
 /// processors answers as many in a second (`bench/RESULTS.md`); one that is far away needs more.
@@ -94,3 +108,297 @@ pub async fn run(
     }
     controller.end(&stop, settings.write_deadline).await
 }
+
+// The controller of several processes: it runs in the leader, and the others stand by.
+
+/// [Runs](run) the controller whenever this process leads, until `shutdown` completes; then gives
+/// the Lease up. Each run starts without memory: all of it is derived from the pods.
+///
+/// # Errors
+/// Returns [`TaskDied`] if a background task has ended: only a new process can continue.
+pub async fn run_while_leading(
+    client: Client,
+    settings: &Settings,
+    metrics: Metrics,
+    health: Health,
+    keeper: LeaseKeeper,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), TaskDied> {
+    let mut leadership = keeper.leadership();
+    let mut stopping = false;
+    tokio::pin!(shutdown);
+    while !stopping {
+        tokio::select! {
+            () = &mut shutdown => break,
+            won = leadership.won() => if !won {
+                return Err(TaskDied::of("the keeper of the Lease"));
+            },
+        }
+        tracing::info!("this process leads");
+        metrics.leads.set(1);
+        let end = async {
+            tokio::select! {
+                () = &mut shutdown => stopping = true,
+                () = leadership.lost() => tracing::warn!("this process no longer leads; it stands by"),
+            }
+        };
+        let settings = Settings {
+            leadership: keeper.leadership(),
+            ..settings.clone()
+        };
+        run(
+            client.clone(),
+            settings,
+            metrics.clone(),
+            health.clone(),
+            end,
+        )
+        .await?;
+        metrics.leads.set(0);
+    }
+    keeper.release().await;
+    Ok(())
+}
+
+// The settings of a controller.
+
+/// The most writes in flight of each loop beside that of pods.
+const BESIDE: usize = 16;
+
+/// The settings of the controller: where it works, what it does and how.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The namespaces that it works in.
+    pub namespaces: Namespaces,
+    /// The rules of the installation.
+    pub rules: Rules,
+    /// The most writes of pods in flight at once.
+    pub concurrency: usize,
+    /// The deadline of one write.
+    pub write_deadline: Duration,
+    /// The name of this process in Events.
+    pub instance: String,
+    /// The way to push derived exit images; `None` if none are derived.
+    pub push: Option<Push>,
+    /// The way to ask whether exit images can be pulled without credentials; `None` if nobody is
+    /// asked.
+    pub ask_public: Option<AskPublic>,
+    /// Set if containers are restarted as `ContainerRecreateRequest`s require.
+    pub restart: Option<RestartSettings>,
+    /// Set if images are pulled for `ImagePullJob`s and `ImageListPullJob`s.
+    pub warm: Option<WarmSettings>,
+    /// True if images of workloads that ask for it are pre-downloaded.
+    pub predownload: bool,
+    /// Set if sidecars are hot-upgraded as SidecarSets require, and with which images.
+    pub hot_upgrade: Option<HotUpgradeSettings>,
+    /// True if the objects in protected Namespaces and CRDs are counted.
+    pub protect: bool,
+    /// True if SidecarPolicies decide which containers are sidecars.
+    pub sidecar_policies: bool,
+    /// The time of day until the API server has reported its own.
+    pub time_of_day: TimeOfDay,
+    /// The leadership without which this process does not write.
+    pub leadership: Leadership,
+    /// The namespace of the ConfigMap that keeps node verdicts; `None` if they are not kept.
+    pub state_namespace: Option<String>,
+    /// The pods to handle; every pod if `None`.
+    pub selection: Option<Selection>,
+}
+
+impl Settings {
+    /// Returns the settings that every loop is started with.
+    pub(crate) fn common(&self) -> Common {
+        Common {
+            namespaces: self.namespaces.clone(),
+            rules: self.rules.clone(),
+            concurrency: self.concurrency.clamp(1, BESIDE),
+        }
+    }
+
+    /// Returns the name of the admission policy without which nothing is restarted, if any is.
+    pub(crate) fn leash(&self) -> Option<&str> {
+        self.restart.as_ref()?.leash.as_deref()
+    }
+}
+
+// The tasks beside the loop of pods: each is a task of its own, because neither needs to know of
+// the other.
+
+impl Controller {
+    /// Starts the tasks that `settings` enable. A task that ends has died, and all end when the set
+    /// is dropped; the next run takes up what they had begun.
+    fn start_beside(
+        &self,
+        discovery: &Discovery,
+        settings: &Settings,
+        gate: &Gate,
+        stopping: &watch::Receiver<bool>,
+    ) -> JoinSet<TaskDied> {
+        let beside = Beside {
+            discovery: discovery.clone(),
+            common: settings.common(),
+            tools: Tools {
+                writer: self.writer.clone(),
+                reporter: self.reporter.clone(),
+                metrics: self.metrics.clone(),
+                health: self.health.clone(),
+            },
+        };
+        let mut tasks = JoinSet::new();
+        let (own, _) = watch::channel(OwnJobs::default());
+        if let Some(warm) = settings.warm.clone() {
+            tasks.spawn(
+                beside
+                    .clone()
+                    .pulls(warm, self.derived.clone(), own.clone()),
+            );
+        }
+        if settings.predownload {
+            let own = settings.warm.is_some().then_some(own);
+            tasks.spawn(beside.clone().predownloads(own));
+        }
+        if settings.protect {
+            tasks.spawn(beside.clone().protects(stopping.clone()));
+        }
+        if let Some(hot_upgrade) = settings.hot_upgrade.clone() {
+            tasks.spawn(beside.clone().upgrades(hot_upgrade));
+        }
+        let on_config = settings
+            .restart
+            .as_ref()
+            .and_then(|restart| restart.on_config.clone());
+        if let Some(on_config) = on_config {
+            tasks.spawn(beside.clone().restarts(on_config, gate.clone()));
+        }
+        let gated = settings.restart.clone();
+        if let Some(restart) = gated.filter(|restart| restart.readiness_gates) {
+            tasks.spawn(beside.opens_gates(restart, gate.clone()));
+        }
+        tasks
+    }
+}
+
+/// The state that each of the tasks needs.
+#[derive(Clone)]
+struct Beside {
+    discovery: Discovery,
+    common: Common,
+    tools: Tools,
+}
+
+impl Beside {
+    async fn pulls(
+        self,
+        warm: WarmSettings,
+        derived: watch::Sender<Derived>,
+        own: watch::Sender<OwnJobs>,
+    ) -> TaskDied {
+        let metrics = self.tools.metrics.clone();
+        let begin = || {
+            let mut asked = AskedInside {
+                derived: derived.subscribe(),
+                own: own.subscribe(),
+            };
+            // Other tasks may have requested images before this one subscribed.
+            asked.own.mark_changed();
+            asked.derived.mark_changed();
+            let Self {
+                discovery,
+                common,
+                tools,
+            } = self.clone();
+            jobs::driver::run(discovery, common, warm.clone(), asked, tools)
+        };
+        anew("pulling images", metrics, begin).await
+    }
+
+    async fn predownloads(self, own: Option<watch::Sender<OwnJobs>>) -> TaskDied {
+        let begin = || {
+            let Self {
+                discovery,
+                common,
+                tools,
+            } = self.clone();
+            predownload::run(discovery, common.namespaces, own.clone(), tools)
+        };
+        anew("pre-download", self.tools.metrics.clone(), begin).await
+    }
+
+    async fn protects(self, stopping: watch::Receiver<bool>) -> TaskDied {
+        let begin = || {
+            let Self {
+                discovery,
+                common,
+                tools,
+            } = self.clone();
+            let client = discovery.client().clone();
+            protect::run(client, common.namespaces, tools, stopping.clone())
+        };
+        let metrics = self.tools.metrics.clone();
+        anew("the counting of protected objects", metrics, begin).await
+    }
+
+    async fn upgrades(self, settings: HotUpgradeSettings) -> TaskDied {
+        let begin = || {
+            let Self {
+                discovery,
+                common,
+                tools,
+            } = self.clone();
+            hot_upgrade::run(discovery, common, settings.clone(), tools)
+        };
+        let metrics = self.tools.metrics.clone();
+        anew("hot upgrades", metrics, begin).await
+    }
+
+    async fn restarts(self, on_config: RestartOnSettings, mut gate: Gate) -> TaskDied {
+        gate.opens().await;
+        let begin = || {
+            let Self {
+                discovery,
+                common,
+                tools,
+            } = self.clone();
+            on_config::run(discovery, common.namespaces, on_config.clone(), tools)
+        };
+        let metrics = self.tools.metrics.clone();
+        anew("restarts for changed configuration", metrics, begin).await
+    }
+
+    async fn opens_gates(self, settings: RestartSettings, mut leash: Gate) -> TaskDied {
+        leash.opens().await;
+        let (client, namespaces) = (self.discovery.client(), &self.common.namespaces);
+        let begin = || readiness_gate::run(client, namespaces, &settings, self.tools.clone());
+        let metrics = self.tools.metrics.clone();
+        anew("the first readiness of pods", metrics, begin).await
+    }
+}
+
+/// Runs a task, and starts it again after a pause when it panics: such a defect must not end the
+/// work on pods. Returns when the task ends without a panic: then it cannot continue.
+async fn anew<T: Future<Output = TaskDied>>(
+    task: &str,
+    metrics: Metrics,
+    mut begin: impl FnMut() -> T,
+) -> TaskDied {
+    let (clock, mut defects) = (Clock::start(), Defects::default());
+    loop {
+        let defect = match isolated_task(task, begin()).await {
+            Ok(died) => return died,
+            Err(defect) => defect,
+        };
+        metrics.decisions_failed(1);
+        let again = defects.meet((), clock.now());
+        let reason = Reason::DecisionFailed.as_str();
+        let pause = again.since(clock.now()).as_secs();
+        tracing::error!(
+            reason,
+            defect,
+            "a defect in swaplet has stopped {task}; it restarts in {pause} s; please report it"
+        );
+        sleep_until(clock.instant(again)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -5,8 +5,6 @@
 //! Pending, and the swap releases it: `docs/measured.md`, row 25); a missing status of a sidecar is
 //! tolerated; a pod whose containers are all sidecars is refused, not ended.
 
-pub(crate) mod blame;
-pub mod circumstances;
 mod crashes;
 pub mod ending;
 pub mod explain;
@@ -14,20 +12,29 @@ mod finished;
 pub mod memory;
 pub mod methods;
 pub mod openkruise;
-mod scope;
 pub(crate) mod turn;
 
-use self::scope::{annotation_problem, left_to_platform, main_failed, mains_not_done, refused};
 use std::fmt::Write as _;
+use std::time::Duration;
 
-use self::circumstances::{Case, Circumstances};
-use self::memory::Memory;
-use self::methods::{Step, finish, recreate, swap};
+use self::ending::describe_code;
+use self::memory::image_troubles::ImageTroubles;
+use self::memory::{Memory, SwapRecord};
+use self::methods::{AllowedMethods, Step, finish, recreate, swap};
+use self::openkruise::OpenKruise;
 use self::turn::{Turn, turns};
-use crate::cluster::node_class::OVERRIDE;
+use crate::cluster::exit_images::ExitImages;
+use crate::cluster::headroom::Ledger;
+use crate::cluster::node_class::{NodeClass, OVERRIDE};
+use crate::cluster::node_verdicts::UnderNever;
 use crate::objects::moment::Moment;
-use crate::objects::pod::roles::{self, Unended, unended};
-use crate::objects::pod::{Pod, RestartPolicy};
+use crate::objects::pod::evidence::Footprint;
+use crate::objects::pod::roles::{self, Mains, Unended, unended};
+use crate::objects::pod::{Container, Phase, Pod, RestartPolicy, SidecarRule, Terminated};
+use crate::objects::values::env::{
+    ACS_IS_SIDECAR, ACS_SIDECAR, ECI_CONTAINER_TYPE, ECI_SIDECAR, IGNORE_EXIT_CODE, MarkProblem,
+    WHEN_JOB_EXIT, WITH_IMAGE,
+};
 use crate::report::decision::{Action, Decision, Method, Report, one_per_reason};
 use crate::report::reason::Reason;
 
@@ -291,5 +298,408 @@ fn no_method(pod: &Pod, around: &Circumstances<'_>) -> Report {
     Report {
         reason: Reason::NoRung,
         note,
+    }
+}
+
+// The inputs of a decision about a pod besides the pod and its memory.
+
+/// The state of the installation, the node and the time.
+#[derive(Clone, Copy, Debug)]
+pub struct Circumstances<'a> {
+    /// The exit images of the installation.
+    pub exit_images: &'a ExitImages,
+    /// The methods that the administrator allows.
+    pub allowed: &'a AllowedMethods,
+    /// The restarts that count against the limits of Jobs; it must have observed this state of the
+    /// pod ([`Ledger::observe`]).
+    pub headroom: &'a Ledger,
+    /// Exit images that cannot be pulled, or that a namespace may not use.
+    pub image_troubles: &'a ImageTroubles,
+    /// The class of the pod's node.
+    pub node: NodeClass,
+    /// Other facts about the node.
+    pub facts: NodeFacts,
+    /// The state of OpenKruise, where it is there.
+    pub openkruise: OpenKruise<'a>,
+    /// The time until which nothing is ended, because the pod was read before the policies were
+    /// known that may apply to its sidecars.
+    pub policies_unseen_until: Option<Moment>,
+    /// The time of the decision.
+    pub now: Moment,
+    /// The wall-clock time of that start, by the clock of the API server; `None` if unknown.
+    pub started_at: Option<jiff::Timestamp>,
+}
+
+/// A pod, its memory and its circumstances.
+#[derive(Clone, Copy)]
+pub(crate) struct Case<'a> {
+    pub pod: &'a Pod,
+    pub memory: &'a Memory,
+    pub around: &'a Circumstances<'a>,
+}
+
+impl Circumstances<'_> {
+    /// Returns true if a kubelet runs the pods of the node, or may: finishing a pod needs more care
+    /// then, which does no harm elsewhere.
+    pub(crate) const fn may_be_kubelet(&self) -> bool {
+        self.node.is_kubelet() || self.facts.may_be_kubelet
+    }
+
+    /// Returns true if pods like this one may be swapped on their node.
+    pub(crate) fn may_swap(&self, pod: &Pod) -> bool {
+        self.allowed
+            .methods(self.node, &pod.restart_policy, self.bears_swap(pod))
+            .contains(&Method::Swap)
+    }
+
+    /// Returns true if this pod may be swapped although it is under `Never`, or may be the one that
+    /// proves it. A pod whose main container has failed loses no work by another failure, but its
+    /// end proves nothing either.
+    pub(crate) fn bears_swap(&self, pod: &Pod) -> bool {
+        match self.facts.under_never {
+            UnderNever::No => false,
+            UnderNever::Try => self.headroom.bears_failure(pod) && roles::mains_succeeded(pod),
+            UnderNever::Yes => true,
+        }
+    }
+}
+
+/// Facts about a pod's node besides its class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeFacts {
+    /// The time until which the class is unknown, because the watch has not shown the node yet.
+    pub unseen_until: Option<Moment>,
+    /// The time until which the swap of another pod probes this node, and this pod waits for it: one
+    /// pod at a time, so that at most one is harmed. For pods of other namespaces no pod waits long.
+    pub probed_until: Option<Moment>,
+    /// Whether a pod under `Never` may be swapped there, if the node replaces containers.
+    pub under_never: UnderNever,
+    /// The time at which the class changes by itself, because what was proved on the node expires.
+    pub class_until: Option<Moment>,
+    /// True if a kubelet may run the pods of the node although its class says otherwise, by what
+    /// was proved there or because that cannot be checked.
+    pub may_be_kubelet: bool,
+    /// True if the node has the label `type=virtual-kubelet`, the only sign by which OpenKruise
+    /// knows virtual nodes.
+    pub labelled_virtual: bool,
+}
+
+// Why a pod has failed whose main containers have succeeded, where that is not by what was written
+// to it.
+
+/// The reasons of pods that their deadline, their node, the scheduler, the garbage collector or an
+/// eviction has ended, whatever was written to them (Kubernetes: `status.reason` by the kubelet, and
+/// the reasons of the condition `DisruptionTarget`).
+const ENDED_BY_OTHERS: [&str; 14] = [
+    "DeadlineExceeded",
+    "DeletionByPodGC",
+    "DeletionByTaintManager",
+    "Evicted",
+    "EvictionByEvictionAPI",
+    "NodeAffinity",
+    "NodeLost",
+    "NodeShutdown",
+    "Preempting",
+    "PreemptionByScheduler",
+    "Shutdown",
+    "Terminated",
+    "TerminationByKubelet",
+    "UnexpectedAdmissionError",
+];
+
+const A_SECOND: Duration = Duration::from_secs(1);
+
+/// Returns true if somebody else has ended the pod, by what it says itself.
+pub(crate) fn is_ended_by_others(pod: &Pod) -> bool {
+    ENDED_BY_OTHERS.contains(&&*pod.reason)
+}
+
+/// Returns true if the pod has failed although its main containers have succeeded.
+fn has_lost_work(pod: &Pod) -> bool {
+    pod.phase == Phase::Failed && roles::mains_succeeded(pod)
+}
+
+/// Describes who has failed a pod whose main containers have succeeded, with the fix; `None` if that
+/// may be what was written.
+fn failed_by_others(case: Case<'_>) -> Option<String> {
+    ended_by_others(case.pod).or_else(|| failed_by_itself(case))
+}
+
+/// Describes that somebody else has ended the pod, if the pod says so.
+fn ended_by_others(pod: &Pod) -> Option<String> {
+    let fix = if &*pod.reason == "DeadlineExceeded" {
+        "; raise spec.activeDeadlineSeconds if it needs longer"
+    } else {
+        ""
+    };
+    is_ended_by_others(pod).then(|| {
+        format!(
+            "the pod is Failed by {}, although every main container exited with 0{fix}",
+            pod.reason
+        )
+    })
+}
+
+/// Describes the containers that failed by themselves, so that the pod is Failed whatever became of
+/// the others.
+fn failed_by_itself(case: Case<'_>) -> Option<String> {
+    let pod = case.pod;
+    let mains_ended = roles::mains_ended_at(pod);
+    let others = pod.containers.iter();
+    let failed: Vec<_> = others
+        .filter_map(|other| Some((other, own_failure(case, other)?)))
+        .collect();
+    let (first, _) = failed.first()?;
+    let words: Vec<_> = failed
+        .iter()
+        .map(|(other, end)| {
+            let code = describe_code(end);
+            let before = end.finished_at.zip(mains_ended).map(|(end, mains)| {
+                let seconds = end.duration_since(mains).as_secs();
+                let side = if seconds < 0 { "before" } else { "after" };
+                format!(", {} s {side} the main containers", seconds.abs())
+            });
+            format!(
+                "{} ended by itself ({code}{})",
+                other.name,
+                before.unwrap_or_default()
+            )
+        })
+        .collect();
+    let fix = if first.mark.ignores_exit_code() {
+        format!(
+            "{IGNORE_EXIT_CODE} in {} needs the phase to be written: allow finish (start the controller without --finish=never)",
+            first.name
+        )
+    } else {
+        format!("set {IGNORE_EXIT_CODE} to \"true\" in {}", first.name)
+    };
+    Some(format!(
+        "the pod is Failed although every main container exited with 0, because {}: {fix}, let it exit with 0, or use restartPolicy OnFailure",
+        words.join(", ")
+    ))
+}
+
+/// Returns true if the sidecar itself, not its exit image, has ended, and certainly not by its swap.
+fn ended_by_itself(pod: &Pod, sidecar: &Container, record: &SwapRecord, memory: &Memory) -> bool {
+    let is_own = |before: &Footprint| !before.shows_new_container(&Footprint::of(sidecar));
+    record.before.as_ref().is_some_and(is_own)
+        && (ended_before(pod, sidecar, record, memory) || others_started(pod, record, memory))
+}
+
+/// Returns true if it has ended before the swap was written. The times of the node are compared with
+/// each other alone, for its clock may be wrong: the main containers ended before that was observed.
+fn ended_before(pod: &Pod, sidecar: &Container, record: &SwapRecord, memory: &Memory) -> bool {
+    let is_before = || {
+        let finished = sidecar.end()?.finished_at?;
+        let earlier = roles::mains_ended_at(pod)?.duration_since(finished);
+        // Times are whole seconds.
+        let earlier = Duration::try_from(earlier).ok()?.checked_sub(A_SECOND)?;
+        Some(memory.mains_done_at? <= record.at + earlier)
+    };
+    is_before().unwrap_or(false)
+}
+
+/// Returns true if another container has started the same exit image, by the same write, and it has
+/// ended with 0: a kubelet that had stopped this one for it would have started it here as well.
+fn others_started(pod: &Pod, record: &SwapRecord, memory: &Memory) -> bool {
+    let mut others = memory.swaps.iter().filter(|other| {
+        other.container != record.container && other.to == record.to && other.at == record.at
+    });
+    others.any(|other| {
+        let mut containers = pod.containers.iter();
+        containers.any(|container| container.name == other.container && other.has_worked(container))
+    })
+}
+
+/// Returns how a container failed that nothing was written for and that is not started again. On
+/// other nodes than kubelets only before the main containers ended: a provider may stop all
+/// containers of a pod for the swap of one.
+fn own_failure<'a>(case: Case<'_>, other: &'a Container) -> Option<&'a Terminated> {
+    let (pod, memory, around) = (case.pod, case.memory, case.around);
+    let is_swapped = memory
+        .swap_of(&other.name)
+        .is_some_and(|record| !ended_by_itself(pod, other, record, memory));
+    let is_touched = is_swapped || memory.method_of(&other.name) == Some(Method::Recreate);
+    if is_touched
+        || roles::is_left_to_platform(pod, other)
+        || *other.effective_policy(pod) != RestartPolicy::Never
+    {
+        return None;
+    }
+    let is_early = |end: &Terminated| {
+        end.finished_at.is_some() && end.finished_at < roles::mains_ended_at(pod)
+    };
+    let failed = other
+        .end()
+        .filter(|end| end.exit_code.is_some_and(|code| code != 0));
+    failed.filter(|end| around.node.is_kubelet() || is_early(end))
+}
+
+// The pods that are left alone, or not ended yet, and why.
+
+/// Refuses a pod that cannot be ended: one Warning names the field and the fix.
+pub(crate) fn refused(pod: &Pod) -> Option<Decision> {
+    let marked = roles::sidecars(pod).next().is_some();
+    if let Some(field) = pod.malformed.filter(|field| marked || hides_roles(field)) {
+        let note = format!(
+            "{field} has a type that Kubernetes does not allow, or is too long; this pod is left alone"
+        );
+        return Some(Decision::reporting(Reason::PodMalformed, note));
+    }
+    if let Some(left) = left_to_platform(pod).filter(|_| !marked) {
+        return Some(Decision {
+            reports: vec![left],
+            ..Decision::quiet(Reason::LeftToPlatform)
+        });
+    }
+    if !marked {
+        return Some(no_sidecar(pod));
+    }
+    if let Some(note) = unknown_policy(pod) {
+        return Some(Decision::reporting(Reason::RestartPolicyUnknown, note));
+    }
+    if roles::mains(pod).next().is_none() {
+        // A container that is neither stays beside the others: nobody waits for it.
+        let note = format!(
+            "every container is marked as a sidecar, so none shows when the work is done: remove {WHEN_JOB_EXIT} and {WITH_IMAGE} from the main container"
+        );
+        return Some(Decision::reporting(Reason::OnlySidecars, note));
+    }
+    None
+}
+
+/// Keeps a pod that a refused policy names in the index, so that the policy's status can report it.
+fn no_sidecar(pod: &Pod) -> Decision {
+    let quiet = if pod.refused_policy.is_some() {
+        Decision::quiet(Reason::PolicyRefused)
+    } else {
+        Decision::quiet(Reason::NoSidecar)
+    };
+    mark_problem(pod)
+        .or_else(|| {
+            let report = annotation_problem(pod)?;
+            Some(Decision::reporting(report.reason, report.note))
+        })
+        .unwrap_or(quiet)
+}
+
+/// Reports an annotation that cannot be used as it is written.
+fn annotation_problem(pod: &Pod) -> Option<Report> {
+    pod.annotation_problem.as_ref().map(|note| Report {
+        reason: Reason::AnnotationInvalid,
+        note: note.to_string(),
+    })
+}
+
+/// Refuses a pod whose main container failed: a rule with `mainMustSucceed` then ends no sidecar,
+/// also if the container's own environment marks it.
+fn main_failed(pod: &Pod) -> Option<Decision> {
+    if roles::mains_succeeded(pod) {
+        return None;
+    }
+    let kept = pod.containers.iter().find(|container| {
+        let asks = |rule: &SidecarRule| rule.main_must_succeed;
+        roles::is_sidecar(pod, container)
+            && container.end().is_none()
+            && container.rule.as_deref().is_some_and(asks)
+    })?;
+    let source = kept.rule.as_ref().map(|rule| rule.source.to_string());
+    let note = format!(
+        "a main container has failed, and {} ends {} only where all have succeeded (mainMustSucceed): delete the pod when you have examined it, or set spec.activeDeadlineSeconds of its Job",
+        source.unwrap_or_default(),
+        kept.name
+    );
+    Some(Decision::reporting(Reason::MainFailed, note))
+}
+
+/// Returns true if the field may hide the roles of containers, so that it is unknown whether the
+/// pod is marked. An unmarked pod is left alone silently, whatever its status.
+fn hides_roles(malformed: &str) -> bool {
+    malformed == "spec" || malformed.starts_with("spec.containers")
+}
+
+/// Reports a restart policy, of the pod or a container, that is unknown: its meaning is not
+/// guessed.
+fn unknown_policy(pod: &Pod) -> Option<String> {
+    if let RestartPolicy::Unknown(policy) = &pod.restart_policy {
+        return Some(format!(
+            "spec.restartPolicy is {policy:?}; sidecars are ended under Never and OnFailure only"
+        ));
+    }
+    pod.containers.iter().find_map(|container| match &container.restart_policy {
+        Some(RestartPolicy::Unknown(policy)) => Some(format!(
+            "container {}: its own restartPolicy is {policy:?}, which this version does not know; this pod is left alone",
+            container.name
+        )),
+        _ => None,
+    })
+}
+
+/// Reports sidecars that the platform ends by itself: swaplet would stop them a second time.
+fn left_to_platform(pod: &Pod) -> Option<Report> {
+    let left = pod.containers.iter().filter(|container| {
+        container.mark.is_sidecar() && roles::is_left_to_platform(pod, container)
+    });
+    let names = left
+        .map(|container| &*container.name)
+        .collect::<Vec<_>>()
+        .join(", ");
+    let (variable, value) = if pod.on_acs {
+        (ACS_IS_SIDECAR, ACS_SIDECAR)
+    } else {
+        (ECI_CONTAINER_TYPE, ECI_SIDECAR)
+    };
+    let note = format!(
+        "{names}: left to the platform under node {}, which ends containers with {variable}={value} by itself when the others are done; \
+         remove that variable where swaplet is to do it",
+        pod.node
+    );
+    (!names.is_empty()).then_some(Report {
+        reason: Reason::LeftToPlatform,
+        note,
+    })
+}
+
+fn mark_problem(pod: &Pod) -> Option<Decision> {
+    let (container, problem) = pod
+        .containers
+        .iter()
+        .find_map(|c| Some((&c.name, c.mark.problem.as_ref()?)))?;
+    let note = match problem {
+        MarkProblem::FromReference { variable } => {
+            format!(
+                "container {container}: {variable} is set by valueFrom, which is not read: give it a literal value"
+            )
+        }
+        MarkProblem::NotAFlag { variable } => {
+            format!(
+                "container {container}: {variable} is neither \"true\" nor \"false\", so the container is not marked as a sidecar"
+            )
+        }
+        MarkProblem::EmptyImage => format!(
+            "container {container}: {WITH_IMAGE} is empty, so the container is not marked as a sidecar: name an image, or set {WHEN_JOB_EXIT} to \"true\""
+        ),
+    };
+    Some(Decision::reporting(Reason::MarkInvalid, note))
+}
+
+fn mains_not_done(pod: &Pod) -> Option<Decision> {
+    match roles::mains_state(pod) {
+        Mains::Done => None,
+        // A bad mark beside a good one is reported while the main containers run, so that it can be
+        // fixed before the next run.
+        Mains::Running(_) | Mains::NotReported(_) | Mains::Restarting(_) => {
+            let reports = mark_problem(pod)
+                .map(|problem| problem.reports)
+                .unwrap_or_default()
+                .into_iter()
+                .chain(annotation_problem(pod))
+                .collect();
+            Some(Decision {
+                reports,
+                ..Decision::quiet(Reason::MainsRunning)
+            })
+        }
     }
 }

@@ -5,30 +5,21 @@
 //! anywhere, and drop the header that says when to come back.
 
 mod ask;
-mod digests;
-mod hosts;
 mod login;
-mod options;
-mod public;
-mod request;
-mod retry;
 
-use std::sync::Mutex;
+use std::future::Future;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
-use http::Method;
-use reqwest::Url;
 
 use super::build::{Blob, digest_of, media_type};
 use super::docker_config::Credentials;
 use super::registry_error::{Problem, RegistryError};
+use crate::build::digest_by;
 use ask::{Answer, Asker, Content};
-use digests::{are_comparable, check_bytes, is_known, mismatch};
-use hosts::Hosts;
+use http::Method;
 use login::Login;
-pub use options::{Access, RegistryOptions, TIMEOUT};
-pub use public::is_public;
-use request::Request;
+use reqwest::Url;
 use swaplet_core::image::reference::ImageReference;
 
 /// The longest wait that a registry is granted. The error reports a longer one, and the caller has
@@ -332,5 +323,449 @@ fn blob_path(reference: &ImageReference, digest: &str) -> String {
     format!("/v2/{}/blobs/{digest}", reference.repository())
 }
 
+// Retries of requests after transient errors.
+
+impl Registry {
+    async fn again<T, F>(&self, request: impl Fn() -> F) -> Result<T, RegistryError>
+    where
+        F: Future<Output = Result<T, RegistryError>>,
+    {
+        let mut pauses = self.options.pauses.iter();
+        loop {
+            let error = match request().await {
+                Ok(value) => return Ok(value),
+                Err(error) => error,
+            };
+            let asked = error.wait().unwrap_or_default();
+            match pauses.next() {
+                Some(pause) if error.problem().is_transient() && asked <= LONGEST_WAIT => {
+                    let pause = asked.max(*pause);
+                    (self.options.note)(&format!(
+                        "{error}; trying again in {:.1} s",
+                        pause.as_secs_f32()
+                    ));
+                    tokio::time::sleep(pause).await;
+                }
+                _ => return Err(error),
+            }
+        }
+    }
+}
+
+// Whether an image can be pulled without credentials.
+
+/// Asks the registry of an image whether it can be pulled without credentials. None are sent, and
+/// it is asked once: whoever wants a clear answer asks again later.
+///
+/// # Errors
+/// [`RegistryError`] if that is not clear: the registry cannot be reached, or does not have the
+/// image. Some say so of every image that the credentials do not open.
+pub async fn is_public(
+    image: &ImageReference,
+    options: RegistryOptions,
+) -> Result<bool, RegistryError> {
+    let options = RegistryOptions {
+        access: Access::Pull,
+        pauses: Vec::new(),
+        ..options
+    };
+    let found = async {
+        let registry = Registry::connect(image, &Credentials::Anonymous, options).await?;
+        registry.digest(image).await
+    };
+    match found.await {
+        Ok(Some(_)) => Ok(true),
+        Ok(None) => Err(RegistryError::new(
+            &format!("reading {image} without credentials"),
+            Problem::NotFound,
+            "",
+        )),
+        Err(error) if matches!(error.problem(), Problem::Unauthorized | Problem::Forbidden) => {
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+// The options of connections to registries.
+
+/// The deadline of one request: a registry that needs longer for a few kilobytes is not there.
+pub const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The waits before the second, third and fourth try: together under four seconds, so that a person
+/// at a terminal does not give up first.
+const PAUSES: [Duration; 3] = [
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+];
+
+/// The access to a repository. Some registries refuse a login that asks for more than the
+/// credentials may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Only reading is allowed.
+    Pull,
+    /// Reading and writing are allowed.
+    PullAndPush,
+}
+
+/// The options of a connection to a registry.
+#[derive(Debug, Clone)]
+pub struct RegistryOptions {
+    /// The access to log in for.
+    pub access: Access,
+    /// Hosts, with or without port, that are used without TLS. Loopback addresses need not be
+    /// listed.
+    pub plain_http: Vec<String>,
+    /// The deadline of one request.
+    pub timeout: Duration,
+    /// The waits between tries of a request that failed with 429 or 5xx; their number is the number
+    /// of further tries. A registry that asks for a longer wait gets it.
+    pub pauses: Vec<Duration>,
+    /// Receives a message about each retry.
+    pub note: fn(&str),
+}
+
+impl Default for RegistryOptions {
+    fn default() -> Self {
+        Self {
+            access: Access::PullAndPush,
+            plain_http: Vec::new(),
+            timeout: TIMEOUT,
+            pauses: PAUSES.to_vec(),
+            note: |text| tracing::warn!("{text}"),
+        }
+    }
+}
+
+// Requests with the login, which is renewed when its token has expired.
+
+/// A request to the registry.
+struct Request<'a> {
+    pub method: Method,
+    pub url: &'a str,
+    /// What is stored; `None` for a request that reads.
+    pub content: Option<Content<'a>>,
+}
+
+impl Registry {
+    /// Sends a request with the login. If it is refused (401) with a token that the registry has
+    /// issued, which may be valid for a minute only, it is sent once more with another one.
+    async fn request(
+        &self,
+        operation: &str,
+        request: &Request<'_>,
+    ) -> Result<Answer, RegistryError> {
+        let login = self.login().clone();
+        let answer = self.send(operation, request, &login).await?;
+        if !answer.is_unauthorized() {
+            return Ok(answer);
+        }
+        let renewed = login.renewed(&self.asker, operation, &self.credentials);
+        let Some(renewed) = renewed.await? else {
+            return Ok(answer);
+        };
+        self.keep(renewed.clone());
+        self.send(operation, request, &renewed).await
+    }
+
+    /// Sends a request with this login, once.
+    async fn send(
+        &self,
+        operation: &str,
+        request: &Request<'_>,
+        login: &Login,
+    ) -> Result<Answer, RegistryError> {
+        let (method, url, login) = (request.method.clone(), request.url, login.header());
+        match &request.content {
+            Some(content) => {
+                self.asker
+                    .send(operation, method, url, content, login.as_ref())
+                    .await
+            }
+            None => {
+                let accept = ACCEPTED.join(", ");
+                self.asker
+                    .ask(operation, method, url, &accept, login.as_ref())
+                    .await
+            }
+        }
+    }
+
+    /// Keeps a login for the next requests.
+    fn keep(&self, login: Login) {
+        *self.login() = login;
+    }
+
+    fn login(&self) -> MutexGuard<'_, Login> {
+        self.login.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// Digests: what a registry sends is checked by the algorithm of the digest that is asked for.
+
+/// Checks bytes against a digest.
+///
+/// # Errors
+/// [`RegistryError`] if they are others, or the algorithm is unknown.
+fn check_bytes(operation: &str, bytes: &[u8], expected: &str) -> Result<(), RegistryError> {
+    let algorithm = algorithm(expected);
+    let found = digest_by(algorithm, bytes).ok_or_else(|| {
+        let words = format!("the digest algorithm {algorithm:?} is unknown, so nothing is checked");
+        RegistryError::new(operation, Problem::DigestMismatch, words)
+    })?;
+    if found == expected {
+        Ok(())
+    } else {
+        Err(mismatch(operation, expected, Some(&found)))
+    }
+}
+
+/// Returns true if two digests are of one algorithm, so that different ones are of different bytes.
+fn are_comparable(one: &str, other: &str) -> bool {
+    algorithm(one) == algorithm(other)
+}
+
+/// Returns true if bytes can be checked against a digest. What a registry says of its own answer
+/// may have any form.
+fn is_known(digest: &str) -> bool {
+    digest_by(algorithm(digest), &[]).is_some()
+}
+
+/// Returns the error that the registry has something else, or nothing.
+fn mismatch(operation: &str, expected: &str, found: Option<&str>) -> RegistryError {
+    let found = found.unwrap_or("nothing");
+    let words = format!("expected {expected}, the registry has {found}");
+    RegistryError::new(operation, Problem::DigestMismatch, words)
+}
+
+fn algorithm(digest: &str) -> &str {
+    digest.split(':').next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod digests_tests {
+    use super::*;
+
+    /// As FIPS 180-4 has them: of these bytes, and of no others.
+    #[test]
+    fn bytes_are_checked_by_each_algorithm_that_a_reference_can_name() {
+        for (algorithm, digits) in [
+            (
+                "sha256",
+                "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
+            ),
+            (
+                "sha384",
+                "cb00753f45a35e8bb5a03d699ac65007272c32ab0eded1631a8b605a43ff5bed8086072ba1e7cc2358baeca134c825a7",
+            ),
+            (
+                "sha512",
+                "ddaf35a193617abacc417349ae20413112e6fa4e89a97ea20a9eeee64b55d39a2192992a274fc1a836ba3c23a3feebbd454d4423643ce80e2a9ac94fa54ca49f",
+            ),
+        ] {
+            let digest = format!("{algorithm}:{digits}");
+            assert!(is_known(&digest));
+            assert_eq!(check_bytes("reading", b"abc", &digest), Ok(()));
+            let error = check_bytes("reading", b"abd", &digest).unwrap_err();
+            assert_eq!(error.problem(), Problem::DigestMismatch, "{algorithm}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_algorithm_is_named() {
+        assert!(!is_known("md5:900150983cd24fb0d6963f7d28e17f72"));
+        let error = check_bytes("reading", b"abc", "md5:900150983cd24fb0d6963f7d28e17f72");
+        assert!(error.unwrap_err().to_string().contains("\"md5\""));
+    }
+}
+
+// Where a registry may send a client: whoever answers for it must not choose a place that only this
+// machine can reach, nor one without TLS. The registry itself is one that the user has named.
+
+/// The places, besides link-local addresses, where clouds provide credentials and configuration of
+/// the machine: Alibaba Cloud, Azure's wire server, AWS over IPv6, and the name that Google Cloud
+/// gives to its own.
+const METADATA: [&str; 4] = [
+    "100.100.100.200",
+    "168.63.129.16",
+    "[fd00:ec2::254]",
+    "metadata.google.internal",
+];
+
+/// The domains of Services, by which a place in a cluster can be recognised.
+const CLUSTER_DOMAINS: [&str; 2] = [".svc", ".cluster.local"];
+
+/// The registry, and the hosts that are used without TLS.
+#[derive(Clone, Debug)]
+struct Hosts {
+    /// The hosts to use without TLS, with or without port.
+    pub plain_http: Vec<String>,
+    /// The registry, as `HOST` or `HOST:PORT`.
+    pub registry: String,
+}
+
+impl Hosts {
+    /// Returns true if the registry is used without TLS: a listed host, or a loopback address.
+    fn is_plain(&self) -> bool {
+        let address = Url::parse(&format!("http://{}/", self.registry));
+        address.is_ok_and(|url| is_loopback(&url)) || lists(&self.plain_http, &self.registry)
+    }
+
+    /// Returns the address of the registry; `None` if it is not a host.
+    fn address(&self) -> Option<Url> {
+        Url::parse(&self.url("/")).ok()
+    }
+
+    /// Returns the address of something in the registry; `path` starts with a slash.
+    fn url(&self, path: &str) -> String {
+        let scheme = if self.is_plain() { "http" } else { "https" };
+        format!("{scheme}://{}{path}", self.registry)
+    }
+
+    /// Checks a place to which the registry sends us. This machine, its link and its cluster are
+    /// allowed only if the registry is there too.
+    fn check(&self, url: &Url) -> Result<(), String> {
+        if let Some(place) = place(url)
+            && self.address().and_then(|registry| self::place(&registry)) != Some(place)
+        {
+            return Err(format!("the registry sends us to {place} ({url})"));
+        }
+        if url.scheme() != "https" && !self.is_plain() {
+            return Err(format!(
+                "the registry sends us to an address without TLS ({url})"
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn lists(list: &[String], host: &str) -> bool {
+    let without_port = host
+        .rsplit_once(':')
+        .filter(|(_, port)| port.bytes().all(|digit| digit.is_ascii_digit()))
+        .map(|(name, _)| name);
+    list.iter().any(|entry| {
+        entry.eq_ignore_ascii_case(host)
+            || without_port.is_some_and(|name| entry.eq_ignore_ascii_case(name))
+    })
+}
+
+/// Returns the place of an address that not everybody means the same by.
+fn place(url: &Url) -> Option<&'static str> {
+    let host = url.host_str()?.trim_end_matches('.');
+    if METADATA.contains(&host) || ip(url).is_some_and(is_link_local) {
+        return Some(
+            "an address that is link-local or similar, where clouds provide credentials of the machine",
+        );
+    }
+    if CLUSTER_DOMAINS.iter().any(|domain| host.ends_with(domain)) {
+        return Some("a place inside of a cluster");
+    }
+    is_loopback(url).then_some("this machine")
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_end_matches('.');
+    host == "localhost"
+        || host.ends_with(".localhost")
+        || ip(url).is_some_and(|address| address.is_loopback())
+}
+
+/// Returns the address of a host, also where it is written as one number, in octal, or as IPv4 in
+/// IPv6: the parser of URLs brings all of them into one form.
+fn ip(url: &Url) -> Option<IpAddr> {
+    let host = url.host_str()?;
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'))
+        .unwrap_or(host);
+    bare.parse::<IpAddr>()
+        .ok()
+        .map(|address| address.to_canonical())
+}
+
+fn is_link_local(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => Ipv4Addr::is_link_local(&address),
+        IpAddr::V6(address) => Ipv6Addr::is_unicast_link_local(&address),
+    }
+}
+
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod hosts_tests {
+    use super::*;
+
+    fn hosts(registry: &str) -> Hosts {
+        Hosts {
+            plain_http: vec!["plain.example".to_owned()],
+            registry: registry.to_owned(),
+        }
+    }
+
+    fn sends(registry: &str, url: &str) -> Result<(), String> {
+        hosts(registry).check(&Url::parse(url).unwrap())
+    }
+
+    #[test]
+    fn plain_http_only_for_loopback_and_listed_hosts() {
+        for (registry, listed, plain) in [
+            ("127.0.0.1:5000", &[][..], true),
+            ("localhost:5000", &[], true),
+            ("r.example:5000", &["r.example"], true),
+            ("r.example:5000", &["r.example:5000"], true),
+            ("r.example:5001", &["r.example:5000"], false),
+            ("r.example", &[], false),
+            ("localhost.example:5000", &[], false),
+        ] {
+            let hosts = Hosts {
+                plain_http: listed.iter().map(|host| (*host).to_owned()).collect(),
+                registry: registry.to_owned(),
+            };
+            assert_eq!(hosts.is_plain(), plain, "{registry} {listed:?}");
+        }
+    }
+
+    #[test]
+    fn a_registry_cannot_send_us_to_the_credentials_of_the_machine() {
+        for address in [
+            "https://169.254.169.254/latest/meta-data",
+            "https://2852039166/",
+            "https://0xa9fea9fe/",
+            "https://[::ffff:169.254.1.1]:80/",
+            "https://[fe80::1]/",
+            "https://[fd00:ec2::254]/",
+            "https://100.100.100.200/",
+            "https://metadata.google.internal./",
+            "https://secrets.vault.svc/",
+            "https://a.b.cluster.local./",
+        ] {
+            assert!(sends("r.example", address).is_err(), "{address}");
+            assert!(sends("127.0.0.1:5000", address).is_err(), "{address}");
+        }
+        for address in [
+            "https://r.example/",
+            "https://10.0.0.1:5000/",
+            "https://svc.example/",
+        ] {
+            assert_eq!(sends("r.example", address), Ok(()), "{address}");
+        }
+        // The user has named one that is there.
+        assert_eq!(sends("169.254.1.1", "https://169.254.1.2/token"), Ok(()));
+        assert_eq!(sends("registry.team.svc", "https://auth.team.svc/"), Ok(()));
+    }
+
+    #[test]
+    fn a_registry_cannot_send_us_to_this_machine_or_away_from_tls() {
+        assert!(sends("r.example", "https://auth.example/token").is_ok());
+        assert!(sends("r.example", "http://auth.example/token").is_err());
+        assert!(sends("r.example", "https://127.0.0.1/token").is_err());
+        assert!(sends("plain.example", "http://auth.example/token").is_ok());
+        assert!(sends("plain.example", "http://localhost/token").is_err());
+        assert!(sends("127.0.0.1:5000", "http://127.0.0.1:5001/token").is_ok());
+    }
+}

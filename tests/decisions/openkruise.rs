@@ -17,7 +17,7 @@ use swaplet_core::objects::pod::Phase;
 use swaplet_core::objects::values::env::IGNORE_EXIT_CODE;
 use swaplet_core::report::decision::Action;
 use swaplet_core::report::reason::Reason;
-use swaplet_core::terminate::circumstances::NodeFacts;
+use swaplet_core::terminate::NodeFacts;
 use swaplet_core::terminate::memory::finish_record::QUIET;
 use swaplet_core::terminate::openkruise::Coexist;
 

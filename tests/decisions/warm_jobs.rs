@@ -9,7 +9,7 @@ use swaplet_core::objects::moment::Moment;
 use swaplet_core::warm::pod::Shape;
 use swaplet_core::warm::pull_job::limits;
 use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
-use swaplet_core::warm::warming::pulled::Pulled;
+use swaplet_core::warm::warming::Pulled;
 use swaplet_core::warm::warming::{Elsewhere, End, Limits};
 
 use super::warm::{A, B, LIMITS, Node, nothing, pod, running, seconds};

@@ -8,7 +8,7 @@ use swaplet_core::cluster::node_class::Recognised;
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::warm::pod::{Shape, WarmerPod};
-use swaplet_core::warm::warming::nodes::shape;
+use swaplet_core::warm::warming::shape;
 use swaplet_core::warm::warming::{Action, End, Warming};
 
 use crate::node_classes::node as node_object;

@@ -39,7 +39,7 @@ use swaplet_core::restart::on_config::record;
 use swaplet_core::restart::parked::Parked;
 use swaplet_core::restart::pod::RestartPodWire;
 use swaplet_core::restart::request::{Journal, RestartRequestWire};
-use swaplet_core::warm::image_cache::object::ImageCache;
+use swaplet_core::warm::image_cache::ImageCache;
 use swaplet_core::warm::image_waits::ImageWaitWire;
 use swaplet_core::warm::pod::WarmerPodWire;
 use swaplet_core::warm::predownload::workload::WorkloadWire;

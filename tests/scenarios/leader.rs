@@ -10,7 +10,7 @@ use prometheus_client::registry::Registry;
 use swaplet_controller::frame::lease::LeaseKeeper;
 use swaplet_controller::frame::metrics::Metrics;
 use swaplet_controller::frame::serve::Health;
-use swaplet_controller::run::lead::run_while_leading;
+use swaplet_controller::run::run_while_leading;
 use swaplet_testbed::apiserver::{Effect, Rule, RuleId, Verb};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;

@@ -20,7 +20,7 @@ use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::report::decision::{Action, Method};
 use swaplet_core::report::reason::Reason;
 use swaplet_core::report::write_error::WriteError;
-use swaplet_core::terminate::memory::denials::QUICK_DENIED_RETRIES;
+use swaplet_core::terminate::memory::QUICK_DENIED_RETRIES;
 use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_testbed::apiserver::{Effect, Verb};
 

@@ -3,7 +3,7 @@
 use kube::Api;
 use kube::api::{DeleteParams, DynamicObject, PostParams};
 use serde_json::json;
-use swaplet_core::warm::image_cache::object::resource;
+use swaplet_core::warm::image_cache::resource;
 
 use super::Leashed;
 use super::table::{Accounts, Filling};

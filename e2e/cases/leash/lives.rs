@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use swaplet_core::objects::values::env::{IGNORE_EXIT_CODE, WITH_IMAGE};
-use swaplet_core::terminate::memory::denials::QUICK_DENIED_RETRIES;
+use swaplet_core::terminate::memory::QUICK_DENIED_RETRIES;
 
 use super::{Leashed, PROBES};
 use crate::audit::{Written, swapped_in, written_in};

@@ -14,9 +14,9 @@ use swaplet_core::objects::pod::container_spec::EnvValue;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 use swaplet_core::objects::values::env::WHEN_JOB_EXIT;
 
+use super::Settings;
 use super::judge;
 use super::rows::{Answer, Row};
-use super::settings::Settings;
 use super::words;
 use crate::cli::manifests::{self, Document};
 

@@ -9,14 +9,14 @@ use swaplet_core::objects::command::{
     ContainerFacts, Executes, FirstLine, Obstacle, StandardPaths, Verdict, resolve_read,
 };
 use swaplet_core::objects::pod::RestartPolicy;
+use swaplet_core::objects::pod::RuleMethod;
 use swaplet_core::objects::pod::container_spec::{ContainerSpec, Rule};
-use swaplet_core::objects::pod::rule::RuleMethod;
 use swaplet_core::objects::pod::template::PodTemplate;
 use swaplet_core::objects::values::env::{IGNORE_EXIT_CODE, Mark, MarkProblem};
 
+use super::Settings;
 use super::pulled;
 use super::rows::{Answer, By, Row, mark_problem};
-use super::settings::Settings;
 use super::words;
 
 /// Returns the rows of a pod template. Containers named in the settings count as sidecars whatever

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use swaplet_core::check::around::Described;
 use swaplet_core::image::reference::ImageReference;
 use swaplet_core::objects::pod::Container;
-use swaplet_core::objects::pod::rule::SidecarRule;
+use swaplet_core::objects::pod::SidecarRule;
 use swaplet_core::objects::pod::template::items;
 use swaplet_core::objects::sidecar_policy::{GROUP, PolicyKind, SidecarPolicy, VERSION};
 use swaplet_core::objects::values::bounded_object::BoundedObject;
@@ -17,8 +17,8 @@ use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 use swaplet_core::policies::presets;
 use swaplet_core::policies::set::{Labels, Policies, PolicyKey, key, key_of};
 
+use super::Settings;
 use super::hints::Hint;
-use super::settings::Settings;
 use super::words::OF_PRESET;
 use crate::cli::manifests::Manifests;
 

@@ -3,11 +3,11 @@
 use swaplet_core::check::around::Described;
 use swaplet_core::objects::command::Verdict;
 use swaplet_core::objects::pod::RestartPolicy;
+use swaplet_core::objects::pod::RuleMethod;
 use swaplet_core::objects::pod::container_spec::ContainerSpec;
-use swaplet_core::objects::pod::rule::RuleMethod;
 
+use super::Settings;
 use super::rows::{Answer, Row};
-use super::settings::Settings;
 
 /// Judges the rows of a template whose pods may run on kubelets: under `Never` a pod would fail
 /// whose node does not start the exit image after the sidecar was stopped.

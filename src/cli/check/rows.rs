@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use swaplet_core::check::around::Described;
 use swaplet_core::objects::command::{Obstacle, Verdict};
+use swaplet_core::objects::pod::SidecarRule;
 use swaplet_core::objects::pod::container_spec::ContainerSpec;
-use swaplet_core::objects::pod::rule::SidecarRule;
 use swaplet_core::objects::values::env::MarkProblem;
 use swaplet_core::report::shell_word::shell_word;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use swaplet_core::objects::pod::rule::SidecarRule;
+use swaplet_core::objects::pod::SidecarRule;
 
 /// The maximum width of a line.
 const WIDTH: usize = 100;

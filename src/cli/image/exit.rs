@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 
-use super::exit_push::ExitPushArgs;
-use super::export::ExportArgs;
+use super::ExitPushArgs;
+use super::ExportArgs;
 use crate::cli::print;
 use crate::image::Kind;
 use crate::image::exit::{StandardPath, standard_paths};

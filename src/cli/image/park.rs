@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 
-use super::export::ExportArgs;
-use super::push::PushArgs;
+use super::ExportArgs;
+use super::PushArgs;
 use crate::image::Kind;
 use crate::image::build::build_derived;
 

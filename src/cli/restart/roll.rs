@@ -14,11 +14,11 @@ use swaplet_core::objects::moment::Moment;
 use swaplet_core::restart::rollout::{self, Hold, Limit, Situation, Stage, Step, next};
 use tokio::time::sleep;
 
-use super::group::{Group, Seen};
 use super::member::{Member, Outcome, State};
 use super::results;
 use super::way::Way;
 use super::way::heard::Heard;
+use super::{Group, Seen};
 use crate::cli::program::table::{Output, report};
 
 /// The interval between two rounds.

@@ -15,11 +15,11 @@ use swaplet_controller::frame::lease::LEASE;
 use swaplet_controller::frame::list::{list, words};
 use tokio::time::timeout;
 
+use super::installation::Flags;
 use super::installation::Installation;
-use super::installation::flags::Flags;
 use super::policies::{self, Policies};
 use super::rights::{Right, least, needed};
-use crate::cli::image::registry_args::RegistryArgs;
+use crate::cli::image::RegistryArgs;
 use crate::image::reference::ImageReference;
 use crate::image::registry::Registry;
 

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 pub(super) use self::in_cluster::cluster;
 use super::ask::{Asked, Held, Leash};
-use super::installation::flags::Flags;
+use super::installation::Flags;
 use super::rights;
 use crate::cli::exit::CANNOT;
 use crate::cli::program::table::{age, are};

@@ -11,7 +11,7 @@ use swaplet_core::objects::sidecar_policy::{PolicyKind, SidecarPolicy, Subject};
 use swaplet_core::objects::values::bounds::cut;
 use swaplet_core::policies::presets;
 
-use super::installation::flags::Flags;
+use super::installation::Flags;
 
 /// The maximum number of policies that are shown one by one.
 const MOST: usize = 200;

@@ -4,7 +4,7 @@
 use k8s_openapi::api::authorization::v1::ResourceAttributes;
 use serde_json::Value;
 
-use super::installation::flags::Flags;
+use super::installation::Flags;
 
 const RBAC: &str = include_str!("../../../deploy/rbac.yaml");
 const POLICIES: &str = include_str!("../../../deploy/sidecar-policies.yaml");

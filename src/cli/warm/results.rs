@@ -8,10 +8,10 @@ use std::time::Duration;
 use indicatif::ProgressDrawTarget;
 use serde_json::{Value, json};
 use swaplet_controller::warm::direct::News;
-use swaplet_core::warm::warming::pulled::Pulled;
+use swaplet_core::warm::warming::Pulled;
 use swaplet_core::warm::warming::{End, Ended, Warming};
 
-use super::bars::Bars;
+use super::Bars;
 use crate::cli::program::table::{Output, counted, dash, printable, render};
 
 /// The lines on standard error, and on a terminal the bars below them.

@@ -2,20 +2,32 @@
 //! its SidecarTerminator is on. [`Known`] holds the state; [`observe`] watches the cluster.
 
 mod beside;
-mod followed;
-pub(crate) mod manager;
-pub mod observe;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::future::pending;
+use std::time::Duration;
 
-use swaplet_core::cluster::daemon_pod::DaemonPod;
+use self::beside::Beside;
+use super::rules::Rules;
+use crate::frame::connection::Namespaces;
+use crate::frame::connection::discovery::Discovery;
+use crate::frame::serve::rights::Right;
+use crate::frame::watch::Event;
+use crate::frame::writer::is_missing_right;
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use kube::api::ListParams;
+use swaplet_core::cluster::daemon_pod::{DaemonPod, NAMESPACE};
 use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::objects::pod::Pod;
-use swaplet_core::objects::recreate_request::RecreateRequest;
-use swaplet_core::terminate::openkruise::{Coexist, Daemon, Daemons, OpenKruise, Terminator};
-
-use super::rules::Rules;
-use crate::frame::serve::rights::Right;
+use swaplet_core::objects::recreate_request::{PLURAL, RecreateRequest};
+use swaplet_core::terminate::openkruise::{
+    Coexist, Daemon, Daemons, OpenKruise, Seen, Signals, Terminator,
+};
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
 
 /// An event about OpenKruise.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -178,6 +190,464 @@ impl Known {
             },
         }
     }
+}
+
+// The search for OpenKruise on the cluster.
+//
+// Without OpenKruise it costs one request in five minutes; with it two watches, and four requests
+// a minute where it matters who ends sidecars. Where only swaplet's CRDs are applied, forbidden
+// watches are tried once, and a manager is searched for once. After that it costs the check for
+// OpenKruise, which other loops need too, and the watches that are allowed.
+
+/// The interval of checks for OpenKruise where it is not installed, which changes rarely.
+const NOT_INSTALLED: Duration = Duration::from_secs(300);
+/// The pause after a check that was not answered.
+const NOT_ANSWERED: Duration = Duration::from_secs(15);
+/// The most events that wait between this task and the loop.
+const BUFFER: usize = 256;
+
+/// The scope of the search.
+#[derive(Clone, Debug)]
+pub struct Scope {
+    /// The namespaces in which requests are watched.
+    pub namespaces: Namespaces,
+    /// True if it matters whether its SidecarTerminator is on.
+    pub terminator: bool,
+    /// True if anything of OpenKruise matters.
+    pub wanted: bool,
+}
+
+impl Scope {
+    /// Returns the scope of a controller with these rules; `restarts` alone makes it search.
+    #[must_use]
+    pub fn of(namespaces: Namespaces, rules: &Rules, restarts: bool) -> Self {
+        Self {
+            namespaces,
+            terminator: rules.coexist != Coexist::Own,
+            wanted: matters(rules) || restarts,
+        }
+    }
+}
+
+/// Starts the search. The stream ends only if the receiver is dropped, or a watch has died.
+#[must_use]
+pub fn observe(discovery: Discovery, scope: Scope) -> mpsc::Receiver<News> {
+    let (news, receiver) = mpsc::channel(BUFFER);
+    tokio::spawn(
+        Observer {
+            discovery,
+            scope,
+            news,
+        }
+        .run(),
+    );
+    receiver
+}
+
+struct Observer {
+    discovery: Discovery,
+    scope: Scope,
+    news: mpsc::Sender<News>,
+}
+
+/// The receiver was dropped, or a watch has died.
+struct Closed;
+
+impl Observer {
+    async fn run(self) {
+        if !self.scope.wanted {
+            self.news.closed().await;
+        }
+        while self.observe().await.is_ok() {}
+    }
+
+    async fn observe(&self) -> Result<(), Closed> {
+        let pause = match self.discovery.resources().await {
+            Ok(resources) if resources.serve(PLURAL) => return self.beside().await,
+            Ok(_) => {
+                self.report(vec![News::Terminator(Terminator::Absent), News::Seen])
+                    .await?;
+                NOT_INSTALLED
+            }
+            Err(error) => {
+                self.report(vec![News::Trouble(format!(
+                    "cannot check whether it is installed: {error}"
+                ))])
+                .await?;
+                NOT_ANSWERED
+            }
+        };
+        tokio::select! {
+            () = sleep(pause) => Ok(()),
+            () = self.news.closed() => Err(Closed),
+        }
+    }
+
+    /// Sends events until OpenKruise is gone.
+    async fn beside(&self) -> Result<(), Closed> {
+        let mut beside = Beside::new(&self.discovery, &self.scope);
+        loop {
+            let news = match beside.next().await {
+                Next::News(news) => news,
+                Next::Died => return Err(Closed),
+                Next::Trouble(trouble) => match self.discovery.resources_now().await {
+                    Ok(resources) if !resources.serve(PLURAL) => {
+                        return self.report(beside.all_gone()).await;
+                    }
+                    _ => beside.trouble(trouble).into_iter().collect(),
+                },
+                Next::Forbidden => match self.discovery.resources().await {
+                    Ok(resources) if !resources.serve(PLURAL) => {
+                        return self.report(beside.all_gone()).await;
+                    }
+                    Ok(resources) => beside.judge(resources.are_openkruises()),
+                    Err(error) => beside
+                        .trouble(format!("cannot check whether it is installed: {error}"))
+                        .into_iter()
+                        .collect(),
+                },
+            };
+            self.report(news).await?;
+            if beside.settles() {
+                self.report(vec![News::Seen]).await?;
+            }
+        }
+    }
+
+    async fn report(&self, news: Vec<News>) -> Result<(), Closed> {
+        for one in news {
+            self.news.send(one).await.map_err(|_| Closed)?;
+        }
+        Ok(())
+    }
+}
+
+// A watch that reports its objects one by one, those that exist and those that are gone.
+
+/// The result of a watch or a check.
+pub(crate) enum Next {
+    /// These events are to be reported.
+    News(Vec<News>),
+    /// A failure, which is retried automatically.
+    Trouble(String),
+    /// A right to watch something is missing. What that means depends on whether OpenKruise itself
+    /// is installed.
+    Forbidden,
+    /// The watch has ended, which it never does by itself.
+    Died,
+}
+
+/// The functions that turn objects into events.
+pub(crate) struct Tell<K> {
+    /// Returns the key of an object and its event; `None` skips the object.
+    pub read: fn(K) -> Option<(Box<str>, News)>,
+    /// Returns the event that the object of this key is gone.
+    pub gone: fn(Box<str>) -> News,
+}
+
+/// A watch, and the keys of the objects that it has shown: one that a list does not name is gone.
+pub(crate) struct Followed<K> {
+    open: Box<dyn Fn() -> mpsc::Receiver<Event<K>> + Send + Sync>,
+    /// `None` while the watch is forbidden and OpenKruise itself is not installed.
+    events: Option<mpsc::Receiver<Event<K>>>,
+    report: Tell<K>,
+    /// The right that the watch needs.
+    right: Right,
+    known: HashSet<Box<str>>,
+    listed: HashSet<Box<str>>,
+    /// The reason why the watch, or a part of it, is forbidden.
+    forbidden: Option<String>,
+    /// True while a part of it is forbidden, which lasts until the next list.
+    hidden: bool,
+    /// Set once the first list is complete, or has failed and is not waited for.
+    pub settled: bool,
+}
+
+impl<K> Followed<K> {
+    /// Starts the watch with `open`, which needs the right.
+    pub fn new(
+        open: impl Fn() -> mpsc::Receiver<Event<K>> + Send + Sync + 'static,
+        right: Right,
+        report: Tell<K>,
+    ) -> Self {
+        let events = Some(open());
+        let (known, listed) = (HashSet::new(), HashSet::new());
+        Self {
+            open: Box::new(open),
+            events,
+            report,
+            right,
+            known,
+            listed,
+            forbidden: None,
+            hidden: false,
+            settled: false,
+        }
+    }
+
+    /// Waits for the next result, forever while the watch is given up.
+    pub async fn next(&mut self) -> Next {
+        let Some(events) = &mut self.events else {
+            return pending().await;
+        };
+        match events.recv().await {
+            Some(event) => self.take(event),
+            None => Next::Died,
+        }
+    }
+
+    fn take(&mut self, event: Event<K>) -> Next {
+        self.settled |= matches!(
+            event,
+            Event::ListEnd | Event::Trouble(_) | Event::Forbidden(_)
+        );
+        Next::News(match event {
+            Event::ListStart => {
+                self.listed.clear();
+                self.hidden = false;
+                Vec::new()
+            }
+            Event::Current(_) if self.hidden => Vec::new(),
+            Event::Current(_) => {
+                self.forbidden = None;
+                vec![News::Has(self.right)]
+            }
+            Event::Relists(_) => Vec::new(),
+            Event::Listed(object) => self.add(object, true),
+            Event::Applied(object) => self.add(object, false),
+            Event::ListEnd => {
+                let listed = std::mem::take(&mut self.listed);
+                let before = std::mem::replace(&mut self.known, listed);
+                before
+                    .difference(&self.known)
+                    .cloned()
+                    .map(self.report.gone)
+                    .collect()
+            }
+            Event::Deleted(object) => {
+                let gone = (self.report.read)(object)
+                    .map(|(key, _)| key)
+                    .filter(|key| {
+                        self.listed.remove(key);
+                        self.known.remove(key)
+                    });
+                gone.into_iter().map(self.report.gone).collect()
+            }
+            Event::Trouble(trouble) if !is_missing_right(&trouble) => {
+                return Next::Trouble(trouble);
+            }
+            Event::Hidden(why) => {
+                self.hidden = true;
+                return self.forbid(why);
+            }
+            Event::Trouble(why) | Event::Forbidden(why) => return self.forbid(why),
+        })
+    }
+
+    fn add(&mut self, object: K, listed: bool) -> Vec<News> {
+        let Some((key, news)) = (self.report.read)(object) else {
+            return Vec::new();
+        };
+        if listed {
+            self.listed.insert(key.clone());
+        }
+        self.known.insert(key);
+        vec![news]
+    }
+
+    fn forbid(&mut self, why: String) -> Next {
+        self.forbidden = Some(why);
+        Next::Forbidden
+    }
+
+    /// Handles a forbidden watch. Where OpenKruise itself is not installed there is nothing to
+    /// watch, so the watch is given up until it comes.
+    pub fn judge(&mut self, openkruise_is_there: bool) -> Vec<News> {
+        match &self.forbidden {
+            None => Vec::new(),
+            Some(_) if openkruise_is_there && self.rests() => {
+                self.events = Some((self.open)());
+                Vec::new()
+            }
+            Some(why) if openkruise_is_there => vec![News::Lacks(self.right, why.clone())],
+            Some(_) => {
+                self.events = None;
+                self.all_gone()
+            }
+        }
+    }
+
+    /// Returns true while the watch is given up.
+    pub const fn rests(&self) -> bool {
+        self.events.is_none()
+    }
+
+    /// Returns the events that every object is gone, and that no right is missing.
+    pub fn all_gone(&mut self) -> Vec<News> {
+        std::mem::take(&mut self.known)
+            .into_iter()
+            .map(self.report.gone)
+            .chain([News::Has(self.right)])
+            .collect()
+    }
+}
+
+// The checks of OpenKruise's manager: whether it is there, and with which feature gates.
+
+/// The deadline of all requests of one check.
+const ANSWER: Duration = Duration::from_secs(30);
+/// The label of its Deployment (its own manifest and its Helm chart agree).
+const LABEL: &str = "control-plane=controller-manager";
+/// The most Deployments with that label that are read.
+const MOST: u32 = 10;
+/// The name of its Lease (flag `--leader-election-id`).
+const LEASE: &str = "kruise-manager";
+/// The name of its webhook configuration.
+const WEBHOOKS: &str = "kruise-mutating-webhook-configuration";
+/// The rights that the checks need.
+const RIGHTS: [Right; 3] = [
+    Right::ListManagers,
+    Right::ReadWebhooks,
+    Right::ReadLeaseOfManager,
+];
+
+/// The manager, as it was last observed.
+pub(crate) struct Manager {
+    discovery: Discovery,
+    deployments: Api<Deployment>,
+    webhooks: Api<MutatingWebhookConfiguration>,
+    leases: Api<Lease>,
+    /// The version of the Lease at the last check.
+    renewed: Option<String>,
+    /// True if the last check found neither its webhooks nor its Lease.
+    found_none: bool,
+    /// The rights that were missing at the last check, each with the error.
+    forbidden: BTreeMap<Right, String>,
+}
+
+impl Manager {
+    pub fn new(discovery: &Discovery) -> Self {
+        let client = discovery.client();
+        Self {
+            discovery: discovery.clone(),
+            deployments: Api::namespaced(client.clone(), NAMESPACE),
+            webhooks: Api::all(client.clone()),
+            leases: Api::namespaced(client.clone(), NAMESPACE),
+            renewed: None,
+            found_none: false,
+            forbidden: BTreeMap::new(),
+        }
+    }
+
+    /// Checks whether its SidecarTerminator is on, and which rights are missing for that. Returns
+    /// an error if the API server does not answer.
+    pub async fn check(&mut self) -> Result<Vec<News>, String> {
+        let other_kinds = self.discovery.resources().await?.are_openkruises();
+        // Where only swaplet's CRDs are, and no manager was found, none comes before its own CRDs
+        // do.
+        if !other_kinds && self.found_none {
+            return Ok(Self::gone());
+        }
+        let signals = timeout(ANSWER, self.signals(other_kinds))
+            .await
+            .map_err(|_| "no answer in time".to_owned())?;
+        let signals = signals.map_err(|error| error.to_string())?;
+        self.found_none = !matches!(
+            (&signals.webhooks, &signals.lease),
+            (Seen::Found(()), _) | (_, Seen::Found(_))
+        );
+        Ok(self
+            .rights(other_kinds)
+            .into_iter()
+            .chain([News::Terminator(signals.terminator())])
+            .collect())
+    }
+
+    /// Returns what the manager shows where its CRDs are served; `None` if only another check can
+    /// show whether its Lease is renewed.
+    pub async fn signals_of_its_crds(&mut self) -> Result<Option<Signals>, String> {
+        let is_first = self.renewed.is_none();
+        let signals = timeout(ANSWER, self.signals(true))
+            .await
+            .map_err(|_| "no answer in time".to_owned())?;
+        let signals = signals.map_err(|error| error.to_string())?;
+        let is_unclear = is_first
+            && matches!(signals.lease, Seen::Found(_))
+            && signals.webhooks != Seen::Found(());
+        Ok((!is_unclear).then_some(signals))
+    }
+
+    /// Returns the events of an absent manager: no right is missing for it.
+    pub fn gone() -> Vec<News> {
+        RIGHTS
+            .map(News::Has)
+            .into_iter()
+            .chain([News::Terminator(Terminator::Absent)])
+            .collect()
+    }
+
+    async fn signals(&mut self, other_kinds: bool) -> kube::Result<Signals> {
+        // One page is enough: there is one manager.
+        let managers = self
+            .deployments
+            .list(&ListParams::default().labels(LABEL).limit(MOST))
+            .await;
+        let webhooks = self.webhooks.get_metadata(WEBHOOKS).await;
+        let lease = self.leases.get_metadata(LEASE).await;
+        Ok(Signals {
+            command_lines: match self.seen(Right::ListManagers, managers)? {
+                Seen::Found(list) if list.items.is_empty() => Seen::Missing,
+                managers => {
+                    managers.map(|list| list.items.into_iter().flat_map(command_lines).collect())
+                }
+            },
+            webhooks: self.seen(Right::ReadWebhooks, webhooks)?.map(drop),
+            lease: self
+                .seen(Right::ReadLeaseOfManager, lease)?
+                .map(|lease| self.is_renewed(lease.metadata.resource_version)),
+            other_kinds,
+        })
+    }
+
+    fn rights(&self, other_kinds: bool) -> Vec<News> {
+        let right = |right| match self.forbidden.get(&right) {
+            Some(why) if other_kinds => News::Lacks(right, why.clone()),
+            _ => News::Has(right),
+        };
+        RIGHTS.map(right).into()
+    }
+
+    fn seen<T>(&mut self, right: Right, answer: kube::Result<T>) -> kube::Result<Seen<T>> {
+        self.forbidden.remove(&right);
+        match answer {
+            Ok(found) => Ok(Seen::Found(found)),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Seen::Missing),
+            Err(kube::Error::Api(status)) if status.code == 403 => {
+                self.forbidden.insert(right, status.message.clone());
+                Ok(Seen::Hidden)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn is_renewed(&mut self, version: Option<String>) -> bool {
+        let before = std::mem::replace(&mut self.renewed, version);
+        before.is_some() && before != self.renewed
+    }
+}
+
+fn command_lines(deployment: Deployment) -> Vec<String> {
+    let pod = deployment.spec.and_then(|spec| spec.template.spec);
+    let containers = pod.into_iter().flat_map(|pod| pod.containers);
+    containers
+        .flat_map(|container| {
+            container
+                .command
+                .into_iter()
+                .chain(container.args)
+                .flatten()
+        })
+        .collect()
 }
 
 #[cfg(test)]

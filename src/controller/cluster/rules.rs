@@ -5,7 +5,7 @@ use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_core::terminate::openkruise::Coexist;
 
-use crate::frame::connection::namespaces::Namespaces;
+use crate::frame::connection::Namespaces;
 
 /// The settings that every loop is started with.
 #[derive(Clone, Debug)]

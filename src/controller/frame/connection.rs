@@ -6,14 +6,16 @@
 
 pub mod discovery;
 mod limit;
-pub mod namespaces;
 pub mod proxy;
 
+use std::collections::BTreeSet;
 use std::error::Error;
+use std::fmt;
 use std::iter::successors;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use self::limit::Limited;
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode, Uri};
 use http_body_util::{Either, Full};
@@ -23,15 +25,16 @@ use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::client::legacy::connect::{Connection, HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use k8s_openapi::NamespaceResourceScope;
+use kube::api::ApiResource;
 use kube::client::{AuthError, Body, ConfigExt};
 use kube::config::ExecConfig;
-use kube::{Client, Config};
+use kube::core::DynamicResourceScope;
+use kube::{Api, Client, Config, Resource};
 use serde_json::json;
 use swaplet_core::objects::values::bounds::cut;
 use tower::layer::layer_fn;
 use tower::{BoxError, Service, ServiceBuilder};
-
-use self::limit::Limited;
 
 /// The deadline of a connection: a cluster that does not answer it is not reachable.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -276,6 +279,103 @@ fn with_time_in_body(response: Response<Incoming>) -> Response<Either<Incoming, 
         .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response.headers_mut().remove(http::header::CONTENT_LENGTH);
     response
+}
+
+// The namespaces that the controller works in: all of them, or some.
+
+/// The namespaces that the controller works in; all of them where none is named.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Namespaces(BTreeSet<String>);
+
+impl Namespaces {
+    /// Returns one API of a kind for each namespace, or one for all.
+    #[must_use]
+    pub fn apis<K>(&self, client: &Client) -> Vec<Api<K>>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+    {
+        if self.0.is_empty() {
+            return vec![Api::all(client.clone())];
+        }
+        self.0
+            .iter()
+            .map(|namespace| Api::namespaced(client.clone(), namespace))
+            .collect()
+    }
+
+    /// Returns true if `namespace` is one of them.
+    #[must_use]
+    pub fn has(&self, namespace: &str) -> bool {
+        self.0.is_empty() || self.0.contains(namespace)
+    }
+}
+
+impl Namespaces {
+    /// Like [`apis`](Self::apis), for a kind that is known only at run time.
+    #[must_use]
+    pub fn dynamic_apis<K>(&self, client: &Client, resource: &ApiResource) -> Vec<Api<K>>
+    where
+        K: Resource<Scope = DynamicResourceScope, DynamicType = ApiResource>,
+    {
+        if self.0.is_empty() {
+            return vec![Api::all_with(client.clone(), resource)];
+        }
+        self.0
+            .iter()
+            .map(|namespace| Api::namespaced_with(client.clone(), namespace, resource))
+            .collect()
+    }
+
+    /// Returns true if `namespace` is one of them.
+    #[must_use]
+    pub fn contain(&self, namespace: &str) -> bool {
+        self.0.is_empty() || self.0.contains(namespace)
+    }
+
+    /// Returns their names; a single empty name means all namespaces.
+    #[must_use]
+    pub fn places(&self) -> Vec<Box<str>> {
+        if self.0.is_empty() {
+            return vec![Box::default()];
+        }
+        self.0.iter().map(|name| name.as_str().into()).collect()
+    }
+
+    /// Returns these namespaces and another one; all namespaces stay all.
+    #[must_use]
+    pub fn and(&self, namespace: &str) -> Self {
+        if self.0.is_empty() {
+            Self::default()
+        } else {
+            self.0
+                .iter()
+                .cloned()
+                .chain([namespace.to_owned()])
+                .collect()
+        }
+    }
+}
+
+impl<N: Into<String>> FromIterator<N> for Namespaces {
+    fn from_iter<I: IntoIterator<Item = N>>(names: I) -> Self {
+        Self(names.into_iter().map(Into::into).collect())
+    }
+}
+
+impl fmt::Display for Namespaces {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return out.write_str("all namespaces");
+        }
+        out.write_str(
+            &self
+                .0
+                .iter()
+                .map(String::as_str)
+                .collect::<Vec<_>>()
+                .join(", "),
+        )
+    }
 }
 
 #[cfg(test)]

@@ -1,16 +1,18 @@
 //! Complete lists, read once.
 
-pub(crate) mod pages;
-
 use std::fmt::Debug;
+use std::pin::pin;
+use std::time::Duration;
 
-use kube::api::ListParams;
+use futures::AsyncReadExt as _;
+use kube::api::{ListParams, ObjectList, Request};
 use kube::core::Status;
 use kube::{Api, Resource};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
-
-use self::pages::{PageSize, page};
+use tokio::time::error::Elapsed;
+use tokio::time::timeout;
 
 /// Lists all objects that the field selector matches, page by page. Only what `read` returns of
 /// each object is kept.
@@ -89,4 +91,172 @@ const UNPARSED: &str = "Failed to parse error data";
 pub fn is_page(status: &Status) -> bool {
     let is_page = status.message.is_empty() || status.message.starts_with('<');
     status.reason == UNPARSED && is_page
+}
+
+// Pages of lists with a bounded cost: an object may have 1.5 MB, and 500 such objects in one
+// answer would fill the memory.
+
+/// The page size of kubectl and of client-go: about 4 MB of ordinary pods.
+const MOST_OBJECTS: u32 = 500;
+/// The factor by which a page shrinks and grows.
+const STEP: u32 = 10;
+/// The most bytes that are read of one answer: of a larger one, fewer objects are requested.
+const MOST_BYTES: usize = 8 << 20;
+/// The most bytes that are read of a single object: far beyond what etcd stores.
+const MOST_OF_ONE: usize = 16 << 20;
+/// The deadline of one answer.
+const ANSWER: Duration = Duration::from_secs(30);
+/// The deadline of the answer with the version of the server: a watch waits for it.
+const VERSION_ANSWER: Duration = Duration::from_secs(3);
+
+/// The number of objects of a page: fewer while the last one was large.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PageSize(u32);
+
+impl Default for PageSize {
+    fn default() -> Self {
+        Self(MOST_OBJECTS)
+    }
+}
+
+impl PageSize {
+    fn smaller(&mut self) {
+        self.0 = (self.0 / STEP).max(1);
+    }
+
+    /// Adapts the size after a page of this many bytes.
+    fn adapt(&mut self, bytes: usize) {
+        if bytes > MOST_BYTES / 2 {
+            self.smaller();
+        } else if bytes < MOST_BYTES / (4 * STEP as usize) {
+            self.0 = self.0.saturating_mul(STEP).min(MOST_OBJECTS);
+        }
+    }
+
+    /// Returns the most bytes to read of a page of this size.
+    const fn most_bytes(self) -> usize {
+        if self.0 == 1 { MOST_OF_ONE } else { MOST_BYTES }
+    }
+}
+
+/// Returns the next page of `params`, with as many objects as `size` allows now. Fails with
+/// [`Elapsed`] if an answer takes longer than `ANSWER`.
+pub(crate) async fn page<K>(
+    api: &Api<K>,
+    params: &ListParams,
+    size: &mut PageSize,
+) -> Result<kube::Result<ObjectList<K>>, Elapsed>
+where
+    K: Resource + Clone + DeserializeOwned + Debug,
+{
+    loop {
+        let params = params.clone().limit(size.0);
+        let text = match timeout(
+            ANSWER,
+            ask(api, &params, K::metadata_api(), size.most_bytes()),
+        )
+        .await?
+        {
+            Ok(Some(text)) => text,
+            Ok(None) if size.0 > 1 => {
+                size.smaller();
+                continue;
+            }
+            Ok(None) => {
+                return Ok(Err(kube::Error::Service(
+                    format!("an object has more than {MOST_OF_ONE} bytes").into(),
+                )));
+            }
+            Err(error) => return Ok(Err(error)),
+        };
+        size.adapt(text.len());
+        return Ok(serde_json::from_slice(&text).map_err(kube::Error::SerdeError));
+    }
+}
+
+/// Returns the current version of the API server, from the metadata of a list of one object; `None`
+/// if it does not come soon. Without selectors, because with them the server may read every object
+/// until one matches.
+pub(crate) async fn present_version<K: Resource + Clone>(api: &Api<K>) -> Option<String> {
+    #[derive(Deserialize)]
+    struct List {
+        metadata: Metadata,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Metadata {
+        resource_version: String,
+    }
+    let text = timeout(
+        VERSION_ANSWER,
+        ask(api, &ListParams::default().limit(1), true, MOST_OF_ONE),
+    )
+    .await
+    .ok()?
+    .ok()??;
+    Some(
+        serde_json::from_slice::<List>(&text)
+            .ok()?
+            .metadata
+            .resource_version,
+    )
+}
+
+/// Returns the answer; `None` if it has more than `most` bytes.
+async fn ask<K: Resource + Clone>(
+    api: &Api<K>,
+    params: &ListParams,
+    metadata: bool,
+    most: usize,
+) -> kube::Result<Option<Vec<u8>>> {
+    let request = Request::new(api.resource_url());
+    let request = if metadata {
+        request.list_metadata(params)
+    } else {
+        request.list(params)
+    };
+    let mut request = request.map_err(kube::Error::BuildRequest)?;
+    // The name of the span, as in kube's own list.
+    request.extensions_mut().insert("list");
+    let answer = api.clone().into_client().request_stream(request).await?;
+    let mut text = Vec::new();
+    let mut answer = pin!(answer.take(u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1)));
+    answer
+        .read_to_end(&mut text)
+        .await
+        .map_err(|error| kube::Error::Service(error.into()))?;
+    Ok((text.len() <= most).then_some(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a8_pages_get_smaller_while_they_are_large_and_larger_again() {
+        let mut size = PageSize::default();
+        let mut after = |bytes| {
+            size.adapt(bytes);
+            size.0
+        };
+        assert_eq!(
+            [
+                after(6 << 20),
+                after(6 << 20),
+                after(6 << 20),
+                after(6 << 20)
+            ],
+            [50, 5, 1, 1]
+        );
+        assert_eq!(
+            [
+                after(1 << 20),
+                after(1 << 10),
+                after(1 << 10),
+                after(1 << 10),
+                after(1 << 10)
+            ],
+            [1, 10, 100, 500, 500]
+        );
+    }
 }

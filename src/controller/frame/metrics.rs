@@ -1,16 +1,20 @@
 //! Counters and measurements. Every label has a closed set of values: none is the name of an
 //! object.
 
-mod ages;
 mod ends;
-mod in_flight;
 
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use prometheus_client::encoding::EncodeLabelSet;
+use self::ends::EndMetrics;
+use super::watch::age::WatchAges;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
@@ -21,11 +25,6 @@ use swaplet_core::report::decision::Method;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::ending::Ends;
 use tokio::time::Instant;
-
-use self::ages::{Ages, Oldest};
-use self::ends::EndMetrics;
-pub use self::in_flight::InFlight;
-use super::watch::age::WatchAges;
 
 /// The buckets of waits and ends: from a quick write (0.1 s) over a kubelet's usual two seconds to
 /// sidecars that take hours to be ended.
@@ -396,4 +395,89 @@ fn observe(family: &Family<ByMethod, Histogram, fn() -> Histogram>, timed: Timed
             class: class.as_str(),
         })
         .observe(after.as_secs_f64());
+}
+
+// Writes in flight to the API server.
+
+/// A write in flight, until it is answered or dropped.
+pub struct InFlight {
+    metrics: Metrics,
+    resource: &'static str,
+    since: Instant,
+}
+
+impl InFlight {
+    fn begin(metrics: Metrics, resource: &'static str) -> Self {
+        metrics.writes_in_flight.inc();
+        Self {
+            metrics,
+            resource,
+            since: Instant::now(),
+        }
+    }
+
+    /// Records the outcome and the duration of the write, which was answered or given up.
+    pub fn answered(self, outcome: &'static str) {
+        self.metrics.wrote(self.resource, outcome);
+        let by_resource = ByResource {
+            resource: self.resource,
+        };
+        self.metrics
+            .write_durations
+            .get_or_create(&by_resource)
+            .observe(self.since.elapsed().as_secs_f64());
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.metrics.writes_in_flight.dec();
+    }
+}
+
+// Metrics that grow by themselves: they are computed at each scrape.
+
+/// The start of the longest wait of a pod for its end; `None` if no pod waits.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Oldest(Arc<Mutex<Option<Instant>>>);
+
+impl Oldest {
+    pub(crate) fn set(&self, since: Option<Instant>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = since;
+    }
+
+    fn age(&self) -> Duration {
+        let since = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Ages {
+    pub(crate) watches: WatchAges,
+    pub(crate) oldest: Oldest,
+}
+
+impl Collector for Ages {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
+        let help = "Time since the last response of the API server on a watch, by resource";
+        let mut ages = encoder.encode_descriptor(
+            "watch_age",
+            help,
+            Some(&Unit::Seconds),
+            MetricType::Gauge,
+        )?;
+        for (resource, age) in self.watches.all() {
+            ConstGauge::new(age.as_secs_f64())
+                .encode(ages.encode_family(&[("resource", &*resource)])?)?;
+        }
+        let help = "Time since the main containers of the longest waiting pod were observed done";
+        let oldest = encoder.encode_descriptor(
+            "mains_done_oldest",
+            help,
+            Some(&Unit::Seconds),
+            MetricType::Gauge,
+        )?;
+        ConstGauge::new(self.oldest.age().as_secs_f64()).encode(oldest)
+    }
 }

@@ -1,24 +1,28 @@
 //! Health and metrics over HTTP: `/healthz`, `/readyz`, `/metrics`.
 
-mod connections;
-pub(crate) mod heartbeat;
-mod missing;
 pub mod rights;
-pub(crate) mod sight;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use http::{Response, StatusCode};
-use prometheus_client::registry::Registry;
-use tokio::time::{Instant, sleep};
-
-use self::heartbeat::{Heartbeat, Heartbeats};
 use self::rights::Right;
-use self::sight::{STALE, Sight};
 use super::watch::age::WatchAges;
-pub use connections::serve;
+use crate::frame::watch::Event;
+use crate::frame::writer::is_missing_right;
+use http::{Request, Response, StatusCode};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use prometheus_client::registry::Registry;
+use swaplet_core::report::write_error::WriteError;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{AbortHandle, yield_now};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// The pause between two looks at the heartbeats of the loops.
 const LOOK: Duration = Duration::from_secs(5);
@@ -274,6 +278,327 @@ fn response(status: StatusCode, content_type: &'static str, body: String) -> Res
     response
 }
 
+// Reports of rights that are missing, from tasks beside the loop of pods: once in the log, and by
+// `/readyz` for as long as they are missing.
+
+impl Health {
+    /// Records an event of a watch that needs the right, in one namespace (empty: in all). A
+    /// trouble is logged; one that lasts, once.
+    pub fn note_watch<T>(&self, right: Right, namespace: &str, event: &Event<T>) {
+        match event {
+            Event::ListStart => self.nothing_hidden(right.without()),
+            Event::Current(_) => self.has_in(right, namespace),
+            Event::Hidden(error) => {
+                self.hidden(right.without(), error);
+                tracing::warn!(error, "{} in a namespace", right.without());
+            }
+            Event::Trouble(error) => self.note_trouble(right, namespace, error),
+            Event::Forbidden(words) => self.says_once(right, namespace, words),
+            Event::Listed(_)
+            | Event::ListEnd
+            | Event::Relists(_)
+            | Event::Applied(_)
+            | Event::Deleted(_) => {}
+        }
+    }
+
+    /// Records the outcome of a write that needs the right.
+    pub fn note_write<T>(&self, right: Right, namespace: &str, outcome: &Result<T, WriteError>) {
+        match outcome {
+            Ok(_) => self.has_in(right, namespace),
+            Err(WriteError::Denied(words)) => self.note_denial(right, namespace, words),
+            Err(WriteError::Conflict | WriteError::Gone | WriteError::Failed { .. }) => {}
+        }
+    }
+
+    /// Records a failure of a request that needs the right; it is retried automatically.
+    pub fn note_trouble(&self, right: Right, namespace: &str, error: &str) {
+        if is_missing_right(error) {
+            self.says_once(right, namespace, error);
+        } else {
+            tracing::warn!(error, namespace, "{}; trying again", right.without());
+        }
+    }
+
+    /// Records that a request that needs the right was denied. Only a missing right is recorded:
+    /// any other reason is reported on the object.
+    pub fn note_denial(&self, right: Right, namespace: &str, words: &str) {
+        if is_missing_right(words) {
+            self.says_once(right, namespace, words);
+        }
+    }
+
+    fn says_once(&self, right: Right, namespace: &str, words: &str) {
+        if self.lacks_in(right, namespace, words) {
+            tracing::warn!(error = words, "{}", right.without());
+        }
+    }
+}
+
+// The heartbeats of the loops of this process, which the liveness probe checks.
+
+/// The longest time between two turns of a loop, even if nothing happens.
+const INTERVAL: Duration = Duration::from_secs(30);
+/// The time after which a loop counts as stuck: each of its turns decides and waits for nothing,
+/// which takes milliseconds. It is long enough for a process that is starved of CPU.
+const LATE: Duration = Duration::from_secs(120);
+
+/// The last turn of each loop that runs.
+#[derive(Clone, Default)]
+pub(crate) struct Heartbeats(Arc<Mutex<BTreeMap<&'static str, Instant>>>);
+
+impl Heartbeats {
+    /// Begins the heartbeat of one loop, which counts until it is dropped.
+    pub(crate) fn begin(&self, of: &'static str) -> Heartbeat {
+        let heartbeat = Heartbeat {
+            of,
+            all: self.clone(),
+            last: Instant::now(),
+        };
+        self.note(of, Some(heartbeat.last));
+        heartbeat
+    }
+
+    /// Returns a message about the loop that is stuck longest; `None` if none is.
+    pub(crate) fn late(&self) -> Option<String> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (of, age) = all
+            .iter()
+            .map(|(of, last)| (of, last.elapsed()))
+            .max_by_key(|(_, age)| *age)
+            .filter(|(_, age)| *age > LATE)?;
+        let age = age.as_secs();
+        Some(format!("the loop of {of} has been stuck for {age} s"))
+    }
+
+    fn note(&self, of: &'static str, last: Option<Instant>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match last {
+            Some(last) => drop(all.insert(of, last)),
+            None => drop(all.remove(of)),
+        }
+    }
+}
+
+/// The heartbeat of a loop that runs.
+pub(crate) struct Heartbeat {
+    of: &'static str,
+    all: Heartbeats,
+    last: Instant,
+}
+
+impl Heartbeat {
+    /// Records a turn of the loop.
+    pub(crate) fn beat(&mut self) {
+        self.last = Instant::now();
+        self.all.note(self.of, Some(self.last));
+    }
+
+    /// Completes when the next turn is due, whether or not there is something to do.
+    pub(crate) async fn due(&self) {
+        sleep_until(self.last + INTERVAL).await;
+    }
+}
+
+impl Drop for Heartbeat {
+    fn drop(&mut self) {
+        self.all.note(self.of, None);
+    }
+}
+
+#[cfg(test)]
+mod heartbeat_tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_loop_that_stands_still_is_named_and_one_that_has_ended_is_not() {
+        let all = Heartbeats::default();
+        assert_eq!(all.late(), None, "nothing runs, so nothing stands still");
+        let (mut pods, jobs) = (all.begin("pods"), all.begin("pull jobs"));
+        advance(LATE).await;
+        assert_eq!(all.late(), None);
+        pods.beat();
+        advance(Duration::from_secs(1)).await;
+        let late = "the loop of pull jobs has been stuck for 121 s";
+        assert_eq!(all.late().as_deref(), Some(late));
+        drop(jobs);
+        assert_eq!(all.late(), None);
+    }
+}
+
+// The state of the watch of one kind of objects.
+
+/// The age from which what was observed counts as stale. A watch lives 45 s, a dead one is given up
+/// after 55 s ([`crate::frame::watch`]), and another one is opened at once. What is older is not
+/// the present cluster: the server does not answer, or a loop does not take its events.
+pub(crate) const STALE: Duration = Duration::from_secs(60);
+
+/// The watch of one kind of objects: whether it was listed, is current or in trouble.
+#[derive(Debug, Default)]
+pub(crate) struct Sight {
+    listed: bool,
+    /// The time at which the watch was opened last; of several watches, the earliest.
+    current: Option<Instant>,
+    /// The last error, and when it occurred.
+    trouble: Option<(String, Instant)>,
+}
+
+impl Sight {
+    /// Records that a list is complete.
+    pub(crate) const fn listed(&mut self) {
+        self.listed = true;
+    }
+
+    /// Returns true if any list was complete.
+    pub(crate) const fn is_listed(&self) -> bool {
+        self.listed
+    }
+
+    /// Records that a watch was opened at `since`. A list alone does not end a trouble, because it
+    /// may be the watch that is forbidden.
+    pub(crate) fn current(&mut self, since: Instant) {
+        self.current = Some(since);
+        self.trouble.take_if(|(_, at)| *at <= since);
+    }
+
+    /// Records an error; returns true if it is new.
+    pub(crate) fn trouble(&mut self, error: &str) -> bool {
+        let before = self.trouble.replace((error.to_owned(), Instant::now()));
+        before.is_none_or(|(before, _)| before != error)
+    }
+
+    /// Returns why the objects are not observed as they are now; `None` if they are.
+    pub(crate) fn why_not(&self) -> Option<String> {
+        let stale = || {
+            let age = self.current?.elapsed();
+            (age > STALE).then(|| {
+                format!(
+                    "no watch was opened for {} s, so their state may be out of date",
+                    age.as_secs()
+                )
+            })
+        };
+        self.trouble
+            .as_ref()
+            .map(|(error, _)| error.clone())
+            .or_else(stale)
+    }
+}
+
+#[cfg(test)]
+mod sight_tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_is_not_renewed_is_stale_after_a_minute() {
+        let mut sight = Sight::default();
+        advance(STALE * 2).await;
+        assert_eq!(
+            sight.why_not(),
+            None,
+            "nothing was seen yet, so nothing is old"
+        );
+        sight.current(Instant::now());
+        advance(STALE).await;
+        assert_eq!(sight.why_not(), None);
+        advance(Duration::from_secs(1)).await;
+        assert_eq!(
+            sight.why_not().unwrap(),
+            "no watch was opened for 61 s, so their state may be out of date"
+        );
+        sight.current(Instant::now());
+        assert_eq!(sight.why_not(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_trouble_ends_with_a_watch_that_was_opened_after_it() {
+        let mut sight = Sight::default();
+        let before = Instant::now();
+        advance(Duration::from_secs(1)).await;
+        assert!(sight.trouble("pods is forbidden"));
+        assert!(!sight.trouble("pods is forbidden"));
+        sight.listed();
+        sight.current(before);
+        assert_eq!(sight.why_not().unwrap(), "pods is forbidden");
+        sight.current(Instant::now());
+        assert_eq!(sight.why_not(), None);
+    }
+}
+
+// The connections that are served, and for how long: the port has no authentication, so a client
+// that only connects must not cost anything.
+
+/// The most connections at once; kubelets and Prometheus need two or three. One more ends the one
+/// that was accepted first: whoever keeps connections open, from however many addresses, keeps
+/// nobody else waiting, for an answer takes less time than that many further connections.
+const CONNECTIONS: usize = 64;
+/// The deadline for the headers of a request.
+const HEADERS_WITHIN: Duration = Duration::from_secs(5);
+/// The pause after an error, which lasts if it is a lack of file descriptors.
+const ACCEPT_AGAIN: Duration = Duration::from_secs(1);
+
+/// Serves all connections, forever.
+pub async fn serve(listener: TcpListener, registry: Arc<Registry>, health: Health) {
+    serve_those(accepted_by(listener), HEADERS_WITHIN, registry, health).await;
+}
+
+type Accepted = std::io::Result<(TcpStream, SocketAddr)>;
+type Accepting = Pin<Box<dyn Future<Output = Accepted> + Send>>;
+
+fn accepted_by(listener: TcpListener) -> impl FnMut() -> Accepting {
+    let listener = Arc::new(listener);
+    move || {
+        let listener = listener.clone();
+        Box::pin(async move { listener.accept().await })
+    }
+}
+
+/// Serves one request per connection, so that no idle client keeps one.
+async fn serve_those<F>(
+    mut accept: impl FnMut() -> F,
+    headers_within: Duration,
+    registry: Arc<Registry>,
+    health: Health,
+) where
+    F: Future<Output = Accepted>,
+{
+    let mut open = VecDeque::<AbortHandle>::new();
+    loop {
+        let stream = match accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::debug!(%error, "a connection cannot be accepted");
+                sleep(ACCEPT_AGAIN).await;
+                continue;
+            }
+        };
+        if open.len() >= CONNECTIONS
+            && let Some(first) = open.pop_front()
+        {
+            first.abort();
+        }
+        let (registry, health) = (registry.clone(), health.clone());
+        let service = service_fn(move |request: Request<Incoming>| {
+            let response = answer(request.uri().path(), &registry, &health);
+            async move { Ok::<_, Infallible>(response) }
+        });
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new())
+            .header_read_timeout(headers_within)
+            .keep_alive(false);
+        let connection = http.serve_connection(TokioIo::new(stream), service);
+        // A connection that reads its answer slowly is closed as well.
+        let served = tokio::spawn(timeout(headers_within * 2, connection));
+        open.push_back(served.abort_handle());
+        // Those that are accepted are served before more of a backlog are.
+        yield_now().await;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use swaplet_core::cluster::node_class::NodeClass;
@@ -389,5 +714,90 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("swaplet_write_to_end_seconds_bucket{le=\"2.0\",method=\"swap\",class=\"Kubelet\"} 1"), "{text}");
+    }
+}
+
+#[cfg(test)]
+mod connections_tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    /// What is answered to a request for `/healthz` from this address, or nothing.
+    async fn healthz(server: SocketAddr, from: &str) -> String {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind(format!("{from}:0").parse().unwrap()).unwrap();
+        let mut stream = socket.connect(server).await.unwrap();
+        let _ = stream
+            .write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+            .await;
+        let mut answer = Vec::new();
+        let _ = timeout(Duration::from_secs(10), stream.read_to_end(&mut answer)).await;
+        String::from_utf8(answer).unwrap()
+    }
+
+    async fn is_answered(server: SocketAddr, from: &str) -> bool {
+        healthz(server, from).await.starts_with("HTTP/1.1 200")
+    }
+
+    /// Four addresses with a hundred connections each.
+    #[tokio::test]
+    async fn a17_who_connects_and_sends_nothing_keeps_nobody_else_waiting_and_is_gone_soon() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let within = Duration::from_secs(5);
+        let server = tokio::spawn(async move {
+            serve_those(
+                accepted_by(listener),
+                within,
+                Arc::default(),
+                Health::default(),
+            )
+            .await;
+        });
+        let mut silent = Vec::new();
+        for nth in 0..400 {
+            let socket = tokio::net::TcpSocket::new_v4().unwrap();
+            let from = format!("127.0.1.{}:0", nth % 4 + 1);
+            socket.bind(from.parse().unwrap()).unwrap();
+            silent.push(socket.connect(address).await.unwrap());
+            if nth % 50 == 0 {
+                assert!(is_answered(address, "127.0.0.2").await, "{nth}");
+                assert!(is_answered(address, "127.0.1.1").await, "{nth}");
+            }
+        }
+        assert!(is_answered(address, "127.0.0.2").await);
+        for stream in &mut silent {
+            let mut nothing = Vec::new();
+            let ended = timeout(within * 4, stream.read_to_end(&mut nothing)).await;
+            assert!(ended.is_ok(), "a connection without a request has an end");
+        }
+        server.abort();
+    }
+
+    #[tokio::test]
+    async fn a17_one_connection_is_for_one_request() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = tokio::spawn(serve(listener, Arc::default(), Health::default()));
+        let answer = timeout(Duration::from_secs(2), healthz(address, "127.0.0.1")).await;
+        assert!(
+            answer.is_ok_and(|answer| answer.contains("connection: close")),
+            "it ends with the answer"
+        );
+        server.abort();
+    }
+
+    /// Without file descriptors each try fails at once.
+    #[tokio::test(start_paused = true)]
+    async fn a17_an_error_that_lasts_is_not_met_over_and_over() {
+        let tries = std::cell::Cell::new(0);
+        let accept = || {
+            tries.set(tries.get() + 1);
+            std::future::ready(Err(std::io::Error::other("too many open files")))
+        };
+        let serving = serve_those(accept, HEADERS_WITHIN, Arc::default(), Health::default());
+        assert!(timeout(Duration::from_secs(60), serving).await.is_err());
+        assert!((30..=61).contains(&tries.get()), "{}", tries.get());
     }
 }

@@ -8,33 +8,27 @@
 //! behind it (after a restore of etcd).
 
 pub mod age;
-mod answers;
-mod event;
 pub mod many;
 pub(crate) mod mirror;
 pub(crate) mod named;
-mod paged;
 pub(crate) mod served;
-pub(crate) mod share;
-mod streamed;
 
-use std::fmt::Debug;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{Debug, Display};
 use std::time::Duration;
 
+use self::age::{WatchAge, WatchAges};
+use super::list::{PageSize, present_version};
+use crate::frame::list::page;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use swaplet_core::objects::values::backoff::Backoff;
+use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
-
-use self::age::{WatchAge, WatchAges};
-use self::answers::{advance, asked_for, is_before, trouble};
-pub use self::event::Event;
-use self::streamed::Streamed;
-use super::list::pages::{PageSize, present_version};
 
 /// The time for which the server keeps a watch open. With [`WATCH_MARGIN`] it bounds how long a
 /// dead connection can hide events, which must stay under 60 s.
@@ -385,6 +379,344 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
 
     async fn send(&self, event: Event<K>) -> Result<(), Closed> {
         self.events.send(event).await.map_err(|_| Closed)
+    }
+}
+
+// The consequences of an answer or an event of a watch.
+
+/// Returns the message of an error, cut because it may repeat what a tenant has written.
+fn trouble(what: &str, error: &dyn Display) -> String {
+    cut(&format!("{what}: {error}"), MESSAGE)
+}
+
+/// Returns true if the request itself is rejected, from any sender: by the API server (400), by it
+/// or a proxy for its length (414, 431), or here, because no URL is as long.
+const fn is_no_question(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => matches!(status.code, 400 | 414 | 431),
+        kube::Error::BuildRequest(_) => true,
+        _ => false,
+    }
+}
+
+/// Returns how long a busy server asks to wait (Kubernetes: `retryAfterSeconds` of a Status), at
+/// most [`LONGEST_ASKED`]; zero if it does not.
+fn asked_for(error: &kube::Error) -> Duration {
+    let kube::Error::Api(status) = error else {
+        return Duration::ZERO;
+    };
+    let seconds = status
+        .details
+        .as_ref()
+        .map_or(0, |details| details.retry_after_seconds);
+    Duration::from_secs(seconds.into()).min(LONGEST_ASKED)
+}
+
+/// Returns true if `present` is the older version. Versions of one resource are numbers that grow
+/// (Kubernetes: KEP-5504); anything else is not compared.
+fn is_before(present: &str, known: &str) -> bool {
+    let number = |version: &str| version.parse::<u64>().ok();
+    number(present)
+        .zip(number(known))
+        .is_some_and(|(present, known)| present < known)
+}
+
+fn advance<K: Resource>(version: &mut String, object: &K) {
+    if let Some(newer) = &object.meta().resource_version {
+        version.clone_from(newer);
+    }
+}
+
+// The events of a watch.
+
+/// An event in the stream of a watch.
+#[derive(Debug)]
+pub enum Event<K> {
+    /// A list begins: what it does not name by [`Event::ListEnd`] is gone.
+    ListStart,
+    /// An object of the list.
+    Listed(K),
+    /// The list is complete.
+    ListEnd,
+    /// The API server has opened a watch at this moment: events from then on are reported. It is
+    /// sent again for each watch, so every 45 s.
+    Current(Instant),
+    /// True: the objects of one of several namespaces are being listed again, and what is known of
+    /// them may be old. False: no such list is in progress any more.
+    Relists(bool),
+    /// An object was added or has changed.
+    Applied(K),
+    /// An object was deleted; this is its last state.
+    Deleted(K),
+    /// The objects could not be listed or watched; this is retried automatically.
+    Trouble(String),
+    /// The API server forbids to list or watch the objects; this is retried automatically.
+    Forbidden(String),
+    /// Some objects are not reported, for this reason, and count as absent until the next list:
+    /// those of one of several namespaces that must not be listed, or all if the API server rejects
+    /// the selectors.
+    Hidden(String),
+}
+
+impl<K> Event<K> {
+    /// Returns why objects cannot be listed or watched, if the event reports that.
+    pub fn trouble(&self) -> Option<&str> {
+        match self {
+            Self::Trouble(why) | Self::Forbidden(why) | Self::Hidden(why) => Some(why),
+            Self::ListStart
+            | Self::Listed(_)
+            | Self::ListEnd
+            | Self::Current(_)
+            | Self::Relists(_)
+            | Self::Applied(_)
+            | Self::Deleted(_) => None,
+        }
+    }
+
+    /// Returns the same event, with what `read` makes of its object.
+    pub fn map<T>(self, read: impl FnOnce(K) -> T) -> Event<T> {
+        match self {
+            Self::ListStart => Event::ListStart,
+            Self::Listed(object) => Event::Listed(read(object)),
+            Self::ListEnd => Event::ListEnd,
+            Self::Current(since) => Event::Current(since),
+            Self::Relists(is_listing) => Event::Relists(is_listing),
+            Self::Applied(object) => Event::Applied(read(object)),
+            Self::Deleted(object) => Event::Deleted(read(object)),
+            Self::Trouble(error) => Event::Trouble(error),
+            Self::Forbidden(error) => Event::Forbidden(error),
+            Self::Hidden(error) => Event::Hidden(error),
+        }
+    }
+}
+
+// Lists that are read in pages.
+
+impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
+    /// Reports the objects page by page. Returns the list's version, or `None` if a page failed.
+    async fn pages(&mut self) -> Result<Option<String>, Closed> {
+        let mut params = self.params.clone();
+        loop {
+            let list = match page(&self.api, &params, &mut self.page_size).await {
+                Ok(Ok(list)) => list,
+                Ok(Err(kube::Error::Api(status))) if status.code == 403 => {
+                    self.age.forbidden();
+                    return self
+                        .list_failed(
+                            Event::Forbidden(cut(&status.message, MESSAGE)),
+                            Duration::ZERO,
+                        )
+                        .await;
+                }
+                Ok(Err(error)) if self.is_chosen && is_no_question(&error) => {
+                    self.age.forbidden();
+                    let why = trouble("list", &error);
+                    if std::mem::replace(&mut self.is_refused, true) {
+                        return self.list_failed(Event::Hidden(why), NO_QUESTION).await;
+                    }
+                    return self.list_failed(Event::Trouble(why), ASK_ONCE_MORE).await;
+                }
+                Ok(Err(error)) => {
+                    return self
+                        .list_failed(Event::Trouble(trouble("list", &error)), asked_for(&error))
+                        .await;
+                }
+                Err(_) => {
+                    return self
+                        .list_failed(
+                            Event::Trouble("list: no answer in time".to_owned()),
+                            Duration::ZERO,
+                        )
+                        .await;
+                }
+            };
+            self.age.heard();
+            self.is_refused = false;
+            for object in list.items {
+                self.send(Event::Listed(object)).await?;
+            }
+            match list.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params.continue_token = Some(token),
+                None => {
+                    self.send(Event::ListEnd).await?;
+                    return Ok(list.metadata.resource_version);
+                }
+            }
+        }
+    }
+}
+
+// Selects which of the wanted objects are watched: an equal number per namespace, where not all can
+// be.
+
+/// Returns at most `most` of these objects, and at most `each` of a namespace, in turns by
+/// namespace; within a namespace first those that are watched already, then in their order.
+pub(crate) fn shared<T: Ord>(
+    wanted: BTreeSet<T>,
+    (most, each): (usize, usize),
+    namespace: impl Fn(&T) -> &str,
+    is_watched: impl Fn(&T) -> bool,
+) -> BTreeSet<T> {
+    if wanted.len() <= most.min(each) {
+        return wanted;
+    }
+    let mut lines: BTreeMap<Box<str>, Vec<T>> = BTreeMap::new();
+    for object in wanted {
+        lines
+            .entry(namespace(&object).into())
+            .or_default()
+            .push(object);
+    }
+    // Sorted in reverse, because the last one is taken first.
+    for line in lines.values_mut() {
+        line.sort_by(|a, b| is_watched(a).cmp(&is_watched(b)).then_with(|| b.cmp(a)));
+        line.drain(..line.len().saturating_sub(each));
+    }
+    let mut taken = BTreeSet::new();
+    while taken.len() < most && !lines.is_empty() {
+        let turns = most - taken.len();
+        taken.extend(lines.values_mut().take(turns).filter_map(Vec::pop));
+        lines.retain(|_, line| !line.is_empty());
+    }
+    taken
+}
+
+#[cfg(test)]
+mod share_tests {
+    use super::*;
+
+    type Object = (Box<str>, usize);
+
+    fn object(namespace: &str, number: usize) -> Object {
+        (namespace.into(), number)
+    }
+
+    fn shared(
+        wanted: BTreeSet<Object>,
+        most: usize,
+        is_watched: impl Fn(&Object) -> bool,
+    ) -> BTreeSet<Object> {
+        super::shared(wanted, (most, most), |object| &object.0, is_watched)
+    }
+
+    fn count(objects: &BTreeSet<Object>, namespace: &str) -> usize {
+        objects
+            .iter()
+            .filter(|object| *object.0 == *namespace)
+            .count()
+    }
+
+    #[test]
+    fn a9_each_namespace_has_its_share_of_the_watches_and_what_nobody_needs() {
+        let named: BTreeSet<_> = (0..1000)
+            .map(|number| object("greedy", number))
+            .chain((0..3).map(|number| object("modest", number)))
+            .collect();
+        let watched = shared(named.clone(), 256, |_| false);
+        assert_eq!(
+            (count(&watched, "greedy"), count(&watched, "modest")),
+            (253, 3)
+        );
+        let more = named
+            .iter()
+            .cloned()
+            .chain((0..500).map(|number| object("zealous", number)))
+            .collect::<BTreeSet<_>>();
+        let watched = shared(more.clone(), 256, |object| watched.contains(object));
+        assert_eq!(
+            [
+                count(&watched, "greedy"),
+                count(&watched, "modest"),
+                count(&watched, "zealous")
+            ],
+            [127, 3, 126]
+        );
+        let again = shared(more, 256, |object| watched.contains(object));
+        assert_eq!(again, watched, "nothing changes by itself");
+        let late = (990..1000)
+            .map(|number| object("greedy", number))
+            .collect::<BTreeSet<_>>();
+        assert!(
+            shared(named, 10, |object| late.contains(object))
+                .iter()
+                .filter(|object| &*object.0 == "greedy")
+                .all(|object| late.contains(object))
+        );
+    }
+
+    #[test]
+    fn a_namespace_has_no_more_than_its_most_and_keeps_what_it_watches() {
+        let wanted: BTreeSet<_> = (0..9)
+            .map(|number| object("greedy", number))
+            .chain((0..2).map(|number| object("modest", number)))
+            .collect();
+        let watched = super::shared(wanted, (100, 3), |object| &object.0, |object| object.1 == 8);
+        let numbers: Vec<_> = watched
+            .iter()
+            .filter(|object| &*object.0 == "greedy")
+            .map(|object| object.1)
+            .collect();
+        assert_eq!((numbers, count(&watched, "modest")), (vec![0, 1, 8], 2));
+    }
+}
+
+// Lists as the beginning of a watch (Kubernetes: streaming lists, KEP-3157): each object comes by
+// itself, so neither side ever holds a page of them. Servers without them reject the request, and
+// are listed in pages.
+
+/// The annotation of the bookmark that ends the list (Kubernetes: `InitialEventsAnnotationKey`).
+const END: &str = "k8s.io/initial-events-end";
+/// The deadline of the whole list. That between two objects is [`ANSWER`], and so is that from the
+/// first change to the end: a server that does not know streaming lists sends all objects, then
+/// changes forever, and no end.
+const STREAM_SECONDS: u32 = 600;
+
+/// The result of a streamed list.
+enum Streamed {
+    /// All objects were reported; this is the version of the list.
+    Whole(String),
+    /// The request is rejected, failed or was not answered, and nothing was reported: pages may
+    /// work, for proxies pass lists that hold back or refuse watches.
+    NotServed,
+    /// The list has broken off, and may be partly reported: pages may work, from the start.
+    BrokenOff,
+}
+
+impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
+    /// Reports the present objects: without a version the answer is as new as that to a list.
+    async fn stream(&mut self) -> Result<Streamed, Closed> {
+        let params = self.selected(WatchParams::streaming_lists().timeout(STREAM_SECONDS));
+        let api = self.api.clone();
+        // Whatever the reason is, the answer to a list shows it.
+        let Ok(Ok(stream)) = timeout(ANSWER, api.watch(&params, "")).await else {
+            return Ok(Streamed::NotServed);
+        };
+        let mut stream = stream.boxed();
+        let mut first_change: Option<Instant> = None;
+        while first_change.is_none_or(|at| at.elapsed() < ANSWER) {
+            // An object that cannot be read, a proxy that ends what takes long, a server that goes
+            // silent.
+            let Ok(Some(Ok(event))) = timeout(ANSWER, stream.next()).await else {
+                break;
+            };
+            if matches!(event, WatchEvent::Modified(_) | WatchEvent::Deleted(_)) {
+                first_change.get_or_insert_with(Instant::now);
+            }
+            match event {
+                WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                    self.age.heard();
+                    self.send(Event::Listed(object)).await?;
+                }
+                WatchEvent::Deleted(object) => self.send(Event::Deleted(object)).await?,
+                WatchEvent::Bookmark(bookmark) => {
+                    if bookmark.metadata.annotations.contains_key(END) {
+                        return Ok(Streamed::Whole(bookmark.metadata.resource_version));
+                    }
+                }
+                WatchEvent::Error(_) => break,
+            }
+        }
+        Ok(Streamed::BrokenOff)
     }
 }
 

@@ -22,7 +22,7 @@ use kube::{Client, Resource as _};
 use serde_json::Value;
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::pod::wire::PodWire;
-use swaplet_core::objects::pod::wire::stored::StoredImages;
+use swaplet_core::objects::pod::wire::StoredImages;
 use swaplet_core::objects::values::backoff::Backoff;
 use swaplet_core::report::decision::{Action, Swap};
 use swaplet_core::report::write_error::WriteError;

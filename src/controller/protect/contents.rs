@@ -7,7 +7,7 @@ use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::protect::held::Held;
 use swaplet_core::protect::object::{ClaimWire, Content, GuardedKind, MetadataWire, Served};
 
-use crate::frame::isolated::defects::read;
+use crate::frame::isolated::read;
 use crate::frame::serve::rights::Right;
 use crate::frame::watch::Event;
 use crate::frame::watch::age::WatchAges;

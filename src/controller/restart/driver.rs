@@ -11,10 +11,10 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 
 use crate::cluster::rules::Common;
-use crate::frame::clock::server::ServerClock;
+use crate::frame::clock::ServerClock;
 use crate::frame::clock::{Now, TimeOfDay};
+use crate::frame::connection::Namespaces;
 use crate::frame::connection::discovery::Discovery;
-use crate::frame::connection::namespaces::Namespaces;
 use crate::frame::isolated::TaskDied;
 use crate::frame::metrics::Metrics;
 use crate::frame::watch::Event;
@@ -26,8 +26,8 @@ use crate::frame::writer::report::Notice;
 use crate::frame::writer::shares::Shares;
 use crate::restart::observe::{observe, observe_parked};
 use crate::restart::on_config::RestartOnSettings;
+use crate::restart::reconcile::Key;
 use crate::restart::reconcile::Restarts;
-use crate::restart::reconcile::by_pod::Key;
 use crate::restart::write::{RestartWrite, Stored};
 use crate::terminate::index::{Effect, Index};
 

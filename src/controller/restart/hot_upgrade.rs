@@ -29,7 +29,7 @@ use crate::cluster::rules::Common;
 use crate::frame::clock::Clock;
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::isolated::TaskDied;
-use crate::frame::isolated::defects::{Defects, log, read};
+use crate::frame::isolated::{Defects, log, read};
 use crate::frame::serve::rights::Right;
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::mirror::{Change, Mirror};

@@ -8,8 +8,8 @@ use swaplet_core::restart::pod::RestartPodWire;
 use swaplet_core::restart::request::RestartRequestWire;
 use tokio::sync::mpsc;
 
+use crate::frame::connection::Namespaces;
 use crate::frame::connection::discovery::Discovery;
-use crate::frame::connection::namespaces::Namespaces;
 use crate::frame::watch::Event;
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::{watch_all_noted, watch_all_selected};

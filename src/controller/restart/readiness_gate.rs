@@ -17,9 +17,9 @@ use tokio::time::sleep_until;
 
 use super::driver::RestartSettings;
 use crate::frame::clock::Clock;
-use crate::frame::connection::namespaces::Namespaces;
+use crate::frame::connection::Namespaces;
 use crate::frame::isolated::TaskDied;
-use crate::frame::isolated::defects::read;
+use crate::frame::isolated::read;
 use crate::frame::serve::rights::Right;
 use crate::frame::watch::Event;
 use crate::frame::watch::many::watch_all_selected;

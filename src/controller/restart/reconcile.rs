@@ -2,38 +2,44 @@
 //! that are not completed, each with its memory, and their pods. As for pods in
 //! [`crate::terminate::index`], an event only enqueues a request.
 
-pub(super) mod by_pod;
-mod judge;
 mod observe;
 mod orphans;
 mod pods;
-mod retry;
-#[cfg(test)]
-mod tests;
-mod written;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::once;
 use std::time::Duration;
 
-use swaplet_core::objects::moment::Moment;
-use swaplet_core::objects::recreate_request::{KIND, RequestPhase};
-use swaplet_core::report::reason::Reason;
-use swaplet_core::restart::reconcile::{Action, Decision, Memory, ParkImage};
-use swaplet_core::restart::request::RestartRequest;
-
+use self::pods::Seen;
 use super::write::RestartWrite;
 use crate::frame::clock::Now;
-use crate::frame::isolated::defects::{Defects, log};
-use crate::frame::isolated::isolated;
+use crate::frame::isolated::{Defects, isolated, log};
 use crate::frame::queue::{FairQueue, LOOK_AGAIN, pop_due, reschedule};
 use crate::frame::watch::mirror::Mirror;
-use crate::frame::writer::Target;
+use crate::frame::writer::report::Notice;
+use crate::frame::writer::{RETRY, Target, TargetKind};
+use crate::restart::write::{Stored, is_later};
 use crate::terminate::index::{Effect, Index};
-use by_pod::{ByPod, Key, pod_key};
 use orphans::Orphans;
 use pods::Pods;
-use retry::Retry;
+use swaplet_core::cluster::headroom::Headroom;
+use swaplet_core::cluster::node_class::NodeClass;
+use swaplet_core::cluster::node_verdicts::Proved;
+use swaplet_core::objects::moment::Moment;
+use swaplet_core::objects::pod::PROVIDER_FAILED;
+use swaplet_core::objects::recreate_request::{KIND, RequestPhase};
+use swaplet_core::objects::runs_on::RunsOn;
+use swaplet_core::report::decision::Report;
+use swaplet_core::report::denial::UNDONE;
+use swaplet_core::report::reason::Reason;
+use swaplet_core::report::write_error::WriteError;
+use swaplet_core::restart::pod::RestartPod;
+use swaplet_core::restart::reconcile::{
+    Acceptance, Action, Around, Decision, Memory, ParkImage, Sight, decide, needs_pod,
+    restarts_coming,
+};
+use swaplet_core::restart::request::{ACTIVE, JOURNAL, POD_UID, Place, RestartRequest};
+use swaplet_core::terminate::memory::Denials;
 
 /// The delay before an unknown node is checked again, and before the next reconcile of a request
 /// whose decision names a time that has passed.
@@ -270,3 +276,457 @@ impl Restarts {
         })
     }
 }
+
+// The backoff of writes that were not applied.
+
+/// The number of failures, about a minute, after which they are reported.
+const LASTING: u32 = 8;
+
+/// The failed writes since the last applied one.
+#[derive(Default)]
+pub(crate) struct Retry {
+    failures: u32,
+    denials: Denials,
+    reported: bool,
+}
+
+impl Retry {
+    /// Records a failed write; returns the earliest time of the next one, and what to report.
+    pub fn after(
+        &mut self,
+        write: &RestartWrite,
+        error: &WriteError,
+        now: Moment,
+    ) -> (Moment, Vec<Notice>) {
+        let wait = RETRY.after(self.failures);
+        self.failures += 1;
+        let (wait, lasting) = match error {
+            WriteError::Denied(words) => (
+                self.denials.one_more(RETRY.longest),
+                self.denials.are_lasting().then_some(("forbids", words)),
+            ),
+            WriteError::Failed { retry_after, error } => (
+                // A request has to end, however long a server asks to wait.
+                wait.max(retry_after.unwrap_or_default()).min(RETRY.longest),
+                (self.failures >= LASTING).then_some(("does not apply", error)),
+            ),
+            WriteError::Conflict | WriteError::Gone => (wait, None),
+        };
+        let news = lasting.filter(|_| !std::mem::replace(&mut self.reported, true));
+        let news = news.and_then(|(fails, words)| {
+            let (resource, name) = (write.resource(), &write.request.name);
+            let note =
+                format!("the API server {fails} a write to the {resource} of {name}: {words}");
+            let reason = Reason::WriteDenied;
+            write.notice(Report { reason, note })
+        });
+        (now + wait, news.into_iter().collect())
+    }
+}
+
+// An index of the requests by pod, so that nothing scans all requests for one pod: a tenant may
+// have thousands, also for one pod.
+
+/// A namespace and a name.
+pub type Key = (Box<str>, Box<str>);
+
+/// Returns the key of the pod of a request.
+pub(crate) fn pod_key(request: &RestartRequest) -> Key {
+    (request.namespace.clone(), request.pod_name.clone())
+}
+
+/// All requests, by pod.
+#[derive(Default)]
+pub(crate) struct ByPod {
+    pods: BTreeMap<Key, Requests>,
+    /// True if a node may report that its vendor does not handle requests with OpenKruise's label
+    /// for virtual nodes.
+    pub nodes_tell: bool,
+}
+
+/// The names of the requests for one pod.
+#[derive(Default)]
+struct Requests {
+    all: BTreeSet<Box<str>>,
+    /// The requests that can be decided only if the pod is watched.
+    needing: BTreeSet<Box<str>>,
+    /// The completed requests that still need the pod.
+    held: BTreeSet<Box<str>>,
+    /// The requests that somebody else carries out.
+    left: BTreeSet<Box<str>>,
+    /// The requests that are carried out one after another.
+    line: BTreeSet<Place>,
+}
+
+impl ByPod {
+    /// Returns an empty index.
+    pub fn new(nodes_tell: bool) -> Self {
+        Self {
+            nodes_tell,
+            ..Self::default()
+        }
+    }
+
+    /// Adds a request.
+    pub fn add(&mut self, request: &RestartRequest) {
+        let needs_pod = needs_pod(request, self.nodes_tell);
+        let requests = self.pods.entry(pod_key(request)).or_default();
+        requests.all.insert(request.name.clone());
+        let place = Place::of(request);
+        if needs_pod {
+            requests.needing.insert(request.name.clone());
+            if place.is_none() {
+                requests.held.insert(request.name.clone());
+            }
+        }
+        requests.line.extend(place);
+    }
+
+    /// Removes a request, before it is deleted or replaced.
+    pub fn remove(&mut self, request: &RestartRequest) {
+        let pod = pod_key(request);
+        let Some(requests) = self.pods.get_mut(&pod) else {
+            return;
+        };
+        for names in [
+            &mut requests.all,
+            &mut requests.needing,
+            &mut requests.held,
+            &mut requests.left,
+        ] {
+            names.remove(&request.name);
+        }
+        if let Some(place) = Place::of(request) {
+            requests.line.remove(&place);
+        }
+        if requests.all.is_empty() {
+            self.pods.remove(&pod);
+        }
+    }
+
+    /// Returns true if a pod must be watched.
+    pub fn needs(&self, pod: &Key) -> bool {
+        self.pods
+            .get(pod)
+            .is_some_and(|requests| !requests.needing.is_empty())
+    }
+
+    /// Returns true if no other request precedes this one.
+    pub fn is_first(&self, request: &RestartRequest) -> bool {
+        let line = self
+            .pods
+            .get(&pod_key(request))
+            .map(|requests| &requests.line);
+        let others_before = line
+            .and_then(BTreeSet::first)
+            .filter(|first| first.name != request.name);
+        others_before.is_none_or(|first| Place::of(request).is_some_and(|place| place < *first))
+    }
+
+    /// Records whether somebody else carries a request out. Returns true if that holds for all
+    /// requests for its pod.
+    pub fn leave(&mut self, request: &RestartRequest, left: bool) -> bool {
+        let Some(requests) = self.pods.get_mut(&pod_key(request)) else {
+            return false;
+        };
+        if left {
+            requests.left.insert(request.name.clone())
+        } else {
+            requests.left.remove(&request.name)
+        };
+        requests.left.len() == requests.all.len()
+    }
+
+    /// Returns the names of all requests for a pod.
+    pub fn names(&self, pod: &Key) -> impl Iterator<Item = &Box<str>> {
+        self.pods
+            .get(pod)
+            .into_iter()
+            .flat_map(|requests| &requests.all)
+    }
+
+    /// Returns the names of the requests that the state of the pod matters for: those that are
+    /// begun, the next one, and those that hold something of it. The others are queued.
+    pub fn concerned(&self, pod: &Key) -> Vec<Box<str>> {
+        let Some(requests) = self.pods.get(pod) else {
+            return Vec::new();
+        };
+        let begun = requests.line.iter().take_while(|place| !place.waits);
+        let next = requests.line.iter().find(|place| place.waits);
+        begun
+            .chain(next)
+            .map(|place| &place.name)
+            .chain(&requests.held)
+            .cloned()
+            .collect()
+    }
+}
+
+// Decides about one request, from the state of its pod and its node.
+
+impl Restarts {
+    fn judge(&mut self, key: &Key, index: &mut Index, now: Now) -> Option<Decision> {
+        let Now { moment, today } = now;
+        let request = &self.requests.get(key)?.request;
+        let is_first = self.by_pod.is_first(request);
+        let pod = self.pods.get(&pod_key(request));
+        let sight = pod.map_or(Sight::Unseen, |entry| entry.sight.as_sight());
+        let there = match sight {
+            Sight::There(there) => Some(there),
+            Sight::Unseen | Sight::Refused(_) | Sight::Absent => None,
+        };
+        self.learned
+            .extend(there.and_then(|pod| learn(request, pod, index, moment)));
+        let node = there
+            .zip(pod)
+            .and_then(|(there, entry)| index.node_for_restart(&there.pod, entry.since, moment));
+        let left_to_vendor = match self.by_pod.nodes_tell {
+            true => left_to_vendor(sight, node, index),
+            false => Some(true),
+        };
+        let looked_for = pod.filter(|entry| matches!(entry.sight, Seen::NotYet | Seen::Refused(_)));
+        let entry = self.requests.get_mut(key)?;
+        entry.memory.unseen_since = looked_for.map(|entry| entry.since);
+        entry.observe(sight, index, moment);
+        if let Some(there) = there {
+            index.restarts_go_on(&there.pod, still_coming(&entry.request, there));
+        }
+        let room = |restarts| {
+            there.map_or(Headroom::TooEarly, |pod| {
+                index.room_for_restarts(&pod.pod, restarts)
+            })
+        };
+        let around = Around {
+            exit_images: index.exit_images(),
+            park: self.park.as_ref(),
+            node,
+            kubelet: there.and_then(|pod| index.kubelet_for_restart(&pod.pod)),
+            runs_on: there.map_or_else(RunsOn::default, |pod| index.nodes.runs_on(&pod.pod)),
+            room: &room,
+            is_first,
+            left_to_vendor,
+            now: moment,
+            today,
+        };
+        let decision = decide(&entry.request, sight, &entry.memory, &around);
+        entry.memory.note(&decision, moment);
+        let node_is_awaited =
+            there.is_some() && node.is_none() && decision.reason == Reason::RequestWaits;
+        self.requeue_at(key, again(&decision, node_is_awaited, moment));
+        Some(decision)
+    }
+}
+
+/// Returns whether the vendor of the pod's node handles such requests, where nodes may report that
+/// it does not; `None` if the node is not known yet.
+fn left_to_vendor(sight: Sight<'_>, node: Option<NodeClass>, index: &Index) -> Option<bool> {
+    match sight {
+        Sight::There(pod) => node.map(|_| index.is_left_to_vendor(&pod.pod)),
+        Sight::Unseen | Sight::Refused(_) => None,
+        Sight::Absent => Some(true),
+    }
+}
+
+/// Returns when to decide again. A time that has passed would be due again at once, forever.
+fn again(decision: &Decision, node_is_awaited: bool, now: Moment) -> Option<Moment> {
+    let soon = now + NODE_AGAIN;
+    let at = decision
+        .again
+        .into_iter()
+        .chain(node_is_awaited.then_some(soon))
+        .min()?;
+    Some(if at > now { at } else { soon })
+}
+
+impl Entry {
+    /// Updates the memory of the request.
+    fn observe(&mut self, sight: Sight<'_>, index: &Index, now: Moment) {
+        if self.request.is_taken() || self.request.ends_sidecars() {
+            let is_gone = index.has_daemon_for_restart(&self.request.node) == Some(false);
+            self.memory.without_daemon = is_gone.then(|| self.memory.without_daemon.unwrap_or(now));
+        }
+        if let Sight::There(pod) = sight {
+            self.memory.observe(&self.request, pod, now);
+        }
+    }
+}
+
+/// Returns how many restarts are still to come in the pod of a request that is under way.
+fn still_coming(request: &RestartRequest, pod: &RestartPod) -> u32 {
+    let is_its_pod = request.pod_uid.as_ref() == Some(&pod.pod.uid);
+    if is_its_pod && !request.is_completed() {
+        restarts_coming(request, pod)
+    } else {
+        0
+    }
+}
+
+/// Records that a provider failed on a change of ours: it fails on those for other pods too.
+fn learn(
+    request: &RestartRequest,
+    pod: &RestartPod,
+    index: &mut Index,
+    now: Moment,
+) -> Option<Effect> {
+    let changed = |name: &str| {
+        let intent = request.mark(name).and_then(|mark| mark.intent.as_ref());
+        intent
+            .zip(pod.find(name))
+            .is_some_and(|(intent, (_, container, _))| container.image == intent.to)
+    };
+    let failed = *pod.pod.reason == *PROVIDER_FAILED
+        && request
+            .containers
+            .iter()
+            .any(|wanted| changed(&wanted.name));
+    failed
+        .then(|| index.learn_by_restart(&pod.pod, Proved::Rejects, now))
+        .flatten()
+}
+
+// Handles finished writes, and what is reported of them.
+
+impl Restarts {
+    /// Handles the outcome of a write; returns what to report.
+    pub fn written(
+        &mut self,
+        write: RestartWrite,
+        outcome: Result<Stored, WriteError>,
+        now: Moment,
+    ) -> Vec<Notice> {
+        if write.is_for_orphan {
+            return self.orphans.written(write, outcome, now);
+        }
+        let key = (write.request.namespace.clone(), write.request.name.clone());
+        let entry = self
+            .requests
+            .get_mut(&key)
+            .filter(|entry| entry.request.uid == write.request.uid);
+        let Some(entry) = entry else {
+            return if outcome.is_ok() {
+                write.notices()
+            } else {
+                Vec::new()
+            };
+        };
+        entry.memory.in_flight = false;
+        self.fresh.push(&key.0, key.clone());
+        match outcome.and_then(|stored| write.is_stored(stored)) {
+            Ok(stored) => {
+                entry.retry = Retry::default();
+                entry.memory.not_before = None;
+                if write.is_of_pod() {
+                    entry.memory.note_applied();
+                }
+                if let (Action::Swap(change), Stored::Pod(pod)) = (&write.action, &stored) {
+                    entry.memory.note_stored(change, pod);
+                }
+                self.store(&write, stored, now);
+                write.notices()
+            }
+            Err(error) => {
+                // Of writes to the request only those that a webhook has undone: a right that is
+                // missing may come.
+                if let WriteError::Denied(words) | WriteError::Failed { error: words, .. } = &error
+                    && (write.is_of_pod() || words.contains(UNDONE))
+                {
+                    entry.memory.note_in_vain(words, now);
+                }
+                let (not_before, news) = entry.retry.after(&write, &error, now);
+                entry.memory.not_before = Some(not_before);
+                news
+            }
+        }
+    }
+
+    /// Stores what we know to be written, because the event of our own write may come later. If the
+    /// watch has shown a later version than the answer, that one counts.
+    fn store(&mut self, write: &RestartWrite, stored: Stored, now: Moment) {
+        match stored {
+            Stored::Request(request) => {
+                let key = (request.namespace.clone(), request.name.clone());
+                let entry = self
+                    .requests
+                    .get_mut(&key)
+                    .filter(|entry| entry.request.uid == request.uid);
+                let is_news = |entry: &Entry| {
+                    is_later(
+                        &request.version,
+                        &entry.request.version,
+                        &write.request.version,
+                    )
+                };
+                if let Some(entry) = entry.filter(|entry| is_news(entry)) {
+                    self.by_pod.remove(&entry.request);
+                    self.by_pod.add(&request);
+                    entry.request = *request;
+                    let pod = pod_key(&entry.request);
+                    self.pod_has_changed(&pod, now);
+                }
+            }
+            Stored::Pod(pod) => {
+                let key = (pod.pod.namespace.clone(), pod.pod.name.clone());
+                if let Some(entry) = self.pods.get_mut(&key)
+                    && let Seen::There(seen) = &entry.sight
+                    && seen.pod.uid == pod.pod.uid
+                    && is_later(&pod.pod.version, &seen.pod.version, &write.seen)
+                {
+                    entry.sight = Seen::There(pod);
+                }
+            }
+            Stored::Nothing => {}
+        }
+    }
+}
+
+impl RestartWrite {
+    /// Returns what is stored; a denial if a webhook has stored another journal in the request than
+    /// was written, or not the labels without which it is nobody's.
+    fn is_stored(&self, stored: Stored) -> Result<Stored, WriteError> {
+        let (Action::Accept(Acceptance { journal, .. }) | Action::WriteDown(journal)) =
+            &self.action
+        else {
+            return Ok(stored);
+        };
+        match stored {
+            Stored::Request(request) if request.journal.as_ref() != Some(journal) => {
+                Err(WriteError::Denied(format!(
+                    "{UNDONE}: its annotation {JOURNAL} or its labels {POD_UID} and {ACTIVE} are not those that were written"
+                )))
+            }
+            stored => Ok(stored),
+        }
+    }
+
+    fn notices(&self) -> Vec<Notice> {
+        self.done
+            .iter()
+            .filter_map(|report| self.notice(report.clone()))
+            .collect()
+    }
+
+    /// Returns a notice about the pod, even if the pod is gone.
+    fn notice(&self, report: Report) -> Option<Notice> {
+        let RestartRequest {
+            namespace,
+            pod_name,
+            pod_uid,
+            ..
+        } = &self.request;
+        let gone = || {
+            Some(Target {
+                kind: TargetKind::Pod,
+                namespace: namespace.clone(),
+                name: pod_name.clone(),
+                uid: pod_uid.clone()?,
+            })
+        };
+        Some(Notice {
+            target: self.pod.clone().or_else(gone)?,
+            report,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

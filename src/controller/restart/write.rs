@@ -10,7 +10,7 @@ use kube::Resource as _;
 use kube::api::Patch;
 use kube::core::Request;
 use serde_json::{Value, json};
-use swaplet_core::objects::pod::readiness::{GateCondition, KRUISE_POD_READY};
+use swaplet_core::objects::pod::{GateCondition, KRUISE_POD_READY};
 use swaplet_core::objects::recreate_request::RequestPhase;
 use swaplet_core::report::decision::Report;
 use swaplet_core::report::write_error::WriteError;

@@ -1,48 +1,47 @@
 //! The state of the loop, and how it handles each event.
 
 mod events;
-mod log;
-mod nodes;
 mod policies;
-mod public;
-mod reported;
-mod restarts;
-mod rights;
-mod troubles;
 
+use std::collections::HashSet;
 use std::time::Duration;
 
-use jiff::Timestamp;
-use swaplet_core::objects::moment::Moment;
-use swaplet_core::objects::values::bounds::{MESSAGE, cut};
-use swaplet_core::report::decision::Action;
-use swaplet_core::report::write_error::WriteError;
-use tokio::sync::{mpsc, watch as channel};
-use tokio::task::{JoinError, JoinSet};
-use tokio::time::timeout;
-
-use self::log::log_outcome;
-use self::public::questions;
-use self::reported::Reported;
-use self::rights::{note_right, right_of};
-use super::settings::Settings;
-use crate::cluster::verdict_store::VerdictStore;
+use super::Settings;
+use crate::cluster::nodes::{Change, Learned};
+use crate::cluster::openkruise::News;
+use crate::cluster::verdict_store::{VerdictStore, all_kept};
 use crate::frame::clock::{Clock, time_of_day};
+use crate::frame::connection::UNREACHABLE;
 use crate::frame::connection::discovery::Discovery;
-use crate::frame::isolated::TaskDied;
+use crate::frame::isolated::{TaskDied, read};
 use crate::frame::metrics::Metrics;
 use crate::frame::serve::Health;
+use crate::frame::serve::rights::Right;
+use crate::frame::watch::Event;
 use crate::frame::writer::leash::Gate;
 use crate::frame::writer::precedence::Precedence;
 use crate::frame::writer::report::Reporter;
 use crate::frame::writer::shares::Shares;
-use crate::frame::writer::{Outcome, Writer};
-use crate::restart::driver::Driver;
+use crate::frame::writer::{Outcome, Target, Writer, is_missing_right};
+use crate::restart::driver::{Driver, Happened};
 use crate::terminate::derive::{Deriver, Pushed};
 use crate::terminate::index::{Effect, Index, Write};
-use crate::terminate::public::Questions;
+use crate::terminate::public::{FIRST, Questions};
 use crate::terminate::selection::{Progress, Selected, Selection};
 use crate::warm::derived::Derived;
+use jiff::Timestamp;
+use kube::Client;
+use swaplet_core::cluster::exit_images::Public;
+use swaplet_core::image::reference::ImageReference;
+use swaplet_core::objects::moment::Moment;
+use swaplet_core::objects::node::NodeWire;
+use swaplet_core::objects::values::bounds::{MESSAGE, cut};
+use swaplet_core::report::decision::Action;
+use swaplet_core::report::write_error::WriteError;
+use swaplet_core::restart::reconcile::Action as RestartAction;
+use tokio::sync::{mpsc, watch as channel};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// The pause of a loop that has nothing to wait for.
 const IDLE: Duration = Duration::from_secs(3600);
@@ -362,4 +361,385 @@ fn index(settings: &Settings) -> Index {
         index = index.with_policies();
     }
     index
+}
+
+// Events of restarts of single containers, and the steps that follow from them.
+
+impl Controller {
+    pub(in crate::run) fn see_restart(&mut self, happened: Happened) {
+        self.note_rights_of_restarts(&happened);
+        for notice in self
+            .restarts
+            .take(happened, &self.metrics, self.clock.now())
+        {
+            self.metrics.decided(notice.report.reason);
+            self.reporter.report(notice);
+        }
+    }
+
+    pub(in crate::run) fn go_on_with_restarts(&mut self) {
+        let learned = self.restarts.advance(
+            &mut self.index,
+            &self.writer,
+            &self.metrics,
+            self.clock.now(),
+        );
+        self.effects(learned);
+    }
+}
+
+// Log lines that are not reports.
+
+fn log_node_problem(node: &str, change: &Change) {
+    if let Some(problem) = &change.problem {
+        tracing::warn!(node, "{problem}");
+    }
+}
+
+fn log_outcome(target: &Target, outcome: &Outcome) {
+    let Target {
+        namespace,
+        name,
+        uid,
+        ..
+    } = target;
+    match outcome {
+        Ok(_) => {}
+        Err(WriteError::Conflict | WriteError::Gone) => {
+            tracing::debug!(%namespace, pod = %name, %uid, "the pod has changed since it was read; nothing was written");
+        }
+        // Reported once for all tries, by the Event `WriteDenied`.
+        Err(WriteError::Denied(error)) => {
+            tracing::debug!(%namespace, pod = %name, %uid, error, "the write was denied; trying again later")
+        }
+        Err(WriteError::Failed { error, .. }) => {
+            tracing::warn!(%namespace, pod = %name, %uid, error, "the write was not applied; trying again later");
+        }
+    }
+}
+
+// The rights that the writes of the loop need.
+
+/// Returns the right that the write needs.
+const fn right_of(action: &Action) -> Right {
+    match action {
+        Action::Swap(_) => Right::ChangeImages,
+        Action::Finish(_) => Right::WritePhases,
+        Action::Recreate(_) => Right::CreateRecreateRequests,
+    }
+}
+
+/// Like `right_of`, for a write for a request.
+const fn right_of_restart(action: &RestartAction) -> Right {
+    match action {
+        RestartAction::Swap(..) => Right::ChangeImages,
+        RestartAction::SetReadiness(_) => Right::SetUnready,
+        RestartAction::Accept(_)
+        | RestartAction::WriteDown(_)
+        | RestartAction::Finalize(_)
+        | RestartAction::NoteUnready
+        | RestartAction::Release => Right::AcceptRequests,
+        RestartAction::Report(_) => Right::ReportRequests,
+        RestartAction::Delete => Right::DeleteRequests,
+    }
+}
+
+/// Records whether the right is missing; the Event `WriteDenied` reports it on each object.
+fn note_right<T>(health: &Health, right: Right, outcome: &Result<T, WriteError>) {
+    match outcome {
+        Ok(_) => health.has(right),
+        Err(WriteError::Denied(words)) if is_missing_right(words) => {
+            health.lacks(right, words);
+        }
+        Err(_) => {}
+    }
+}
+
+// Learns whether exit images can be pulled without credentials.
+
+/// Asks about the exit images that the administrator names, unless the answer is known.
+fn questions(settings: &Settings) -> Questions {
+    let exit_images = &settings.rules.exit_images;
+    let mut questions = Questions::new(settings.ask_public.clone());
+    let is_unknown =
+        |image: &ImageReference| exit_images.is_public(image.as_str()) == Public::Unknown;
+    for image in exit_images.named().filter(is_unknown) {
+        questions.ask(&image);
+    }
+    questions
+}
+
+impl Controller {
+    /// Asks about a derived exit image, unless the answer is known for its repository.
+    fn ask_about(&mut self, reference: &str) {
+        let is_unknown = self.index.rules().exit_images.is_public(reference) == Public::Unknown;
+        if is_unknown && let Ok(image) = ImageReference::parse(reference) {
+            self.questions.ask(&image);
+        }
+    }
+
+    /// Waits for the first answers, for a few seconds at most.
+    pub(in crate::run) async fn first_answers(&mut self) {
+        let until = Instant::now() + FIRST;
+        while let Ok(Some((image, public))) = timeout_at(until, self.questions.next()).await {
+            self.answered(&image, public);
+        }
+    }
+
+    /// Handles the answer of a registry.
+    pub(in crate::run) fn answered(&mut self, image: &ImageReference, public: Public) {
+        tracing::info!(%image, ?public, "whether the exit image can be pulled without credentials");
+        self.index.public_came(image, public);
+    }
+}
+
+// Events of nodes, and the verdicts that pods have proved on them.
+
+impl Controller {
+    pub(in crate::run) fn observe_node(&mut self, event: Event<NodeWire>) {
+        match event {
+            Event::ListStart => self.index.nodes.list_starts(),
+            Event::Listed(node) => {
+                if let Some(node) = read("node", || node.read()) {
+                    let change = self.index.nodes.listed(&node);
+                    log_node_problem(&node.name, &change);
+                }
+            }
+            Event::ListEnd => {
+                self.health.nodes_seen();
+                if self.index.nodes.list_ends() {
+                    self.index.enqueue_where(|_| true);
+                }
+            }
+            Event::Applied(node) => {
+                if let Some(node) = read("node", || node.read()) {
+                    let change = self.index.nodes.apply(&node);
+                    log_node_problem(&node.name, &change);
+                    if change.matters {
+                        self.index.enqueue_where(|pod| pod.node == node.name);
+                    }
+                }
+            }
+            Event::Deleted(node) => {
+                if let Some(node) = read("node", || node.read()) {
+                    self.index.nodes.remove(&node.name);
+                }
+            }
+            Event::Current(_) => self.health.has(Right::WatchNodes),
+            Event::Relists(_) => {}
+            Event::Trouble(error) | Event::Hidden(error) => {
+                self.metrics.watch_trouble("nodes");
+                self.health.lacks(Right::WatchNodes, &error);
+                self.report_trouble(&error, "cannot watch nodes; trying again");
+            }
+            Event::Forbidden(error) => self.nodes_forbidden(&error),
+        }
+    }
+
+    pub(in crate::run) async fn restore_verdicts(&mut self, client: Client, namespace: &str) {
+        let (health, precedence) = (self.health.clone(), self.precedence.clone());
+        let (store, kept) = VerdictStore::start(client, namespace, health, precedence).await;
+        self.index
+            .nodes
+            .restore_kept(kept, self.clock.now(), time_of_day());
+        self.verdicts = Some(store);
+    }
+
+    pub(in crate::run) fn learned(&self, learned: &Learned) {
+        let Learned {
+            node,
+            proved,
+            pod,
+            taken_for,
+        } = learned;
+        self.metrics.learned(*proved, *taken_for);
+        tracing::info!(%node, %proved, pod, %taken_for, "a pod has proved how its node treats a changed image");
+        if let Some(store) = &self.verdicts {
+            store.keep(all_kept(
+                self.index.nodes.verdicts(),
+                self.clock.now(),
+                time_of_day(),
+            ));
+        }
+    }
+}
+
+// The troubles of watches that were logged: one that recurs with every try, or on all watches at
+// once, is logged once.
+
+/// The most missing rights that are remembered. A denial names its object, and tenants create
+/// objects with ever new names.
+const MOST_RIGHTS: usize = 1024;
+
+/// The troubles that were logged.
+#[derive(Debug, Default)]
+struct Reported {
+    /// Missing rights, with what each is needed for.
+    rights: HashSet<String>,
+    /// The error that the API server cannot be reached; `None` once it has answered.
+    unreachable: Option<String>,
+}
+
+/// A line to log: the error, and what fails because of it.
+#[derive(Debug, PartialEq, Eq)]
+struct Line<'a> {
+    error: &'a str,
+    what: &'a str,
+}
+
+impl Reported {
+    /// Returns the line to log for a trouble, or `None` if it was logged before.
+    fn news<'a>(&mut self, error: &'a str, what: &'a str) -> Option<Line<'a>> {
+        if let Some(at) = error.find(UNREACHABLE) {
+            let error = &error[at..];
+            let known = self.unreachable.as_deref() == Some(error);
+            self.unreachable = Some(error.to_owned());
+            let what = "nothing can be observed or done; trying again";
+            return (!known).then_some(Line { error, what });
+        }
+        if self.rights.len() >= MOST_RIGHTS {
+            self.rights.clear();
+        }
+        let is_new = !is_missing_right(error) || self.rights.insert(format!("{what}: {error}"));
+        is_new.then_some(Line { error, what })
+    }
+
+    /// Records that the API server has answered.
+    fn reached(&mut self) {
+        self.unreachable = None;
+    }
+}
+
+// Reports of watches that fail and rights that are missing: once in the log, and by `/readyz` for
+// as long as they last.
+
+impl Controller {
+    /// Logs a trouble, but not with each try: a missing right once for each thing that it is needed
+    /// for, an unreachable API server once for all.
+    fn report_trouble(&mut self, error: &str, what: &str) {
+        if let Some(Line { error, what }) = self.reported.news(error, what) {
+            tracing::warn!(error, "{what}");
+        }
+    }
+
+    /// Records that nodes must not be read. Logged once, not with each try.
+    fn nodes_forbidden(&mut self, error: &str) {
+        if self.index.nodes.hide() {
+            self.health.nodes_hidden(error);
+            tracing::warn!(
+                error,
+                "cannot read nodes: each counts as Unknown unless a row of --node-classes matches its name alone"
+            );
+            self.index.enqueue_where(|_| true);
+        }
+    }
+
+    fn note_rights_beside_openkruise(&mut self, news: &News) {
+        match news {
+            News::Trouble(trouble) => {
+                self.report_trouble(trouble, "cannot check OpenKruise; trying again")
+            }
+            News::Lacks(right, words) => {
+                self.health.lacks(*right, words);
+                self.report_trouble(words, right.without());
+            }
+            News::Has(right) => self.health.has(*right),
+            _ => {}
+        }
+    }
+
+    fn note_rights_of_restarts(&mut self, happened: &Happened) {
+        match happened {
+            Happened::Request(Event::Trouble(error) | Event::Forbidden(error)) => {
+                if is_missing_right(error) {
+                    self.health.lacks(Right::WatchRequests, error);
+                }
+                self.report_trouble(
+                    error,
+                    "cannot watch ContainerRecreateRequests, so nothing is restarted; trying again",
+                );
+            }
+            Happened::Request(Event::Hidden(error)) => {
+                self.health.hidden("requests", error);
+                self.report_trouble(
+                    error,
+                    "cannot watch ContainerRecreateRequests of a namespace, so nothing is restarted there; trying again",
+                );
+            }
+            Happened::Request(Event::ListStart) => self.health.nothing_hidden("requests"),
+            Happened::Request(Event::Current(_)) => self.health.has(Right::WatchRequests),
+            Happened::Written(written) => {
+                let right = right_of_restart(&written.0.action);
+                note_right(&self.health, right, &written.1);
+            }
+            Happened::Pod(
+                _,
+                Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error),
+            ) => {
+                self.report_trouble(
+                    error,
+                    "cannot watch pods whose containers are to be restarted; trying again",
+                );
+            }
+            Happened::Parked(
+                Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error),
+            ) => {
+                self.report_trouble(
+                    error,
+                    "cannot watch pods in which containers are parked; trying again",
+                );
+            }
+            Happened::Request(_) | Happened::Pod(..) | Happened::Parked(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIST: &str = "list: ServiceError: cannot connect to the API server a:1: no way";
+    const ASK: &str = "cannot ask: cannot connect to the API server a:1: no way";
+
+    #[test]
+    fn a13_what_keeps_from_the_api_server_is_told_once_for_all_until_it_answers() {
+        let mut reported = Reported::default();
+        let first = reported.news(LIST, "cannot watch pods").unwrap();
+        assert_eq!(first.error, "cannot connect to the API server a:1: no way");
+        assert_eq!(reported.news(ASK, "cannot watch nodes"), None);
+        assert_eq!(reported.news(LIST, "cannot watch pods"), None);
+        let another = LIST.replace("no way", "refused");
+        assert!(reported.news(&another, "cannot watch pods").is_some());
+        reported.reached();
+        assert!(reported.news(&another, "cannot watch pods").is_some());
+    }
+
+    #[test]
+    fn a_missing_right_is_told_once_for_each_thing_and_other_troubles_always() {
+        const RIGHT: &str = "pods is forbidden: User \"u\" cannot list resource";
+        let mut reported = Reported::default();
+        for (error, what, is_news) in [
+            (RIGHT, "pods", true),
+            (RIGHT, "pods", false),
+            (RIGHT, "jobs", true),
+            ("no answer", "pods", true),
+            ("no answer", "pods", true),
+        ] {
+            assert_eq!(
+                reported.news(error, what).is_some(),
+                is_news,
+                "{error} {what}"
+            );
+        }
+    }
+
+    #[test]
+    fn missing_rights_that_name_ever_new_objects_take_bounded_memory() {
+        let mut reported = Reported::default();
+        for number in 0..3 * MOST_RIGHTS {
+            let right = format!("pods \"p{number}\" is forbidden: User \"u\" cannot patch");
+            assert!(reported.news(&right, "pods").is_some());
+        }
+        assert!(reported.rights.len() <= MOST_RIGHTS);
+    }
 }

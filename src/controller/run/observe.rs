@@ -9,9 +9,9 @@ use swaplet_core::report::write_error::WriteError;
 use tokio::sync::{mpsc, watch as channel};
 use tokio::task::JoinSet;
 
-use super::settings::Settings;
+use super::Settings;
 use crate::cluster::openkruise;
-use crate::cluster::openkruise::observe::{Scope, observe};
+use crate::cluster::openkruise::{Scope, observe};
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::{Unlisted, watch_all_kept};

@@ -14,34 +14,20 @@
 //! ended just now: its swap may be from a run that did not see the end.
 
 mod around;
-mod census;
-mod effect;
 mod entry;
 mod isolation;
-mod jobs;
 mod policies;
-mod restarting;
 mod restarts;
-mod writes;
+
+pub use crate::frame::metrics::Timed;
 
 use std::collections::hash_map::Entry::{Occupied, Vacant};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::time::Duration;
 
-use jiff::Timestamp;
-use swaplet_core::cluster::headroom::Ledger;
-use swaplet_core::objects::moment::Moment;
-use swaplet_core::objects::pod::{Pod, RestartPolicy};
-use swaplet_core::report::decision::Decision;
-use swaplet_core::report::reason::Reason;
-use swaplet_core::terminate::circumstances::Circumstances;
-use swaplet_core::terminate::decide;
-use swaplet_core::terminate::memory::Memory;
-use swaplet_core::terminate::memory::image_troubles::ImageTroubles;
-
-use self::census::{Census, Counted};
-pub use self::effect::{Effect, Write};
 use self::entry::Entry;
-use self::restarting::Begun;
+use self::entry::since::SinceBegun;
+use self::isolation::SOON;
 use super::derive::Pushed;
 use super::policies::PolicyStore;
 use super::selection::Selected;
@@ -49,8 +35,21 @@ use crate::cluster::budgets::Budgets;
 use crate::cluster::nodes::{Learned, Nodes};
 use crate::cluster::openkruise::{Concerns, Known, News};
 use crate::cluster::rules::Rules;
-pub use crate::frame::metrics::Timed;
 use crate::frame::queue::{FairQueue, LOOK_AGAIN, pop_due, reschedule};
+use crate::frame::writer::report::Notice;
+use crate::frame::writer::{Outcome, Target};
+use jiff::Timestamp;
+use swaplet_core::cluster::headroom::{Ledger, Need};
+use swaplet_core::objects::moment::Moment;
+use swaplet_core::objects::pod::{Pod, RestartPolicy};
+use swaplet_core::report::decision::{Action, Decision, Paths, Report};
+use swaplet_core::report::reason::Reason;
+use swaplet_core::report::write_error::WriteError;
+use swaplet_core::terminate::ending::Ends;
+use swaplet_core::terminate::memory::Memory;
+use swaplet_core::terminate::memory::image_troubles::ImageTroubles;
+use swaplet_core::terminate::methods::swap::patience;
+use swaplet_core::terminate::{Circumstances, decide};
 
 /// The pods, and the queues of those that need a write or another reconcile.
 pub struct Index {
@@ -385,5 +384,315 @@ impl Index {
         }
         self.enqueue_where(|pod| pod.node == learned.node && &*pod.uid != by);
         Effect::Learned(learned)
+    }
+}
+
+// The effects that the loop carries out for the index.
+
+/// A pending write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// The pod.
+    pub target: Target,
+    /// The change to write.
+    pub action: Action,
+    /// The report to emit once it is applied.
+    pub report: Option<Report>,
+}
+
+/// An effect other than a write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Report something.
+    Notice(Notice),
+    /// Count a decision about a pod that differs from the one before.
+    Decided(Reason),
+    /// Record the time from the observed end of the main containers to a write.
+    Written(Timed),
+    /// Record the time from the first write to the end of the pod, and how its containers ended.
+    Ended(Timed, Ends),
+    /// Push the exit image with these paths, for a pod of this namespace.
+    Derive(Box<str>, Paths),
+    /// Store how a node treats swaps, as a pod has proved.
+    Learned(Learned),
+}
+
+/// Returns the effect for a report, if there is one.
+pub(crate) fn notice(target: Target, report: Option<Report>) -> Option<Effect> {
+    report.map(|report| Effect::Notice(Notice { target, report }))
+}
+
+// Restarts in progress.
+
+/// After this time a write without an answer has been applied, or never will be: the API server
+/// gives up a request after a minute (its `--request-timeout`), and a watch shows its effect within
+/// another.
+pub(crate) const LATE_EFFECT: Duration = Duration::from_secs(120);
+
+/// Restarts of single containers of a pod that have been begun.
+pub(crate) struct Begun {
+    /// The pod before the restarts.
+    pub pod: Pod,
+    /// The number of restarts that are expected, including the earlier ones.
+    pub restarts: u32,
+    /// Those of them that a request which has ended has caused.
+    pub earlier: u32,
+    /// The number of restarts that the watch shows, including those before.
+    pub shown: i64,
+    /// The time until which the restarts may come, once nothing waits for them any more.
+    pub until: Option<Moment>,
+    /// The number of the last list that named the pod.
+    pub list: u64,
+}
+
+/// The time until a node begins a restart whose write it has observed.
+const BEGINS: Duration = Duration::from_secs(60);
+/// The grace period of a pod that names none.
+const GRACE: u32 = 30;
+
+impl Begun {
+    /// Returns the number of expected restarts that the watch has not shown.
+    pub(crate) fn coming(&self) -> u32 {
+        let shown = self.shown.saturating_sub(self.pod.restarts()).max(0);
+        self.restarts
+            .saturating_sub(u32::try_from(shown).unwrap_or(u32::MAX))
+    }
+
+    /// Returns the time after which a restart that has been written has come, or never will: a
+    /// container has its grace period to stop.
+    pub(crate) fn late_effect(&self) -> Duration {
+        let grace = self.pod.grace_seconds.unwrap_or(GRACE);
+        LATE_EFFECT.max(BEGINS + Duration::from_secs(grace.into()))
+    }
+
+    /// Returns true if the watch has shown all expected restarts.
+    pub(crate) fn is_shown(&self) -> bool {
+        self.shown >= self.pod.restarts().saturating_add(self.restarts.into())
+    }
+}
+
+// The shared state of the pods of one Job: the restarts that it allows.
+
+impl Index {
+    /// Returns the number of pods that wait for others of their Job.
+    #[must_use]
+    pub const fn waiting_for_headroom(&self) -> usize {
+        self.headroom.waiting()
+    }
+
+    /// Records that the pods of one of several namespaces are being listed again. Restarts may have
+    /// been missed there, so no swap is granted until [`part_list_ends`](Self::part_list_ends).
+    pub fn part_list_starts(&mut self) {
+        self.headroom.pod_list_starts();
+    }
+
+    /// Records that no such list is in progress any more. What is gone was reported gone.
+    pub fn part_list_ends(&mut self, now: Moment) -> Vec<Effect> {
+        self.headroom.pod_list_ends(self.list);
+        self.reconcile_woken(now)
+    }
+
+    /// Updates the ledger of Jobs, and reconciles the pods concerned.
+    pub fn jobs(&mut self, change: impl FnOnce(&mut Ledger), now: Moment) -> Vec<Effect> {
+        change(&mut self.headroom);
+        self.reconcile_woken(now)
+    }
+
+    /// Reconciles the pods for which the sums of their Job have changed, each once: one that is woken
+    /// again by the others has its turn a second later, so this ends whatever pods do to each other.
+    pub(crate) fn reconcile_woken(&mut self, now: Moment) -> Vec<Effect> {
+        let (mut effects, mut decided) = (Vec::new(), HashSet::new());
+        loop {
+            let woken = self.headroom.take_wakes();
+            if woken.is_empty() {
+                return effects;
+            }
+            for uid in woken {
+                if decided.insert(uid.clone()) {
+                    effects.extend(self.reconcile(&uid, now));
+                } else {
+                    self.reconcile_soon(&uid, now);
+                }
+            }
+        }
+    }
+
+    /// Enqueues a pod for the next second.
+    pub(crate) fn reconcile_soon(&mut self, uid: &str, now: Moment) {
+        if let Some(entry) = self.entries.get_mut(uid) {
+            let soon = entry.due.into_iter().chain([now + SOON]).min();
+            reschedule(&mut self.due, &entry.pod.uid, &mut entry.due, soon);
+        }
+    }
+}
+
+// The number of pods kept for each reason, and those that wait for their end.
+
+/// The counted state of one pod: its latest decision, and when its main containers were observed
+/// done if it waits for its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counted {
+    pub(crate) reason: Option<Reason>,
+    pub(crate) waits_since: Option<Moment>,
+}
+
+/// The totals of all pods. A reason that had pods before stays, with 0.
+#[derive(Debug, Default)]
+pub(crate) struct Census {
+    reasons: BTreeMap<Reason, usize>,
+    waiting: BTreeSet<(Moment, Box<str>)>,
+}
+
+impl Census {
+    /// Returns the number of pods for each reason.
+    pub(crate) fn reasons(&self) -> impl Iterator<Item = (Reason, usize)> {
+        self.reasons.iter().map(|(reason, pods)| (*reason, *pods))
+    }
+
+    /// Returns the start of the longest wait; `None` if no pod waits.
+    pub(crate) fn waits_since(&self) -> Option<Moment> {
+        self.waiting.first().map(|(since, _)| *since)
+    }
+
+    /// Replaces the counted state of a pod.
+    pub(crate) fn change(&mut self, uid: &str, before: Counted, after: Counted) {
+        if before == after {
+            return;
+        }
+        if let Some(count) = before
+            .reason
+            .and_then(|reason| self.reasons.get_mut(&reason))
+        {
+            *count -= 1;
+        }
+        if let Some(reason) = after.reason {
+            *self.reasons.entry(reason).or_default() += 1;
+        }
+        if let Some(since) = before.waits_since {
+            self.waiting.remove(&(since, uid.into()));
+        }
+        if let Some(since) = after.waits_since {
+            self.waiting.insert((since, uid.into()));
+        }
+    }
+}
+
+// The writes to a pod: from the decision to the outcome.
+
+/// The time that a probe may take beyond the patience with its swap: for the write, and for the
+/// status updates of a provider that is polled.
+const PROBE_MARGIN: Duration = Duration::from_secs(30);
+/// The longest patience with a probe, because pods choose their grace periods themselves, and the
+/// other pods of the node wait.
+const PROBE_PATIENCE: Duration = Duration::from_secs(600);
+
+impl Index {
+    pub(crate) fn begin(&mut self, uid: &str, decision: Decision, now: Moment) -> Option<Write> {
+        let action = decision.action?;
+        let entry = self.entries.get_mut(uid)?;
+        if let Action::Swap(_) = &action {
+            let pod = &entry.pod;
+            let until = probe_until(pod, now);
+            if let Some((provider, rate)) = self.nodes.budget(pod)
+                && !self
+                    .budgets
+                    .take(&provider, rate, (&pod.namespace, &pod.uid), now)
+            {
+                return None;
+            }
+            self.nodes.probe_starts(pod, until, now);
+        }
+        entry.memory.in_flight = true;
+        entry.since = SinceBegun::default();
+        let need = match &action {
+            Action::Swap(_) | Action::Recreate(_) => {
+                let coming = self.restarting.get(uid).map_or(0, Begun::coming);
+                Need::Begun(decision.swaps_wanted.saturating_add(coming))
+            }
+            Action::Finish(_) => Need::Held,
+        };
+        self.headroom.need(&entry.pod, need);
+        if let (Action::Finish(_), Some(record)) = (&action, &mut entry.memory.finish) {
+            record.begun(now);
+        }
+        Some(Write {
+            target: Target::of(&entry.pod),
+            action,
+            report: decision.done,
+        })
+    }
+
+    /// Handles the outcome of a write.
+    pub fn written(&mut self, write: Write, outcome: &Outcome, now: Moment) -> Vec<Effect> {
+        let uid = write.target.uid.clone();
+        let Some(entry) = self.entries.get_mut(&uid) else {
+            // The pod is gone; a write that was applied is still reported.
+            return if outcome.is_ok() {
+                notice(write.target, write.report).into_iter().collect()
+            } else {
+                Vec::new()
+            };
+        };
+        entry.memory.in_flight = false;
+        let mut effects = entry.settle(write, outcome, now);
+        let gone = (*outcome == Err(WriteError::Gone)).then(|| entry.pod.clone());
+        if matches!(outcome, Err(WriteError::Conflict | WriteError::Denied(_))) {
+            self.nodes.trial_ends(&entry.pod);
+        }
+        if matches!(outcome, Err(WriteError::Conflict | WriteError::Denied(_)))
+            && self.nodes.probe_ends(&entry.pod)
+        {
+            let node = entry.pod.node.clone();
+            self.enqueue_where(|pod| pod.node == node);
+        }
+        if let Some(pod) = gone {
+            effects.extend(self.remove(&pod, now));
+        } else {
+            effects.extend(self.reconcile(&uid, now));
+            effects.extend(self.reconcile_woken(now));
+        }
+        effects
+    }
+}
+
+/// Returns until when a swap written at `written` is the probe of its node, or of its provider.
+pub(crate) fn probe_until(pod: &Pod, written: Moment) -> Moment {
+    written + patience(pod).min(PROBE_PATIENCE) + PROBE_MARGIN
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn each_pod_counts_once_and_the_longest_wait_is_known() {
+        let mut census = Census::default();
+        let seconds = |seconds| Moment::after_start(Duration::from_secs(seconds));
+        let is = |reason, since| Counted {
+            reason: Some(reason),
+            waits_since: since,
+        };
+        let (runs, waits) = (is(Reason::MainsRunning, None), |at| {
+            is(Reason::SwapPending, Some(seconds(at)))
+        });
+        census.change("a", Counted::default(), runs);
+        census.change("b", Counted::default(), waits(7));
+        census.change("a", runs, waits(5));
+        assert_eq!(
+            census
+                .reasons
+                .iter()
+                .map(|(reason, pods)| (*reason, *pods))
+                .collect::<Vec<_>>(),
+            [(Reason::MainsRunning, 0), (Reason::SwapPending, 2)]
+        );
+        assert_eq!(census.waiting.first(), Some(&(seconds(5), "a".into())));
+        census.change("a", waits(5), Counted::default());
+        assert_eq!(
+            (census.reasons[&Reason::SwapPending], census.waiting.len()),
+            (1, 1)
+        );
     }
 }

@@ -4,7 +4,7 @@ use kube::Resource as _;
 use swaplet_core::cluster::headroom::Ledger;
 use swaplet_core::objects::job::JobWire;
 
-use crate::frame::isolated::defects::read;
+use crate::frame::isolated::read;
 use crate::frame::watch::Event;
 
 /// Updates the ledger with an event about a Job.

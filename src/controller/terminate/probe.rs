@@ -5,27 +5,30 @@
 //! written, and they are always deleted.
 
 mod pods;
-mod probed;
-mod shown;
 mod start;
 mod trial;
 
+pub use self::pods::LABEL;
+
+use std::fmt;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
-use kube::Api;
-use kube::api::DeleteParams;
-use swaplet_core::cluster::node_class::NodeClass;
-use swaplet_core::cluster::node_verdicts::{NodeId, NodeVerdicts, Proved};
-use swaplet_core::objects::moment::Moment;
-use tokio::time::{sleep, timeout};
-
-pub use self::pods::LABEL;
-use self::probed::ANSWER;
-pub use self::probed::{Answer, Images, Interrupt, Probe, Probed, Stopped, Tried, Way};
+use self::pods::SIDECAR;
 use self::trial::Trial;
 use crate::frame::list::words;
 use crate::frame::writer::created;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::DeleteParams;
+use kube::{Api, Client};
+use serde_json::Value;
+use swaplet_core::cluster::node_class::{NodeClass, Recognised};
+use swaplet_core::cluster::node_verdicts::{NodeId, NodeVerdicts, Proved};
+use swaplet_core::image::reference::ImageReference;
+use swaplet_core::objects::moment::Moment;
+use swaplet_core::objects::node::Node;
+use swaplet_core::report::reason::Reason;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
 
 /// The pause between the tries to delete a pod, and their maximum number.
 const DELETE_PAUSE: Duration = Duration::from_millis(500);
@@ -194,4 +197,274 @@ fn pointless(way: Way, tried: &[Tried]) -> Option<Tried> {
         note: "the node ignores changed images, whatever the restart policy".to_owned(),
         proved: None,
     })
+}
+
+// The changes in the status of a pod after a way was tried, for people to judge.
+
+/// Describes how the status of the sidecar has changed, and the phase of the pod.
+pub(crate) fn differences(before: &Value, after: &Value) -> Vec<String> {
+    let [old, new] = [before, after].map(|pod| status(pod).unwrap_or(&Value::Null));
+    let mut seen = vec![
+        changed(old, new, "containerID"),
+        restarts(old, new),
+        changed(old, new, "imageID"),
+    ];
+    seen.push(state(&new["state"]));
+    seen.push(phase(&after["status"]));
+    seen
+}
+
+fn status(pod: &Value) -> Option<&Value> {
+    pod["status"]["containerStatuses"]
+        .as_array()?
+        .iter()
+        .find(|status| status["name"] == SIDECAR)
+}
+
+fn changed(old: &Value, new: &Value, field: &str) -> String {
+    let text = |status: &Value| status[field].as_str().unwrap_or_default().to_owned();
+    match (text(old), text(new)) {
+        (_, new) if new.is_empty() => format!("no {field}"),
+        (old, new) if old == new => format!("same {field}"),
+        _ => format!("new {field}"),
+    }
+}
+
+fn restarts(old: &Value, new: &Value) -> String {
+    let count = |status: &Value| status["restartCount"].as_i64().unwrap_or_default();
+    match (count(old), count(new)) {
+        (old, new) if old == new => format!("restartCount {new}"),
+        (old, new) => format!("restartCount {old} -> {new}"),
+    }
+}
+
+fn state(state: &Value) -> String {
+    let ended = &state["terminated"];
+    let waits = state["waiting"]["reason"].as_str();
+    match ended["exitCode"].as_i64() {
+        Some(code) => format!("exit code {code}"),
+        None if ended.is_object() => "ended".to_owned(),
+        None if state["running"].is_object() => "still running".to_owned(),
+        None => waits.map_or_else(
+            || "no state".to_owned(),
+            |reason| format!("waiting ({reason})"),
+        ),
+    }
+}
+
+fn phase(status: &Value) -> String {
+    let phase = status["phase"].as_str().unwrap_or("no phase");
+    let reason = status["reason"]
+        .as_str()
+        .map(|reason| format!(" ({reason})"))
+        .unwrap_or_default();
+    format!("pod {phase}{reason}")
+}
+
+// The subject of a probe, the ways that are tried, and their results.
+
+/// The deadline of one request to the API server.
+pub(crate) const ANSWER: Duration = Duration::from_secs(10);
+
+/// A method of ending a sidecar, combined with a restart policy where that makes a difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Swaps the image in a pod with `restartPolicy: OnFailure`.
+    SwapOnFailure,
+    /// Swaps the image in a pod with `restartPolicy: Never`, which a failing provider fails.
+    SwapNever,
+    /// Writes the phase of the pod.
+    Finish,
+}
+
+/// The result of a way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The pod is Succeeded and stays so.
+    Works,
+    /// The pod does not end, for the reason that the controller reports in its Event.
+    Fails(Reason),
+    /// The timeout passed before there was a result.
+    TimedOut,
+    /// Skipped, because the result of another way makes it pointless.
+    NotTried,
+}
+
+/// A way with its result.
+#[derive(Clone, Debug)]
+pub struct Tried {
+    /// The way.
+    pub way: Way,
+    /// Its result.
+    pub answer: Answer,
+    /// The time from the end of the main container to the result; `None` if it was not tried.
+    pub took: Option<Duration>,
+    /// The evidence in the status of the pod.
+    pub evidence: Vec<String>,
+    /// The controller's message, or why the way was not tried.
+    pub note: String,
+    /// What the pod proved about its node.
+    pub proved: Option<Proved>,
+}
+
+/// The result of a probe.
+#[derive(Debug, Default)]
+pub struct Probed {
+    /// The ways, in the order in which they were tried.
+    pub tried: Vec<Tried>,
+    /// Why the probe ended before all ways were tried.
+    pub stopped: Option<Stopped>,
+    /// Pods that could not be deleted, each with the reason.
+    pub left: Vec<String>,
+}
+
+/// The reason why a probe ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum Stopped {
+    /// The API server does not accept the pod.
+    #[error("the API server rejects the pod: {0}")]
+    Refused(String),
+    /// The node does not run the pod as expected.
+    #[error("{0}")]
+    NotStarted(String),
+    /// Somebody else has deleted the pod.
+    #[error("pod {0} was deleted by somebody else")]
+    Gone(String),
+    /// The user pressed Ctrl-C.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// A flag that becomes true when the probe must end.
+pub type Interrupt = watch::Receiver<bool>;
+
+/// The settings of a probe.
+pub struct Probe {
+    /// The client. It must not retry by itself.
+    pub client: Client,
+    /// The node.
+    pub node: Node,
+    /// How the node was recognised.
+    pub recognised: Recognised,
+    /// The images of the pods.
+    pub images: Images,
+    /// The namespace of the pods.
+    pub namespace: String,
+    /// The time that a pod has to start, and then each way to show a result.
+    pub timeout: Duration,
+    /// The suffix of the pod names and value of their label: a DNS label of at most 40 characters,
+    /// unique to this probe.
+    pub id: String,
+}
+
+/// The images of the pods.
+pub struct Images {
+    /// The image of the main container, and the one to which the sidecar is swapped.
+    pub exit: ImageReference,
+    /// The image of the sidecar.
+    pub park: ImageReference,
+}
+
+impl Way {
+    /// All ways, in the order in which they are tried.
+    pub const ALL: [Self; 3] = [Self::SwapOnFailure, Self::SwapNever, Self::Finish];
+
+    /// Returns `spec.restartPolicy` of the way's pod.
+    #[must_use]
+    pub const fn restart_policy(self) -> &'static str {
+        match self {
+            Self::SwapOnFailure => "OnFailure",
+            Self::SwapNever | Self::Finish => "Never",
+        }
+    }
+
+    /// Returns true if the way changes an image.
+    #[must_use]
+    pub const fn swaps(self) -> bool {
+        matches!(self, Self::SwapOnFailure | Self::SwapNever)
+    }
+
+    /// Returns the part of the pod name that is unique to the way.
+    pub(crate) const fn suffix(self) -> &'static str {
+        match self {
+            Self::SwapOnFailure => "swap-onfailure",
+            Self::SwapNever => "swap-never",
+            Self::Finish => "finish",
+        }
+    }
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::SwapOnFailure => "swap under OnFailure",
+            Self::SwapNever => "swap under Never",
+            Self::Finish => "finish",
+        })
+    }
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Works => out.write_str("Works"),
+            Self::Fails(reason) => reason.fmt(out),
+            Self::TimedOut => out.write_str("TimedOut"),
+            Self::NotTried => out.write_str("NotTried"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(id: &str, restarts: i64, state: Value, status: Value) -> Value {
+        let mut pod = json!({"status": status});
+        pod["status"]["containerStatuses"] = json!([{"name": "main"},
+            {"name": "sidecar", "containerID": id, "imageID": "", "restartCount": restarts, "state": state}]);
+        pod
+    }
+
+    #[test]
+    fn a_new_container_and_an_old_one_are_told_apart() {
+        let running = json!({"running": {"startedAt": "2026-01-02T03:04:05Z"}});
+        let before = pod("c://1", 0, running.clone(), json!({"phase": "Running"}));
+        let swapped = pod(
+            "c://2",
+            1,
+            json!({"terminated": {"exitCode": 0}}),
+            json!({"phase": "Succeeded"}),
+        );
+        assert_eq!(
+            differences(&before, &swapped),
+            [
+                "new containerID",
+                "restartCount 0 -> 1",
+                "no imageID",
+                "exit code 0",
+                "pod Succeeded"
+            ]
+        );
+        let inert = pod(
+            "c://1",
+            0,
+            running,
+            json!({"phase": "Pending", "reason": "ProviderFailed"}),
+        );
+        let reported = [
+            "same containerID",
+            "restartCount 0",
+            "no imageID",
+            "still running",
+            "pod Pending (ProviderFailed)",
+        ];
+        assert_eq!(differences(&before, &inert), reported);
+        assert_eq!(
+            differences(&json!({}), &json!({}))[3..],
+            ["no state", "pod no phase"]
+        );
+    }
 }

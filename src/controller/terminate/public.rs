@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use swaplet_core::cluster::exit_images::public::Public;
+use swaplet_core::cluster::exit_images::Public;
 use swaplet_core::image::reference::ImageReference;
 use swaplet_core::objects::values::backoff::Backoff;
 use tokio::task::JoinSet;

@@ -25,7 +25,7 @@ use super::JOB_PODS;
 use super::index::Index;
 use super::job_events::take_notice;
 use crate::cluster::openkruise::News;
-use crate::cluster::openkruise::observe::{Scope as OpenKruiseScope, observe};
+use crate::cluster::openkruise::{Scope as OpenKruiseScope, observe};
 use crate::cluster::rules::Rules;
 use crate::cluster::verdict_store::{AllKept, all_in};
 use crate::frame::clock::time_of_day;

@@ -10,37 +10,45 @@ mod caches;
 pub(crate) mod driver;
 mod entry;
 mod handle;
-mod isolation;
-mod messages;
-mod nodes;
 mod occupancy;
-mod settings;
 mod step;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
-use swaplet_core::cluster::node_table::NodeTable;
-use swaplet_core::objects::moment::Moment;
-use swaplet_core::warm::image_waits::ImageWaits;
-use swaplet_core::warm::pod::WarmerPod;
-use swaplet_core::warm::pull_job::object::JobKind;
-use swaplet_core::warm::startup_taint::StartupTaints;
-
-use crate::frame::clock::Now;
-use crate::frame::connection::namespaces::Namespaces;
-use crate::frame::watch::mirror::Mirror;
+use self::caches::CacheNews;
+use crate::frame::clock::{Now, TimeOfDay};
+use crate::frame::connection::Namespaces;
+use crate::frame::isolated::{Defects, isolated, log, read};
+use crate::frame::watch::Event;
+use crate::frame::watch::mirror::{Change, Mirror};
 use crate::frame::writer::report::Notice;
 use crate::warm::derived::Derived;
+use crate::warm::predownload::OwnJobs;
+use crate::warm::write::Warmers;
+use crate::warm::write::pull_job::Report;
 use caches::Caches;
 use entry::{Entry, exit_images};
-use isolation::Jobs;
-pub use messages::{Happened, PullAnswer, PullWrite};
-use messages::{Key, PodQuery, key_of};
-use nodes::Nodes;
 use occupancy::{Occupancy, Taken, Turns};
-pub use settings::WarmSettings;
 use step::finalizers::Finalizers;
+use swaplet_core::cluster::node_class::Recognised;
+use swaplet_core::cluster::node_table::NodeTable;
+use swaplet_core::objects::moment::Moment;
+use swaplet_core::objects::node::{Node, NodeWire};
+use swaplet_core::objects::pod::wire::PodWire;
+use swaplet_core::objects::values::bounded_object::BoundedObject;
+use swaplet_core::report::reason::Reason;
+use swaplet_core::report::write_error::WriteError;
+use swaplet_core::terminate::openkruise::Coexist;
+use swaplet_core::warm::image_cache::{CacheOptions, IMAGE_CACHES, NewImageCache};
+use swaplet_core::warm::image_waits::{ImageWaitWire, ImageWaits};
+use swaplet_core::warm::pod::{WarmerPod, WarmerPodWire};
+use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
+use swaplet_core::warm::pull_job::sandbox::SandboxKeys;
+use swaplet_core::warm::pull_job::{CONTROL_PLANE, TargetNode};
+use swaplet_core::warm::startup_taint::{StartupTaints, Untaint};
+use swaplet_core::warm::warming::{Action, Answer, Pulled, has_image_caches, shape};
 
 /// The most namespaces of jobs with pull secrets whose Events are watched, each by a connection of
 /// its own. Elsewhere it is not reported how long pulls took.
@@ -289,4 +297,347 @@ impl PullJobs {
             .chain(self.next_deletion(now.moment))
             .min()
     }
+}
+
+// The settings of the loop of pull jobs.
+
+/// The settings of the installation that pull jobs need.
+#[derive(Clone, Debug)]
+pub struct WarmSettings {
+    /// The namespace of the pods of jobs without pull secrets.
+    pub namespace: Box<str>,
+    /// The image whose program the pods run.
+    pub park_image: Box<str>,
+    /// The exit image that every node that keeps images is to have, together with derived ones;
+    /// `None`: only jobs decide what is pulled.
+    pub exit_image: Option<Box<str>>,
+    /// How long a node with the startup taint may wait for its images; `None`: the taint is left
+    /// alone.
+    pub startup_taint_timeout: Option<Duration>,
+    /// The namespaces for whose jobs nodes with the startup taint wait, besides the exit images.
+    /// Anyone who may create such jobs can slow down each new node.
+    pub startup_taint_namespaces: BTreeSet<Box<str>>,
+    /// The most time for one try of an image, whatever its job requests.
+    pub longest_try: Duration,
+    /// Decides who processes jobs where OpenKruise's CRDs are served: swaplet or OpenKruise.
+    pub coexist: Coexist,
+    /// The settings for image caches, which are billed, on nodes whose provider has them; `None`:
+    /// none is created.
+    pub image_caches: Option<CacheOptions>,
+    /// The labels and annotations that jobs may give to their pods.
+    pub sandbox_keys: SandboxKeys,
+    /// Returns the wall-clock time, in which deadlines of jobs are stored. It is called once,
+    /// whenever the loop begins, and used until the API server's time is known.
+    pub time_of_day: TimeOfDay,
+}
+
+// Isolation of panics: one in the decision about a job affects this job alone. The job and its
+// pods are left alone for a while; then it starts again, as after a restart of the process.
+
+/// The jobs, and which of them have panicked.
+pub(crate) struct Jobs {
+    pub all: BTreeMap<Key, Entry>,
+    defects: Defects<Key>,
+}
+
+impl Jobs {
+    pub fn new(all: BTreeMap<Key, Entry>) -> Self {
+        Self {
+            all,
+            defects: Defects::default(),
+        }
+    }
+
+    /// Runs `work` on each job that is not left alone.
+    pub fn each<T>(&mut self, now: Moment, mut work: impl FnMut(&Key, &mut Entry) -> T) -> Vec<T> {
+        let jobs = self.all.iter_mut();
+        jobs.filter_map(|(key, entry)| {
+            isolate(&mut self.defects, key, entry, now, |entry| work(key, entry))
+        })
+        .collect()
+    }
+
+    /// Runs `work` on one job, if it exists and is not left alone.
+    pub fn with(&mut self, key: &Key, now: Moment, work: impl FnOnce(&mut Entry)) {
+        if let Some(entry) = self.all.get_mut(key) {
+            isolate(&mut self.defects, key, entry, now, work);
+        }
+    }
+
+    /// Returns true if a job has panicked, and is left alone for now.
+    pub fn leaves_alone(&self, key: &Key, now: Moment) -> bool {
+        self.defects.is_left_alone(key, now)
+    }
+
+    /// Returns how often a decision has panicked since the last call, about a job or about a node
+    /// of one.
+    pub fn take_defects(&mut self) -> u64 {
+        let mut count = self.defects.take_count();
+        for ((kind, namespace, name), entry) in &mut self.all {
+            for (node, defect) in entry.take_defects() {
+                let (reason, kind) = (Reason::DecisionFailed.as_str(), kind.as_str());
+                tracing::error!(reason, %namespace, kind, %name, %node, defect, "a defect in swaplet ends the work on a node; please report it");
+                count += 1;
+            }
+        }
+        count
+    }
+}
+
+fn isolate<T>(
+    defects: &mut Defects<Key>,
+    key: &Key,
+    entry: &mut Entry,
+    now: Moment,
+    work: impl FnOnce(&mut Entry) -> T,
+) -> Option<T> {
+    if defects.is_left_alone(key, now) {
+        return None;
+    }
+    let (kind, namespace, name) = key;
+    let done = isolated(name, || work(entry))
+        .inspect_err(|defect| log(kind.as_str(), namespace, name, defect));
+    if done.is_err() {
+        entry.break_off();
+        defects.meet(key.clone(), now);
+    }
+    done.ok()
+}
+
+// The nodes of the cluster, reduced to what jobs select them by.
+
+/// All nodes, by name.
+pub(crate) struct Nodes {
+    pub all: BTreeMap<Box<str>, TargetNode>,
+    /// The nodes with the startup taint; `None` if swaplet leaves that taint alone.
+    pub startup_taints: Option<StartupTaints>,
+    /// True if image caches can be created for nodes whose provider has them.
+    pub uses_image_caches: bool,
+    table: NodeTable,
+    mirror: Mirror<Box<str>>,
+}
+
+/// The changes that an event of nodes causes.
+#[derive(Default)]
+pub(crate) struct Changes {
+    /// The names of nodes that are new, gone or changed.
+    pub nodes: Vec<Box<str>>,
+    /// The name of a node that was not Ready and now is.
+    pub ready_again: Option<Box<str>>,
+    /// True if there may be something to do.
+    pub is_news: bool,
+}
+
+impl Nodes {
+    pub const fn new(
+        table: NodeTable,
+        startup_taints: Option<StartupTaints>,
+        uses_image_caches: bool,
+    ) -> Self {
+        Self {
+            all: BTreeMap::new(),
+            startup_taints,
+            uses_image_caches,
+            table,
+            mirror: Mirror::new(),
+        }
+    }
+
+    /// Returns true once the nodes have been listed.
+    pub const fn are_known(&self) -> bool {
+        self.mirror.is_complete()
+    }
+
+    /// Records an event. Returns what jobs have to know about it.
+    pub fn observe(&mut self, event: Event<NodeWire>, now: Moment) -> Changes {
+        let waited = self.has_tainted();
+        let mut changes = self.take(event, now);
+        changes.is_news |= !changes.nodes.is_empty() || waited || self.has_tainted();
+        changes
+    }
+
+    fn has_tainted(&self) -> bool {
+        self.startup_taints
+            .as_ref()
+            .is_some_and(|taints| !taints.is_empty())
+    }
+
+    /// Returns true if the node has the startup taint: then pods wait there for images of jobs.
+    pub fn is_tainted(&self, node: &str) -> bool {
+        self.startup_taints
+            .as_ref()
+            .is_some_and(|taints| taints.has(node))
+    }
+
+    fn take(&mut self, event: Event<NodeWire>, now: Moment) -> Changes {
+        let read = |node: NodeWire| {
+            let node = read("node", || node.read())?;
+            Some((node.name.clone(), node))
+        };
+        let known = self.all.keys().cloned();
+        match self.mirror.change(event, known, read) {
+            Some(Change::Put(node)) => self.apply(node, now),
+            Some(Change::Gone(nodes)) => {
+                nodes.iter().for_each(|name| self.remove(name));
+                Changes {
+                    nodes,
+                    ready_again: None,
+                    is_news: true,
+                }
+            }
+            None => Changes::default(),
+        }
+    }
+
+    fn remove(&mut self, name: &str) {
+        self.all.remove(name);
+        self.startup_taints
+            .iter_mut()
+            .for_each(|taints| taints.leave(name));
+    }
+
+    fn apply(&mut self, node: Node, now: Moment) -> Changes {
+        self.startup_taints
+            .iter_mut()
+            .for_each(|taints| taints.observe(&node, now));
+        let recognised = Recognised::of(&node, &self.table);
+        let shape = shape(&node, &recognised);
+        let labels = node
+            .labels
+            .iter()
+            .map(|(key, value)| (key.to_string(), value.to_string()))
+            .collect();
+        let is_control_plane = node
+            .taints
+            .iter()
+            .any(|taint| CONTROL_PLANE.contains(&&*taint.key));
+        let target = TargetNode {
+            uid: node.uid,
+            labels,
+            ready: node.ready,
+            shape,
+            has_image_caches: has_image_caches(&recognised),
+            is_control_plane,
+        };
+        // A heartbeat changes nothing that jobs depend on.
+        if self.all.get(&node.name) == Some(&target) {
+            return Changes::default();
+        }
+        let before = self.all.insert(node.name.clone(), target);
+        let ready_again = before
+            .is_some_and(|before| !before.ready && node.ready)
+            .then(|| node.name.clone());
+        Changes {
+            nodes: vec![node.name],
+            ready_again,
+            is_news: true,
+        }
+    }
+}
+
+// The messages of the loop: events that it handles, and writes that it requests.
+
+/// The key of a job: its kind, namespace and name.
+pub type Key = (JobKind, Box<str>, Box<str>);
+
+/// A query for the pods that a job's `podSelector` matches: the uid of the job, its namespace, the
+/// selector, and a number, so that two collections are two queries although their selectors may be
+/// the same: the generation since which the pods are collected, or a larger one.
+pub type PodQuery = (Box<str>, Box<str>, String, i64);
+
+/// A write that the loop requests.
+#[derive(Clone, Debug)]
+pub enum PullWrite {
+    /// A write of a warmer pod.
+    Warm {
+        /// The key of the job.
+        key: Key,
+        /// The settings that the job's pods share.
+        warmers: Arc<Warmers>,
+        /// The name of the node.
+        node: Box<str>,
+        /// The write to make.
+        action: Action,
+    },
+    /// A write of the status of a job.
+    Report {
+        /// The job, as it was when this was decided.
+        job: Box<PullJob>,
+        /// The content of the status.
+        report: Box<Report>,
+    },
+    /// The deletion of a job whose time to live is over.
+    DeleteJob(Box<PullJob>),
+    /// The removal of OpenKruise's finalizer from a job that is being deleted.
+    Release(Box<PullJob>),
+    /// The deletion of a pod that no job needs.
+    DeletePod(Box<WarmerPod>),
+    /// The creation of an image cache.
+    CreateCache(Box<NewImageCache>),
+    /// The removal of the startup taint from a node.
+    Untaint(Box<Untaint>),
+}
+
+/// The result of a write.
+#[derive(Clone, Debug)]
+pub enum PullAnswer {
+    /// The result of a write of a warmer pod.
+    Warm(Answer),
+    /// The result of a status write: the job as it is stored.
+    Reported(Result<Option<Box<PullJob>>, WriteError>),
+    /// The result of any other write.
+    Done(Result<(), WriteError>),
+}
+
+/// An event that the loop handles.
+#[derive(Debug)]
+pub enum Happened {
+    /// A watch event of jobs of one kind.
+    Job(JobKind, Event<BoundedObject>),
+    /// A watch event of nodes.
+    Node(Event<NodeWire>),
+    /// A watch event of warmer pods.
+    Pod(Event<WarmerPodWire>),
+    /// A watch event of pods that may wait for their images.
+    ImageWait(Event<ImageWaitWire>),
+    /// A watch event of the pods by which a job selects nodes.
+    Selected(PodQuery, Event<PodWire>),
+    /// A kubelet's report of a pull: the namespace of the Event, the uid of the pod, and the pull.
+    Pulled(String, Box<str>, Pulled),
+    /// The exit images that have been derived so far.
+    Derived(Derived),
+    /// The pre-downloads that are to be done without an object.
+    Own(OwnJobs),
+    /// An event about the provider's image caches.
+    ImageCaches(CacheNews),
+    /// The result of a write.
+    Written(Box<(PullWrite, PullAnswer)>),
+}
+
+impl Happened {
+    /// Returns the plural of the resource that cannot be watched, if the event reports that.
+    #[must_use]
+    pub fn trouble(&self) -> Option<&'static str> {
+        const fn of<K>(event: &Event<K>) -> bool {
+            matches!(
+                event,
+                Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_)
+            )
+        }
+        match self {
+            Self::Job(kind, event) => of(event).then_some(kind.plural()),
+            Self::Node(event) => of(event).then_some("nodes"),
+            Self::Pod(event) => of(event).then_some("pods"),
+            Self::ImageWait(event) => of(event).then_some("pods"),
+            Self::Selected(_, event) => of(event).then_some("pods"),
+            Self::ImageCaches(CacheNews::Event(event)) => of(event).then_some(IMAGE_CACHES),
+            Self::ImageCaches(CacheNews::Served(_)) => None,
+            Self::Pulled(..) | Self::Own(_) | Self::Derived(_) | Self::Written(_) => None,
+        }
+    }
+}
+
+/// Returns the key of a job.
+fn key_of(job: &PullJob) -> Key {
+    (job.kind, job.namespace.clone(), job.name.clone())
 }

@@ -5,12 +5,27 @@
 //! lost.
 
 mod clone_sets;
-pub(crate) mod own;
-mod reporting;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::frame::clock::Clock;
+use crate::frame::connection::Namespaces;
+use crate::frame::connection::discovery::Discovery;
+use crate::frame::isolated::{Defects, TaskDied, isolated_task, note, read as isolated_read};
+use crate::frame::list::{list_with, words};
+use crate::frame::metrics::Metrics;
+use crate::frame::serve::Health;
+use crate::frame::serve::rights::Right;
+use crate::frame::watch::Event;
+use crate::frame::watch::many::watch_all_noted;
+use crate::frame::watch::mirror::{Change, Mirror};
+use crate::frame::writer::report::{Notice, Reporter};
+use crate::frame::writer::tools::Tools;
+use crate::frame::writer::{Target, Writer, is_missing_right};
+use crate::warm::write::predownload::job;
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use kube::api::ListParams;
 use kube::core::Selector;
@@ -18,33 +33,17 @@ use kube::{Api, Client};
 use serde_json::Value;
 use swaplet_core::objects::pod::brief::PodBriefWire;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
+use swaplet_core::objects::values::short_digest::short_digest;
+use swaplet_core::report::decision::Report;
+use swaplet_core::report::reason::Reason;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::predownload::workload::{
     IsWorkload, PREDOWNLOAD, Workload, WorkloadKind, WorkloadWire,
 };
 use swaplet_core::warm::predownload::{Action, JobSeen, PodSeen, decide, is_gate_off};
-use swaplet_core::warm::pull_job::object::JobKind;
+use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
-
-use self::reporting::Trouble;
-use crate::frame::clock::Clock;
-use crate::frame::connection::discovery::Discovery;
-use crate::frame::connection::namespaces::Namespaces;
-use crate::frame::isolated::defects::{Defects, read as isolated_read};
-use crate::frame::isolated::{TaskDied, isolated_task};
-use crate::frame::list::list_with;
-use crate::frame::metrics::Metrics;
-use crate::frame::serve::Health;
-use crate::frame::serve::rights::Right;
-use crate::frame::watch::Event;
-use crate::frame::watch::many::watch_all_noted;
-use crate::frame::watch::mirror::{Change, Mirror};
-use crate::frame::writer::Writer;
-use crate::frame::writer::report::Reporter;
-use crate::frame::writer::tools::Tools;
-use crate::warm::write::predownload::job;
-use own::{Own, OwnJobs};
 
 /// The interval of reconciles for a workload with jobs, because its pods are being replaced.
 const LOOK: Duration = Duration::from_secs(15);
@@ -353,4 +352,164 @@ fn key_of(workload: &Workload) -> Key {
         workload.namespace.clone(),
         workload.name.clone(),
     )
+}
+
+// Pre-downloads for which no job can be created. OpenKruise's webhook rejects an `ImagePullJob`
+// while its gates are off, although nothing of OpenKruise would process it. Then the loop of jobs
+// does the same without an object. These jobs are kept in memory alone: after a restart they are
+// requested again, and images that are on the nodes are not pulled again.
+
+/// The present jobs without an object.
+pub type OwnJobs = Arc<Vec<PullJob>>;
+
+/// The jobs without an object of each workload, and the channel to the loop that runs them.
+pub(crate) struct Own {
+    /// The channel; `None` if no loop can run them.
+    doer: Option<watch::Sender<OwnJobs>>,
+    jobs: BTreeMap<Key, Vec<PullJob>>,
+}
+
+impl Own {
+    pub const fn new(doer: Option<watch::Sender<OwnJobs>>) -> Self {
+        Self {
+            doer,
+            jobs: BTreeMap::new(),
+        }
+    }
+
+    /// Returns true if there is a loop to run jobs.
+    pub const fn is_possible(&self) -> bool {
+        self.doer.is_some()
+    }
+
+    /// Sets the jobs of a workload, given as objects. A job that is known already stays as it is.
+    pub fn set(&mut self, key: &Key, wanted: Vec<Value>) {
+        let known = self.jobs.remove(key).unwrap_or_default();
+        let jobs = wanted.into_iter().filter_map(without_object);
+        let stays = |job: PullJob| {
+            known
+                .iter()
+                .find(|known| known.uid == job.uid)
+                .cloned()
+                .unwrap_or(job)
+        };
+        let jobs: Vec<_> = jobs.map(stays).collect();
+        let is_news = known != jobs;
+        if !jobs.is_empty() {
+            self.jobs.insert(key.clone(), jobs);
+        }
+        if let Some(doer) = self.doer.as_ref().filter(|_| is_news) {
+            doer.send_replace(Arc::new(self.jobs.values().flatten().cloned().collect()));
+        }
+    }
+}
+
+/// Returns the job for the loop of jobs. No object can have a name with a space.
+fn without_object(object: Value) -> Option<PullJob> {
+    let mut job = PullJob::read(JobKind::ImagePullJob, serde_json::from_value(object).ok()?)?;
+    job.uid = format!(
+        "pre-download-{}",
+        short_digest(format!("{} {}", job.uid, job.name), 5)
+    )
+    .into();
+    job.name = format!("pre-download {}", job.name).into();
+    // It needs no `startTime` in a status before it begins.
+    job.started_at = Some(Timestamp::UNIX_EPOCH);
+    Some(job)
+}
+
+// The reasons why nothing could be done for a workload, and how they are reported.
+
+/// The reason why nothing could be done for a workload; it is retried in any case.
+enum Trouble {
+    /// Lasts until somebody fixes it, so it is reported on the workload.
+    Lasting(String),
+    /// No job can be created, and the images are pulled without one; reported as well.
+    NoObject(String),
+    /// A job that is no longer needed cannot be deleted; reported as well.
+    Stays(String),
+    /// A right is missing; with the API server's message.
+    Forbidden(Right, String),
+    /// May be over at the next try, so it is only logged.
+    Passing(String),
+    /// The decision has panicked, with this message.
+    Defect(String),
+}
+
+impl Trouble {
+    fn denied(action: &Action, words: String) -> Self {
+        match action {
+            Action::Create { .. } => Self::Lasting(words),
+            Action::Delete(job) => Self::Stays(format!(
+                "ImagePullJob {} cannot be deleted: {words}",
+                job.name
+            )),
+        }
+    }
+
+    fn of(right: Right, what: &str, error: &kube::Error) -> Self {
+        let words = words(error);
+        if is_missing_right(&words) {
+            Self::Forbidden(right, words)
+        } else {
+            Self::Passing(format!("{what}: {words}"))
+        }
+    }
+}
+
+impl Predownload {
+    fn report_trouble(&mut self, workload: &Workload, trouble: Trouble) {
+        let (kind, name) = (workload.kind.as_str(), &workload.name);
+        match trouble {
+            Trouble::Lasting(why) => self.report_failure(workload, why),
+            Trouble::NoObject(how) => self.report_once(workload, Reason::CreatedImagePullJob, how),
+            Trouble::Stays(why) => self.report_once(workload, Reason::WriteDenied, why),
+            Trouble::Forbidden(right, words) => {
+                self.health.note_denial(right, &workload.namespace, &words)
+            }
+            Trouble::Passing(error) => {
+                tracing::warn!(namespace = %workload.namespace, "cannot pre-download the images of {kind} {name}: {error}; trying again");
+            }
+            Trouble::Defect(defect) => {
+                self.metrics.decisions_failed(1);
+                let again = self.defects.meet(key_of(workload), self.clock.now());
+                self.due.insert(key_of(workload), self.clock.instant(again));
+                self.report_once(workload, Reason::DecisionFailed, note(kind, &defect));
+            }
+        }
+    }
+
+    fn report_failure(&mut self, workload: &Workload, why: String) {
+        self.report_once(workload, Reason::FailedCreateImagePullJob, why);
+    }
+
+    /// Reports a reason, unless it was the last one reported for the workload.
+    fn report_once(&mut self, workload: &Workload, reason: Reason, why: String) {
+        let before = self.reported.insert(key_of(workload), why.clone());
+        if before.as_ref() != Some(&why) {
+            self.report(workload, reason, why);
+        }
+    }
+
+    fn report(&self, workload: &Workload, reason: Reason, note: String) {
+        self.reporter.report(Notice {
+            target: Target::of_workload(workload),
+            report: Report { reason, note },
+        });
+    }
+
+    fn report_applied(&self, workload: &Workload, action: &Action) {
+        match action {
+            Action::Create { name, image, .. } => {
+                let note = format!(
+                    "{image} is pulled to the nodes of the old pods, by ImagePullJob {name}"
+                );
+                self.report(workload, Reason::CreatedImagePullJob, note);
+            }
+            Action::Delete(job) => {
+                let (kind, name) = (workload.kind.as_str(), &workload.name);
+                tracing::info!(namespace = %workload.namespace, job = %job.name, "{kind} {name} no longer needs a pre-download");
+            }
+        }
+    }
 }

@@ -10,7 +10,7 @@ use swaplet_core::cluster::node_images::{NodeImages, NodeImagesWire};
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::warm::known::{Known, ListedNode, known};
 use swaplet_core::warm::pod::{RUN, WarmerPodWire};
-use swaplet_core::warm::warming::nodes::shape;
+use swaplet_core::warm::warming::shape;
 
 use crate::frame::list::{list_with, words};
 

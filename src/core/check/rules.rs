@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::known::Injection;
 use crate::objects::pod::Pod;
-use crate::objects::pod::rule::SidecarRule;
+use crate::objects::pod::SidecarRule;
 use crate::objects::pod::template::{Place, PodTemplate};
 use crate::objects::pod::wire::PodWire;
 

@@ -16,19 +16,19 @@
 //! observed, and it returns which pods to reconcile again.
 
 mod account;
-mod answers;
-mod words;
+
+pub use account::{Swapped, fits_alone};
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::mem::take;
 
+use self::account::Leaves;
 use crate::objects::job::Job;
 use crate::objects::pod::roles::{self, Mains};
 use crate::objects::pod::{Pod, RestartPolicy};
 use crate::report::reason::Reason;
 use account::{Account, Seen, Turn, digest};
-pub use account::{Swapped, fits_alone};
-pub use words::Shortage;
 
 /// The ledger's answer to a pod that wants to swap some of its containers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -344,4 +344,151 @@ fn counted_by(pod: &Pod) -> Option<&str> {
 /// Clamps a count to 0 or more, and so far that no sum of counts overflows.
 fn clamp(restarts: i64) -> i64 {
     restarts.clamp(0, u32::MAX.into())
+}
+
+// The answers of the ledger to pods, by the account of their Job.
+
+impl Ledger {
+    /// Returns the answer to a pod whose swaps may cause this many restarts. The pod must have been
+    /// observed as it is.
+    #[must_use]
+    pub fn answer(&self, pod: &Pod, restarts: u32) -> Headroom {
+        self.answer_leaving(Leaves::Nothing, pod, restarts)
+    }
+
+    /// Like [`answer`](Self::answer), for a pod that can be ended without a restart, too: it does
+    /// not take the last restart of its Job while main containers of other pods run, because one of
+    /// them may need it.
+    #[must_use]
+    pub fn answer_sparing(&self, pod: &Pod, restarts: u32) -> Headroom {
+        self.answer_leaving(Leaves::OneToMains, pod, restarts)
+    }
+
+    fn answer_leaving(&self, leaves: Leaves, pod: &Pod, restarts: u32) -> Headroom {
+        let Some(job) = counted_by(pod) else {
+            return Headroom::Free;
+        };
+        match (self.limit(job), self.accounts.get(job)) {
+            (Some(limit), Some(account)) => {
+                let turn = Turn::of(pod);
+                account.answer(&turn, restarts.into(), limit, self.pods_known, leaves)
+            }
+            (None, _) if self.jobs_known || self.trouble.is_some() => self.job_unknown(),
+            _ => Headroom::TooEarly,
+        }
+    }
+
+    /// Returns the answer to a restart of this many containers of a pod whose work continues. It is
+    /// never queued.
+    #[must_use]
+    pub fn answer_restarts(&self, pod: &Pod, restarts: u32) -> Headroom {
+        let Some(job) = counted_by(pod) else {
+            return Headroom::Free;
+        };
+        match (self.limit(job), self.accounts.get(job)) {
+            (Some(limit), Some(account)) if self.pods_known => {
+                // The pod may have been observed later than the one of the account.
+                let shown = clamp(pod.restarts());
+                account.answer_restarts(&pod.uid, shown, restarts.into(), limit)
+            }
+            (None, _) if self.jobs_known || self.trouble.is_some() => self.job_unknown(),
+            _ => Headroom::TooEarly,
+        }
+    }
+
+    fn job_unknown(&self) -> Headroom {
+        Headroom::JobUnknown {
+            trouble: self.trouble.clone().or_else(|| self.hidden.clone()),
+        }
+    }
+}
+
+// The text of answers, with the numbers behind them.
+
+/// The numbers behind a refusal or a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shortage {
+    /// `spec.backoffLimit` of the Job.
+    pub limit: u32,
+    /// Restarts that count or will count: of all pods of the Job, or of this pod alone if its own
+    /// are too many.
+    pub restarts: i64,
+    /// The part of these that comes from swaps in progress: granted, written, or done in a pod that
+    /// has not ended.
+    pub under_way: i64,
+    /// The restarts that were requested: one for each swap, more where an exit image may not start.
+    pub swaps: i64,
+    /// The restarts that are left to main containers of other pods.
+    pub spared: i64,
+}
+
+impl Shortage {
+    /// Returns the smallest `spec.backoffLimit` with which the swaps would fit.
+    #[must_use]
+    pub const fn limit_needed(&self) -> i64 {
+        self.restarts + self.swaps + self.spared + 1
+    }
+
+    /// Returns how sure it is that the swaps fail the Job: with those alone, or with the restart of
+    /// a main container.
+    pub(crate) const fn may(&self) -> &'static str {
+        if self.spared > 0 { "could" } else { "would" }
+    }
+}
+
+impl fmt::Display for Shortage {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            limit,
+            restarts,
+            under_way,
+            swaps,
+            spared,
+        } = self;
+        let of_swaps = if *under_way > 0 {
+            format!(" ({under_way} by swaps under way)")
+        } else {
+            String::new()
+        };
+        let left = if *spared > 0 {
+            format!(", {spared} is left to main containers that run")
+        } else {
+            String::new()
+        };
+        let count = if *restarts == 1 {
+            "restart counts"
+        } else {
+            "restarts count"
+        };
+        // With the limit 0 the first restart fails the Job, as with the limit 1.
+        let fails_at = (*limit).max(1);
+        write!(
+            formatter,
+            "{restarts} {count}{of_swaps}, {swaps} more would be added{left}, and it fails at {fails_at} (backoffLimit {limit})"
+        )
+    }
+}
+
+impl fmt::Display for Headroom {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Free => formatter.write_str("no Job counts restarts of this pod"),
+            Self::Fits => formatter.write_str("the swaps fit into what the Job allows"),
+            Self::Wait(shortage) => write!(
+                formatter,
+                "other pods of the Job must end first: {shortage}"
+            ),
+            Self::NeverFits(shortage) => {
+                let may = shortage.may();
+                write!(formatter, "the swaps {may} fail the Job: {shortage}")
+            }
+            Self::JobUnknown {
+                trouble: Some(trouble),
+            } => write!(formatter, "the Job cannot be read: {trouble}"),
+            Self::JobUnknown { trouble: None } => {
+                formatter.write_str("the Job has not been observed")
+            }
+            Self::TooEarly => formatter.write_str("pods or Jobs are being listed"),
+        }
+    }
 }

@@ -9,8 +9,8 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny};
 
 use super::isolated::isolated;
 use super::job::OwnerView;
+use super::pod::KRUISE_POD_READY;
 use super::pod::PHASE_WRITTEN;
-use super::pod::readiness::KRUISE_POD_READY;
 use super::pod::wire::{ALL_RESTART, DISRUPTION};
 use super::values::bounds;
 use super::values::lenient::{

@@ -5,23 +5,23 @@ pub mod annotations;
 pub mod brief;
 pub mod container_spec;
 pub mod evidence;
-pub mod readiness;
-pub mod restart_policy;
 pub mod roles;
-pub mod rule;
 pub mod template;
 pub(crate) mod view;
 pub mod wire;
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
-pub use self::restart_policy::RestartPolicy;
-use self::rule::SidecarRule;
 use super::job::JobRef;
 use super::runs_on::RunsOn;
 use super::values::env::Mark;
 use super::values::lenient::Shape;
 use crate::objects::command::ContainerFacts;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// The `status.reason` that the virtual-kubelet library writes when its provider has failed to
 /// create or update the pod, with phase Failed under `Never` and Pending elsewhere (`node/pod.go`,
@@ -353,5 +353,404 @@ impl RestartRule {
     /// match.
     fn may_match(&self, code: Option<i64>) -> bool {
         code.is_none_or(|code| self.codes.contains(&code) != self.not_in)
+    }
+}
+
+// The restart policy of pods and containers.
+
+/// `restartPolicy` of a pod or of a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RestartPolicy {
+    /// The kubelet restarts the container after every end.
+    Always,
+    /// The kubelet restarts it after exit codes other than 0.
+    OnFailure,
+    /// The kubelet does not restart it.
+    Never,
+    /// A value that this version does not know, or none (empty): nothing is assumed about it.
+    Unknown(Box<str>),
+}
+
+impl RestartPolicy {
+    /// Returns the value as the API spells it.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Always => "Always",
+            Self::OnFailure => "OnFailure",
+            Self::Never => "Never",
+            Self::Unknown(word) => word,
+        }
+    }
+}
+
+impl Default for RestartPolicy {
+    fn default() -> Self {
+        Self::Unknown(Box::default())
+    }
+}
+
+impl Shape for Option<RestartPolicy> {
+    fn from_text(text: &str, most: usize) -> Option<Self> {
+        let policy = match text {
+            "Always" => RestartPolicy::Always,
+            "OnFailure" => RestartPolicy::OnFailure,
+            "Never" => RestartPolicy::Never,
+            _ if text.len() > most => return None,
+            _ => RestartPolicy::Unknown(text.into()),
+        };
+        Some(Some(policy))
+    }
+}
+
+// The readiness gate by which OpenKruise, and controllers like it, keep a pod not ready: a
+// condition of the pod that has several users at once, whose entries are a JSON list in its
+// message (OpenKruise: `pkg/util/podreadiness`).
+
+/// The gate, and the type of its condition.
+pub const KRUISE_POD_READY: &str = "KruisePodReady";
+/// The `userAgent` of a request's entry.
+const USER_AGENT: &str = "ContainerRecreateRequest";
+
+/// The readiness of a pod that has the gate [`KRUISE_POD_READY`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PodReadiness {
+    /// The condition of the gate; `None` if it is not set, and the pod is not ready.
+    pub gate: Option<GateCondition>,
+    /// True if the condition `Ready` is `True`.
+    pub is_ready: bool,
+}
+
+/// The condition of the gate.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct GateCondition {
+    /// True if its status is `True`.
+    pub is_true: bool,
+    /// Its message: the entries of all users that keep the pod not ready.
+    pub message: Box<str>,
+}
+
+/// The entry of a user that keeps the pod not ready. Unknown fields are kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Entry {
+    user_agent: String,
+    key: String,
+    #[serde(flatten)]
+    more: BTreeMap<String, Value>,
+}
+
+impl Entry {
+    fn is_of(&self, request: &str) -> bool {
+        self.user_agent == USER_AGENT && self.key == request
+    }
+}
+
+impl PodReadiness {
+    /// Returns the condition with an entry of this request (namespace/name) and status `False`.
+    /// `None` if it is so already, or if the message of a condition that is not `True` is no list:
+    /// then somebody else keeps the pod not ready, and would be forgotten.
+    #[must_use]
+    pub fn kept_by(&self, request: &str) -> Option<GateCondition> {
+        let GateCondition { is_true, message } = self.gate.clone().unwrap_or_default();
+        let mut entries = entries(&message).or_else(|| is_true.then(Vec::new))?;
+        if !entries.iter().any(|entry| entry.is_of(request)) {
+            entries.push(Entry {
+                user_agent: USER_AGENT.to_owned(),
+                key: request.to_owned(),
+                more: BTreeMap::new(),
+            });
+        } else if !is_true {
+            return None;
+        }
+        Some(GateCondition {
+            is_true: false,
+            message: text(entries),
+        })
+    }
+
+    /// Returns the condition without the entry of this request; `True` if that was the last one.
+    /// `None` if it has no such entry.
+    #[must_use]
+    pub fn left_by(&self, request: &str) -> Option<GateCondition> {
+        let gate = self.gate.as_ref()?;
+        let before = entries(&gate.message)?;
+        let entries: Vec<_> = before
+            .iter()
+            .filter(|entry| !entry.is_of(request))
+            .cloned()
+            .collect();
+        let is_left = entries.len() < before.len();
+        is_left.then(|| GateCondition {
+            is_true: gate.is_true || entries.is_empty(),
+            message: text(entries),
+        })
+    }
+}
+
+fn entries(message: &str) -> Option<Vec<Entry>> {
+    if message.is_empty() {
+        Some(Vec::new())
+    } else {
+        serde_json::from_str(message).ok()
+    }
+}
+
+/// Formats the entries sorted by user and key, as OpenKruise writes them.
+fn text(mut entries: Vec<Entry>) -> Box<str> {
+    entries.sort_by(|one, other| (&one.user_agent, &one.key).cmp(&(&other.user_agent, &other.key)));
+    serde_json::to_string(&entries).unwrap_or_default().into()
+}
+
+// Rules about the end of a container, from a SidecarPolicy or an annotation of its pod.
+
+/// The way in which a container that is no main container is ended, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SidecarRule {
+    /// The origin of the rule.
+    pub source: RuleSource,
+    /// The method that ends the container.
+    pub method: RuleMethod,
+    /// The exit image that it requests; only an image that the administrator has listed is used.
+    pub exit_image: Option<Box<str>>,
+    /// The delay after the end of the main containers before which nothing is done.
+    pub delay: Duration,
+    /// The time after that delay in which it may end by itself.
+    pub wait_for_exit: Duration,
+    /// The order: lower numbers are ended first, equal numbers together.
+    pub order: i32,
+    /// True if the container counts as a main container once a main container has failed.
+    pub main_must_succeed: bool,
+}
+
+/// The origin of a rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RuleSource {
+    /// An annotation of the pod.
+    Annotation,
+    /// A rule of a policy.
+    Policy(PolicyRule),
+}
+
+/// One of the rules of a policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyRule {
+    /// The namespace of a NamespacedSidecarPolicy; `None` for a SidecarPolicy.
+    pub namespace: Option<Box<str>>,
+    /// The name of the policy.
+    pub name: Box<str>,
+    /// Its position in `spec.sidecars`, from 0 on.
+    pub nth: usize,
+    /// The preset that it names, if any.
+    pub preset: Option<Box<str>>,
+}
+
+/// `method` of a rule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RuleMethod {
+    /// The methods of the node's class, as for a container that is marked by its environment.
+    #[default]
+    Auto,
+    /// The image is swapped; the phase of the pod is not written for it.
+    Swap,
+    /// The phase of the pod is written, after all others have ended.
+    Finish,
+    /// It is neither ended nor waited for.
+    Leave,
+}
+
+impl RuleMethod {
+    /// Reads the value as the API spells it; `None` if it is unknown.
+    #[must_use]
+    pub fn read(word: &str) -> Option<Self> {
+        match word {
+            "Auto" => Some(Self::Auto),
+            "Swap" => Some(Self::Swap),
+            "Finish" => Some(Self::Finish),
+            "Leave" => Some(Self::Leave),
+            _ => None,
+        }
+    }
+
+    /// Returns the value as the API spells it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "Auto",
+            Self::Swap => "Swap",
+            Self::Finish => "Finish",
+            Self::Leave => "Leave",
+        }
+    }
+}
+
+impl SidecarRule {
+    /// Returns the rule that changes nothing about how a sidecar is ended.
+    #[must_use]
+    pub const fn of(source: RuleSource) -> Self {
+        Self {
+            source,
+            method: RuleMethod::Auto,
+            exit_image: None,
+            delay: Duration::ZERO,
+            wait_for_exit: Duration::ZERO,
+            order: 0,
+            main_must_succeed: false,
+        }
+    }
+
+    /// Returns how long after the end of the main containers its container is ended.
+    #[must_use]
+    pub const fn after(&self) -> Duration {
+        self.delay.saturating_add(self.wait_for_exit)
+    }
+
+    /// Returns the policy rule that it comes from; `None` for an annotation.
+    #[must_use]
+    pub const fn policy(&self) -> Option<&PolicyRule> {
+        match &self.source {
+            RuleSource::Policy(policy) => Some(policy),
+            RuleSource::Annotation => None,
+        }
+    }
+}
+
+/// Formats the origin, and the settings that are not the default.
+impl fmt::Display for SidecarRule {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.source.fmt(out)?;
+        if self.method != RuleMethod::Auto {
+            write!(out, ", method {}", self.method.as_str())?;
+        }
+        if self.order != 0 {
+            write!(out, ", order {}", self.order)?;
+        }
+        if !self.delay.is_zero() {
+            write!(out, ", delay {} s", self.delay.as_secs())?;
+        }
+        if !self.wait_for_exit.is_zero() {
+            let seconds = self.wait_for_exit.as_secs();
+            write!(out, ", may end by itself for {seconds} s")?;
+        }
+        if self.main_must_succeed {
+            out.write_str(", if every main container succeeds")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for RuleSource {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Annotation => out.write_str("annotations of the pod"),
+            Self::Policy(policy) => policy.fmt(out),
+        }
+    }
+}
+
+impl fmt::Display for PolicyRule {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            namespace,
+            name,
+            nth,
+            preset,
+        } = self;
+        match namespace {
+            Some(namespace) => write!(out, "NamespacedSidecarPolicy {namespace}/{name}")?,
+            None => write!(out, "SidecarPolicy {name}")?,
+        }
+        write!(out, ", sidecars[{nth}]")?;
+        preset
+            .iter()
+            .try_for_each(|preset| write!(out, " (preset {preset})"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OURS: &str = r#"{"userAgent":"ContainerRecreateRequest","key":"ns/r"}"#;
+
+    fn readiness(is_true: bool, message: &str) -> PodReadiness {
+        PodReadiness {
+            gate: Some(GateCondition {
+                is_true,
+                message: message.into(),
+            }),
+            is_ready: is_true,
+        }
+    }
+
+    fn condition(is_true: bool, entries: &[&str]) -> Option<GateCondition> {
+        Some(GateCondition {
+            is_true,
+            message: format!("[{}]", entries.join(",")).into(),
+        })
+    }
+
+    #[test]
+    fn an_entry_is_added_to_those_of_others_and_taken_away_again() {
+        let before = r#"{"userAgent":"Lifecycle","key":"x"}"#;
+        let first = r#"{"userAgent":"Alpha","key":"z","since":1}"#;
+        let others = readiness(false, &format!("[{before},{first}]"));
+        let kept = others.kept_by("ns/r");
+        assert_eq!(
+            kept,
+            condition(false, &[first, OURS, before]),
+            "sorted by user"
+        );
+        let kept = PodReadiness {
+            gate: kept,
+            is_ready: false,
+        };
+        assert_eq!(kept.kept_by("ns/r"), None, "it is there");
+        assert_eq!(kept.left_by("ns/r"), condition(false, &[first, before]));
+        assert_eq!(kept.left_by("ns/other"), None);
+        assert_eq!(others.left_by("ns/r"), None);
+    }
+
+    #[test]
+    fn the_last_entry_that_leaves_makes_the_gate_true() {
+        for message in ["", "[]"] {
+            let kept = readiness(true, message).kept_by("ns/r");
+            assert_eq!(kept, condition(false, &[OURS]));
+            assert_eq!(
+                PodReadiness {
+                    gate: kept,
+                    is_ready: false
+                }
+                .left_by("ns/r"),
+                condition(true, &[])
+            );
+        }
+        assert_eq!(
+            PodReadiness::default().kept_by("ns/r"),
+            condition(false, &[OURS]),
+            "nobody has set it"
+        );
+        assert_eq!(PodReadiness::default().left_by("ns/r"), None);
+        assert_eq!(
+            readiness(true, &format!("[{OURS}]")).kept_by("ns/r"),
+            condition(false, &[OURS]),
+            "it did not count"
+        );
+    }
+
+    #[test]
+    fn what_is_no_list_of_entries_is_left_as_it_is() {
+        for strange in ["drained by hand", "{}", "[1]", "[{\"key\":1}]"] {
+            assert_eq!(
+                readiness(true, strange).kept_by("ns/r"),
+                condition(false, &[OURS]),
+                "it keeps nobody"
+            );
+            let strange = readiness(false, strange);
+            assert_eq!(
+                (strange.kept_by("ns/r"), strange.left_by("ns/r")),
+                (None, None)
+            );
+        }
     }
 }

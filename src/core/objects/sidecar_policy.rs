@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use kube_core::{ApiResource, Selector};
 
-use super::pod::rule::RuleMethod;
+use super::pod::RuleMethod;
 
 /// The API group of the policies.
 pub const GROUP: &str = "swaplet.io";

@@ -4,7 +4,7 @@
 
 use super::pod::RestartPod;
 use super::reconcile::Readiness;
-use crate::objects::pod::readiness::GateCondition;
+use crate::objects::pod::GateCondition;
 
 /// The label of the pods that are handled. On a namespace with the value `true`,
 /// `deploy/readiness-gate.yaml` adds gate and label to its new pods.

@@ -33,31 +33,33 @@
 //! contradict the record in the pod.
 
 mod acceptance;
-mod circumstances;
-mod coming;
 mod container;
 mod decision;
 mod late;
-mod memory;
 mod others;
 mod parking;
 mod readiness;
 mod run;
 
+pub use self::decision::{Acceptance, Action, Change, Decision, Filled, Note, Readiness, Status};
+pub use self::parking::image::ParkImage;
+pub use self::parking::{ORPHAN_AFTER, Orphan, orphan, orphan_as_told};
+
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-pub use self::circumstances::{Around, Sight};
-use self::circumstances::{Case, deadline, in_time, is_late};
-pub use self::coming::restarts_coming;
-use self::container::patience::in_vain_for_long;
-pub use self::decision::{Acceptance, Action, Change, Decision, Filled, Note, Readiness, Status};
-pub use self::memory::Memory;
-pub use self::parking::image::ParkImage;
-pub use self::parking::orphans::{ORPHAN_AFTER, Orphan, orphan, orphan_as_told};
+use self::container::in_vain_for_long;
+use crate::cluster::exit_images::ExitImages;
+use crate::cluster::headroom::Headroom;
+use crate::cluster::node_class::NodeClass;
+use crate::objects::moment::Moment;
+use crate::objects::node::KubeletVersion;
+use crate::objects::pod::ContainerState;
 use crate::objects::recreate_request::RequestPhase;
+use crate::objects::runs_on::RunsOn;
 use crate::report::reason::Reason;
 use crate::restart::pod::RestartPod;
-use crate::restart::request::RestartRequest;
+use crate::restart::request::{Mark, Parking, RestartRequest};
 
 /// OpenKruise's message for a pod that does not exist any more.
 const POD_GONE: &str = "pod has gone";
@@ -294,4 +296,361 @@ fn waits_in_line(request: &RestartRequest) -> Decision {
         states: request.wanted_states().collect(),
     };
     Decision::act(Reason::RequestWaits, Action::Report(status))
+}
+
+// The restarts that changes of images have still to cause.
+
+/// Returns how many restarts the changes that were made for a request have still to cause in its
+/// pod. A restart that was given up may still come, so only what the pod shows counts.
+#[must_use]
+pub fn restarts_coming(request: &RestartRequest, pod: &RestartPod) -> u32 {
+    coming(request, pod, |_| false)
+}
+
+/// Like [`restarts_coming`], without the restarts of the containers that are `left_out`.
+pub(crate) fn coming(
+    request: &RestartRequest,
+    pod: &RestartPod,
+    left_out: impl Fn(&str) -> bool,
+) -> u32 {
+    let marks = request.journal.iter().flat_map(|journal| &journal.0);
+    let others = marks.filter(|(name, _)| !left_out(name));
+    others
+        .map(|(name, mark)| of_container(pod, name, mark))
+        .sum()
+}
+
+fn of_container(pod: &RestartPod, name: &str, mark: &Mark) -> u32 {
+    let found = mark.intent.as_ref().zip(pod.find(name));
+    let Some((intent, (_, container, _))) = found else {
+        return 0;
+    };
+    let has_before = container.image == intent.from;
+    let status = container.status.as_ref();
+    let is_restarted = status.is_some_and(|status| mark.shows_another(status));
+    match intent.parking {
+        // The change was not made, or was undone.
+        None if has_before && intent.back.is_none() => 0,
+        None => u32::from(!is_restarted),
+        Some(Parking::Out) if has_before => 0,
+        Some(Parking::Out) => 1 + u32::from(!is_restarted),
+        Some(Parking::Back) => u32::from(!has_before || !is_restarted),
+    }
+}
+
+// The inputs of a decision besides the request: what is known of its pod, of the node and of the
+// time. Also computes the deadline of a request, from its own times and the time of day.
+
+/// The knowledge of the pod of a request.
+#[derive(Clone, Copy, Debug)]
+pub enum Sight<'a> {
+    /// The pod has not been requested or observed yet.
+    Unseen,
+    /// The API server rejects the request for the pod, for this reason, so it will never be
+    /// observed.
+    Refused(&'a str),
+    /// There is no pod with that name.
+    Absent,
+    /// The pod as it was observed last.
+    There(&'a RestartPod),
+}
+
+/// The inputs of a decision besides the request and its pod.
+#[derive(Clone, Copy)]
+pub struct Around<'a> {
+    /// The exit images of the installation: a container that has one was ended.
+    pub exit_images: &'a ExitImages,
+    /// The park image, for containers whose image has no alias; `None` if none is configured.
+    pub park: Option<&'a ParkImage>,
+    /// The class of the pod's node; `None` while it is unknown.
+    pub node: Option<NodeClass>,
+    /// The version of the node's kubelet; `None` if the node does not report it.
+    pub kubelet: Option<KubeletVersion>,
+    /// What the node says of its operating system and processor.
+    pub runs_on: RunsOn,
+    /// Returns whether this many restarts fit into what the pod's Job allows.
+    pub room: &'a dyn Fn(u32) -> Headroom,
+    /// True if no other request for the pod comes before this one.
+    pub is_first: bool,
+    /// True if requests with OpenKruise's label for virtual nodes are left to the vendor of the
+    /// pod's node; `None` while that depends on a node that is not known yet.
+    pub left_to_vendor: Option<bool>,
+    /// The time of the decision.
+    pub now: Moment,
+    /// The time of day, by the API server's clock.
+    pub today: jiff::Timestamp,
+}
+
+/// A request and its pod, with everything that a decision about the two depends on.
+#[derive(Clone, Copy)]
+pub(crate) struct Case<'a> {
+    pub request: &'a RestartRequest,
+    pub pod: &'a RestartPod,
+    pub memory: &'a Memory,
+    pub around: &'a Around<'a>,
+}
+
+impl Around<'_> {
+    /// Returns true if an image is the park image of this installation.
+    fn parks(&self, image: &str) -> bool {
+        self.park.is_some_and(|park| park.is(image))
+    }
+}
+
+fn deadline(request: &RestartRequest, around: &Around<'_>) -> Option<Moment> {
+    Some(in_time(
+        request.created_at?,
+        request.active_deadline_seconds?,
+        around,
+    ))
+}
+
+fn is_late(request: &RestartRequest, around: &Around<'_>) -> bool {
+    deadline(request, around).is_some_and(|at| at <= around.now)
+}
+
+/// Returns the point in time `seconds` after `then`. Both times of day are by the API server's
+/// clock.
+fn in_time(then: jiff::Timestamp, seconds: u32, around: &Around<'_>) -> Moment {
+    let age = age(then, around);
+    around.now + Duration::from_secs(seconds.into()) - age
+}
+
+/// Returns how long ago `then` was; zero if it is in the future.
+fn age(then: jiff::Timestamp, around: &Around<'_>) -> Duration {
+    Duration::try_from(around.today.duration_since(then)).unwrap_or_default()
+}
+
+// The memory of a request between two reconciles. It times things; losing it changes no outcome.
+
+/// The memory of one request.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Memory {
+    /// True while a write for this request is in flight.
+    pub in_flight: bool,
+    /// No write before this time, after one that failed.
+    pub not_before: Option<Moment>,
+    /// The time since when no daemon of OpenKruise is on the node of the request; `None` while one
+    /// is, or that is unknown.
+    pub without_daemon: Option<Moment>,
+    /// The time since when the pod is watched for but not observed; `None` while it is observed,
+    /// known to be gone, or not watched.
+    pub unseen_since: Option<Moment>,
+    /// The first recorded value of the time since when the pod is not ready, and when it was
+    /// observed. A value that is written later does not count.
+    unready: Option<(Box<str>, Moment)>,
+    /// The last consecutive writes to the pod that were not applied.
+    in_vain: Option<InVain>,
+    containers: BTreeMap<Box<str>, Watched>,
+}
+
+/// Consecutive writes to the pod that were denied, or failed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct InVain {
+    first: Moment,
+    last: Moment,
+    /// The error of the last one.
+    words: Box<str>,
+}
+
+/// The longest time between two such writes that count as consecutive: in a longer one nothing was
+/// tried.
+const TRIED_WITHIN: Duration = Duration::from_secs(180);
+
+/// The memory of one container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Watched {
+    /// The time since when the node is to replace this container, with this image in the spec.
+    changed: Option<((Mark, Box<str>), Moment)>,
+    /// The time since when another container than this one is observed.
+    restarted: Option<(Mark, Moment)>,
+    /// The time since when this container is observed running.
+    running: Option<(Mark, Moment)>,
+    /// The time since when this container is observed running and ready.
+    ready: Option<(Mark, Moment)>,
+    /// The time since when it waits for a condition that may never come true.
+    waits: Option<Moment>,
+    /// The last change of its image, as a webhook has changed it.
+    stored: Option<Stored>,
+}
+
+/// A change of an image of which a webhook has made another one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Stored {
+    /// The image before.
+    pub from: Box<str>,
+    /// The image that was written.
+    pub to: Box<str>,
+    /// The image that was stored.
+    pub image: Box<str>,
+}
+
+impl Memory {
+    /// Updates the memory from the request and its pod as they are now. Call it before every
+    /// decision.
+    pub fn observe(&mut self, request: &RestartRequest, pod: &RestartPod, now: Moment) {
+        if let (None, Some(since)) = (&self.unready, &request.unready_acquired) {
+            self.unready = Some((since.clone(), now));
+        }
+        // Others may write any journal, and another one each time.
+        self.containers
+            .retain(|name, _| request.mark(name).is_some());
+        for (name, mark) in request.journal.iter().flat_map(|journal| &journal.0) {
+            self.containers
+                .entry(name.clone())
+                .or_default()
+                .observe(mark, pod, name, now);
+        }
+    }
+
+    /// Records which containers wait, according to a decision. Call it after every decision.
+    pub fn note(&mut self, decision: &Decision, now: Moment) {
+        let Some(waiting) = &decision.waiting else {
+            return;
+        };
+        for (name, watched) in &mut self.containers {
+            let waits = waiting.contains(name);
+            watched.waits = waits.then(|| watched.waits.unwrap_or(now));
+        }
+    }
+
+    /// Records that a write to the pod was denied or failed, with this error, or that a webhook has
+    /// undone one to the request.
+    pub fn note_in_vain(&mut self, words: &str, now: Moment) {
+        let first = self
+            .in_vain
+            .take()
+            .filter(|before| now <= before.last + TRIED_WITHIN)
+            .map_or(now, |before| before.first);
+        let (last, words) = (now, words.into());
+        self.in_vain = Some(InVain { first, last, words });
+    }
+
+    /// Records that a write to the pod was applied.
+    pub fn note_applied(&mut self) {
+        self.in_vain = None;
+    }
+
+    /// Records what the API server has stored of a change of images, if that is not what was
+    /// written: another image, or the image without the record of the one before.
+    pub fn note_stored(&mut self, change: &Change, pod: &RestartPod) {
+        for swap in &change.swaps {
+            let Some((_, container, _)) = pod.find(&swap.container) else {
+                continue;
+            };
+            let is_another = ![&swap.from, &swap.to].contains(&&container.image);
+            let is_unrecorded = container.image == swap.to
+                && pod.parked.is_none()
+                && (change.note.as_ref()).is_some_and(|note| note.parked.is_some());
+            let stored = (is_another || is_unrecorded).then(|| Stored {
+                from: swap.from.clone(),
+                to: swap.to.clone(),
+                image: container.image.clone(),
+            });
+            self.containers
+                .entry(swap.container.clone())
+                .or_default()
+                .stored = stored;
+        }
+    }
+
+    /// Returns for how long every write to the pod has been in vain, and the last error.
+    pub(crate) fn in_vain(&self) -> Option<(Duration, &str)> {
+        let in_vain = self.in_vain.as_ref()?;
+        Some((in_vain.last.since(in_vain.first), &in_vain.words))
+    }
+
+    /// Returns what a webhook has made of the last change of the container's image.
+    pub(crate) fn stored(&self, container: &str) -> Option<&Stored> {
+        self.containers.get(container)?.stored.as_ref()
+    }
+
+    /// Returns since when a container waits for a condition that may never come true.
+    pub(crate) fn waits_since(&self, container: &str) -> Option<Moment> {
+        self.containers.get(container)?.waits
+    }
+
+    /// Returns since when the node is to restart the container.
+    pub(crate) fn changed_at(&self, container: &str) -> Option<Moment> {
+        Some(self.containers.get(container)?.changed.as_ref()?.1)
+    }
+
+    /// Returns since when another container is observed.
+    pub(crate) fn restarted_at(&self, container: &str) -> Option<Moment> {
+        Some(self.containers.get(container)?.restarted.as_ref()?.1)
+    }
+
+    /// Returns since when the pod is not ready for the request, as first recorded, and when that
+    /// was observed.
+    pub(crate) fn unready(&self) -> Option<&(Box<str>, Moment)> {
+        self.unready.as_ref()
+    }
+
+    /// Returns since when the present container is observed running.
+    pub(crate) fn running_at(&self, container: &str) -> Option<Moment> {
+        Some(self.containers.get(container)?.running.as_ref()?.1)
+    }
+
+    /// Returns since when the present container is observed running and ready.
+    pub(crate) fn ready_at(&self, container: &str) -> Option<Moment> {
+        Some(self.containers.get(container)?.ready.as_ref()?.1)
+    }
+}
+
+impl Watched {
+    fn observe(&mut self, mark: &Mark, pod: &RestartPod, name: &str, now: Moment) {
+        let Some((_, container, details)) = pod.find(name) else {
+            return;
+        };
+        let Some(status) = &container.status else {
+            return;
+        };
+        let changed = mark.intent.is_some();
+        let restarted = mark.shows_another(status);
+        let running = matches!(status.state, ContainerState::Running { .. });
+        let ready = details.ready && running;
+        keep(
+            &mut self.changed,
+            changed.then(|| (mark.clone(), container.image.clone())),
+            now,
+        );
+        keep(&mut self.restarted, restarted.then(|| mark.clone()), now);
+        keep(&mut self.running, running.then(|| Mark::of(status)), now);
+        keep(&mut self.ready, ready.then(|| Mark::of(status)), now);
+    }
+}
+
+/// Keeps the time of a fact while the fact stays the same; sets it to `now` for another one.
+fn keep<T: PartialEq>(since: &mut Option<(T, Moment)>, what: Option<T>, now: Moment) {
+    *since = match (since.take(), what) {
+        (Some((before, at)), Some(what)) if before == what => Some((before, at)),
+        (_, Some(what)) => Some((what, now)),
+        (_, None) => None,
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::restart::pod::RestartPodWire;
+    use crate::restart::request::Journal;
+
+    #[test]
+    fn nothing_is_kept_of_containers_that_the_journal_names_no_more() {
+        let pod = json!({"metadata": {"name": "p", "namespace": "ns", "uid": "u"}});
+        let pod = serde_json::from_value::<RestartPodWire>(pod).unwrap();
+        let pod = pod.read().unwrap();
+        let mut memory = Memory::default();
+        for number in 0..100 {
+            let name = Box::<str>::from(format!("c{number}"));
+            let request = RestartRequest {
+                journal: Some(Journal([(name, Mark::default())].into())),
+                ..RestartRequest::default()
+            };
+            memory.observe(&request, &pod, Moment::START);
+        }
+        assert_eq!(memory.containers.len(), 1);
+    }
 }

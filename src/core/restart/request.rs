@@ -2,15 +2,21 @@
 //! restart, the progress, and the journal that is recorded before each step. Read as `v1alpha1`,
 //! which every release serves.
 
-mod journal;
-mod new;
-pub mod place;
-mod wire;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
-use crate::objects::recreate_request::{RecreateRequest, RequestPhase};
-pub use journal::{Intent, JOURNAL, Journal, Mark, Parking};
-pub use new::{RequestedPod, new_request, request_name};
-pub use wire::RestartRequestWire;
+use crate::objects::item::{FromView, Item, View, items};
+use crate::objects::pod::{ContainerState, ContainerStatus};
+use crate::objects::recreate_request::{
+    GROUP, KIND, RecreateRequest, RequestKind, RequestPhase, RequestSpec, RequestStatus, StateView,
+    StrategyView, VERSION, WantedView,
+};
+use crate::objects::values::bounds;
+use crate::objects::values::lenient::{Integer, Text};
+use crate::objects::values::short_digest::short_digest;
+use crate::restart::on_config::annotation::RESTART_ON;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 /// The label that holds the uid of the pod that a request is for.
 pub const POD_UID: &str = "crr.apps.kruise.io/pod-uid";
@@ -227,5 +233,483 @@ impl RestartRequest {
         self.finalizers
             .iter()
             .any(|finalizer| **finalizer == *UNREADY_ACQUIRED)
+    }
+}
+
+// The order of requests for the same pod: they are carried out one after another.
+
+/// The place of a request in the queue of its pod: a request that has begun comes first, then the
+/// oldest, then by name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// True until the phase is `Recreating`.
+    pub waits: bool,
+    created_at: Option<jiff::Timestamp>,
+    /// The name of the request.
+    pub name: Box<str>,
+}
+
+impl Place {
+    /// Returns the place of a request; `None` if it blocks no other: it is completed, ends
+    /// sidecars, or is being deleted and not held back by the finalizer.
+    #[must_use]
+    pub fn of(request: &RestartRequest) -> Option<Self> {
+        let is_gone = request.deleting && !request.is_held_back();
+        let is_over = request.is_completed() || is_gone || request.ends_sidecars();
+        let waits = request.phase != RequestPhase::Recreating;
+        (!is_over).then(|| Self {
+            waits,
+            created_at: request.created_at,
+            name: request.name.clone(),
+        })
+    }
+}
+
+// Construction of new requests.
+
+/// The most characters of a pod's name that are used in the name of its request.
+const MOST_OF_A_NAME: usize = 220;
+/// Bytes of the digest in the name: enough that no two requests of a pod collide.
+const DIGEST: usize = 5;
+
+/// The pod that a request is for.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestedPod<'a> {
+    /// The namespace of the pod.
+    pub namespace: &'a str,
+    /// The name of the pod.
+    pub name: &'a str,
+    /// The uid of the pod.
+    pub uid: &'a str,
+    /// The name of the pod's node.
+    pub node: &'a str,
+}
+
+/// Returns a name for a request: the pod's name, cut if necessary, `word`, and a digest of `what`.
+#[must_use]
+pub fn request_name(pod: &str, word: &str, what: &str) -> String {
+    let name: String = pod.chars().take(MOST_OF_A_NAME).collect();
+    format!(
+        "{}-{word}-{}",
+        name.trim_end_matches(['-', '.']),
+        short_digest(what, DIGEST)
+    )
+}
+
+/// Builds a request for a pod, with the labels that OpenKruise's webhook sets. So it applies to
+/// this pod and to no later one of the same name, and it is garbage-collected with the pod.
+#[must_use]
+pub fn new_request<'a>(
+    name: &str,
+    pod: RequestedPod<'_>,
+    containers: impl Iterator<Item = &'a str>,
+) -> Value {
+    let containers: Vec<_> = containers
+        .map(|container| json!({"name": container}))
+        .collect();
+    json!({
+        "apiVersion": format!("{GROUP}/{VERSION}"),
+        "kind": KIND,
+        "metadata": {
+            "namespace": pod.namespace,
+            "name": name,
+            "labels": {POD_UID: pod.uid, NODE_NAME: pod.node, ACTIVE: "true"},
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid}],
+        },
+        "spec": {"podName": pod.name, "containers": containers},
+    })
+}
+
+// The journal of a request: each change of the pod is recorded in it before it is made, so that a
+// new run of the process knows what an earlier one may have done.
+
+/// The annotation of a request that holds its [`Journal`].
+pub const JOURNAL: &str = "swaplet.io/restart-journal";
+
+/// The entries of a request, by container name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Journal(pub BTreeMap<Box<str>, Mark>);
+
+/// The container that a restart replaces: a status that shows another one proves the restart.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Mark {
+    /// `containerID`; constant on some virtual nodes, or empty.
+    #[serde(rename = "containerID")]
+    pub container_id: Box<str>,
+    /// `restartCount`; always 0 on some virtual nodes.
+    pub restart_count: i64,
+    /// When the container was started, by the node's clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<jiff::Timestamp>,
+    /// The change of its image that may have been made; `None` before the container's turn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub intent: Option<Intent>,
+}
+
+/// A change of an image that is to be made once.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Intent {
+    /// The image before the change.
+    pub from: Box<str>,
+    /// The image after the change: an alias, or the park image.
+    pub to: Box<str>,
+    /// `metadata.generation` of the pod before the change; `None` where the API server does not
+    /// count it. It distinguishes a change that was not made from one that was made and undone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generation: Option<i64>,
+    /// Why the image before is put back; `None` while it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub back: Option<Box<str>>,
+    /// The half of the restart that is in progress, where `to` is the park image.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parking: Option<Parking>,
+}
+
+/// The two halves of a restart by the park image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Parking {
+    /// The container is to be parked.
+    Out,
+    /// The image before is to be put back; the container of the [`Mark`] is the parked one.
+    Back,
+}
+
+impl Journal {
+    /// Parses the value of the annotation. Returns `None` if it is not valid JSON of a journal.
+    #[must_use]
+    pub fn read(value: &str) -> Option<Self> {
+        serde_json::from_str(value).ok()
+    }
+
+    /// Returns true if swaplet can have written the journal, judging by the rest of the request.
+    /// Anyone who creates a request may put any text into it. But swaplet records a change of an
+    /// image only after the status is `Recreating`, and before that a journal comes with the
+    /// labels.
+    #[must_use]
+    pub fn is_taken_up(&self, phase: RequestPhase, has_labels: bool) -> bool {
+        match phase {
+            RequestPhase::Unanswered | RequestPhase::Pending => {
+                has_labels && self.0.values().all(|mark| mark.intent.is_none())
+            }
+            RequestPhase::Recreating | RequestPhase::Completed => true,
+        }
+    }
+
+    /// Returns the value of the annotation.
+    #[must_use]
+    pub fn as_text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+impl Mark {
+    /// Returns the mark of the container that a status shows.
+    #[must_use]
+    pub(crate) fn of(status: &ContainerStatus) -> Self {
+        let started_at = match &status.state {
+            ContainerState::Running { started_at } => *started_at,
+            ContainerState::Terminated(end) => end.started_at,
+            ContainerState::Waiting { .. } | ContainerState::Unreported => None,
+        };
+        Self {
+            container_id: status.container_id.clone(),
+            restart_count: status.restart_count,
+            started_at,
+            intent: None,
+        }
+    }
+
+    /// Returns the mark of the container that a status shows, or this mark if the status is older.
+    /// A process whose cache lags must not forget what another one has observed: a restart from
+    /// before the request would then count as made for it.
+    #[must_use]
+    pub(crate) fn or_later(&self, status: &ContainerStatus) -> Self {
+        let is_older = status.restart_count < self.restart_count && !self.shows_another(status);
+        if is_older {
+            self.clone()
+        } else {
+            Self::of(status)
+        }
+    }
+
+    /// Returns true if a status shows a later container than this one. No single field can be
+    /// trusted: an ID is constant on some virtual nodes, a count stays 0 on others. But a status
+    /// that is older than this mark, which another process has written, proves nothing.
+    #[must_use]
+    pub(crate) fn shows_another(&self, status: &ContainerStatus) -> bool {
+        let now = Self::of(status);
+        let is_later = now
+            .started_at
+            .is_some_and(|at| self.started_at.is_none_or(|before| at > before));
+        match now.restart_count.cmp(&self.restart_count) {
+            Ordering::Greater => true,
+            Ordering::Equal => self.container_id != now.container_id || is_later,
+            Ordering::Less => is_later,
+        }
+    }
+}
+
+#[cfg(test)]
+mod journal_tests {
+    use super::*;
+
+    #[test]
+    fn a2_a_journal_counts_where_it_can_have_been_written_by_swaplet() {
+        let marked = |intent| {
+            Journal(
+                [(
+                    "app".into(),
+                    Mark {
+                        intent,
+                        ..Mark::default()
+                    },
+                )]
+                .into(),
+            )
+        };
+        let (before, changing) = (marked(None), marked(Some(Intent::default())));
+        for phase in [RequestPhase::Unanswered, RequestPhase::Pending] {
+            assert!(
+                before.is_taken_up(phase, true) && !before.is_taken_up(phase, false),
+                "{phase:?}"
+            );
+            assert!(
+                !changing.is_taken_up(phase, true) && !changing.is_taken_up(phase, false),
+                "{phase:?}"
+            );
+        }
+        assert!(
+            changing.is_taken_up(RequestPhase::Recreating, true)
+                && changing.is_taken_up(RequestPhase::Completed, false)
+        );
+    }
+}
+
+// The reader of the requests that swaplet carries out.
+
+/// A request of a list or watch.
+pub type RestartRequestWire = Item<RestartRequest>;
+
+impl FromView for RestartRequest {
+    type Kind = RequestKind;
+    type View = View<RequestSpec, RequestStatus>;
+
+    /// Returns `None` if name, namespace or uid are missing: such an object cannot be addressed.
+    fn of(view: Self::View) -> Option<Self> {
+        let View {
+            metadata: more,
+            spec,
+            status,
+            ..
+        } = view;
+        let required = |text: Text| text.value.filter(|text| !text.is_empty());
+        let label = |key: &str| more.labels.value.0.get(key).map(|text| &**text);
+        let annotation = |key: &str| more.annotations.value.0.get(key).map(|text| &**text);
+        let pod_uid = label(POD_UID).filter(|uid| !uid.is_empty());
+        let active = label(ACTIVE).is_some();
+        let phase = RequestPhase::read(status.phase.value.as_deref());
+        let is_taken_up =
+            |journal: &Journal| journal.is_taken_up(phase, active && pod_uid.is_some());
+        Some(Self {
+            pod_uid: pod_uid.map(Into::into),
+            node: label(NODE_NAME).unwrap_or_default().into(),
+            active,
+            on_virtual_node: label(NODE_TYPE) == Some(VIRTUAL_KUBELET),
+            journal: annotation(JOURNAL)
+                .and_then(Journal::read)
+                .filter(is_taken_up),
+            unready_acquired: annotation(UNREADY_ACQUIRED)
+                .filter(|time| !time.is_empty())
+                .map(Into::into),
+            finalizers: more
+                .finalizers
+                .value
+                .into_iter()
+                .filter_map(|finalizer| finalizer.value)
+                .collect(),
+            restart_on: annotation(RESTART_ON).map(Into::into),
+            namespace: required(more.namespace)?,
+            name: required(more.name)?,
+            uid: required(more.uid)?,
+            version: more.resource_version.value.unwrap_or_default(),
+            created_at: more.creation_timestamp.value,
+            deleting: more.deletion_timestamp.value.0,
+            pod_name: spec.pod_name.value.unwrap_or_default(),
+            containers: items(&spec.containers).map(wanted).collect(),
+            strategy: strategy(&spec.strategy.value.0),
+            active_deadline_seconds: seconds(&spec.active_deadline_seconds),
+            ttl_seconds: seconds(&spec.ttl_seconds_after_finished),
+            phase,
+            message: status.message.value.0,
+            completed_at: status.completion_time.value,
+            states: items(&status.container_recreate_states)
+                .map(state)
+                .collect(),
+        })
+    }
+}
+
+fn seconds(field: &Integer) -> Option<u32> {
+    field.value.map(bounds::seconds)
+}
+
+fn wanted(container: &WantedView) -> Wanted {
+    Wanted {
+        name: container.name.value.clone().unwrap_or_default(),
+        has_context: container.status_context.value.is_some(),
+    }
+}
+
+fn strategy(written: &StrategyView) -> Strategy {
+    Strategy {
+        ignores_failures: written.failure_policy.value.as_deref() == Some("Ignore"),
+        ordered: written.ordered_recreate.value == Some(true),
+        force: written.force_recreate.value == Some(true),
+        grace_seconds: seconds(&written.termination_grace_period_seconds),
+        unready_seconds: seconds(&written.unready_grace_period_seconds),
+        min_started_seconds: seconds(&written.min_started_seconds).unwrap_or_default(),
+    }
+}
+
+fn state(written: &StateView) -> RecreateState {
+    RecreateState {
+        name: written.name.value.clone().unwrap_or_default(),
+        phase: StatePhase::read(written.phase.value.as_deref()),
+        message: written.message.value.0.clone(),
+        killed: written.is_killed.value == Some(true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_requests_are_valid_and_differ_with_what_they_are_for() {
+        assert_eq!(
+            request_name("web-0", "restart", "1 a"),
+            request_name("web-0", "restart", "1 a")
+        );
+        assert_ne!(
+            request_name("web-0", "restart", "1 a"),
+            request_name("web-0", "restart", "2 a")
+        );
+        let long = format!("{}.{}", "x".repeat(219), "y".repeat(30));
+        let name = request_name(&long, "restart-on", "1 a");
+        assert!(
+            name.len() <= 253 && name.starts_with(&format!("{}-restart-on-", "x".repeat(219))),
+            "{name}"
+        );
+    }
+}
+
+#[cfg(test)]
+mod wire_tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::restart::request::{Intent, Mark};
+
+    fn read(request: Value) -> Option<RestartRequest> {
+        serde_json::from_value::<RestartRequestWire>(request)
+            .unwrap()
+            .read()
+    }
+
+    #[test]
+    fn every_field_that_counts_is_read() {
+        let intent = Intent {
+            from: "app:1".into(),
+            to: "app:1@sha256:0".into(),
+            generation: Some(3),
+            back: None,
+            parking: None,
+        };
+        let mark = Mark {
+            container_id: "containerd://1".into(),
+            restart_count: 2,
+            started_at: None,
+            intent: Some(intent),
+        };
+        let journal = Journal([("app".into(), mark.clone())].into());
+        let request = read(json!({
+            "metadata": {"name": "r", "namespace": "ns", "uid": "u", "resourceVersion": "7", "creationTimestamp": "2026-01-01T00:00:00Z",
+                "labels": {POD_UID: "pu", ACTIVE: "true", "other": 1}, "annotations": {JOURNAL: journal.as_text(), UNREADY_ACQUIRED: "2026-01-01T00:00:05Z"}, "finalizers": ["x"], "managedFields": [{}]},
+            "spec": {"podName": "p", "activeDeadlineSeconds": 60, "ttlSecondsAfterFinished": 0,
+                "containers": [{"name": "app", "statusContext": {"containerID": "x", "restartCount": 0}}, {"name": "log"}],
+                "strategy": {"failurePolicy": "Ignore", "orderedRecreate": true, "forceRecreate": true, "minStartedSeconds": -3,
+                    "terminationGracePeriodSeconds": 5, "unreadyGracePeriodSeconds": 0}},
+            "status": {"phase": "Recreating", "message": "m",
+                "containerRecreateStates": [{"name": "log", "phase": "Failed", "message": "no", "isKilled": true}]},
+        }))
+        .unwrap();
+        assert_eq!(
+            (
+                request.pod_uid.as_deref(),
+                request.active,
+                request.on_virtual_node
+            ),
+            (Some("pu"), true, false)
+        );
+        assert_eq!(request.mark("app"), Some(&mark));
+        assert_eq!(
+            (request.unready_acquired.as_deref(), &*request.finalizers),
+            (Some("2026-01-01T00:00:05Z"), &["x".into()][..])
+        );
+        assert!(request.containers[0].has_context && !request.containers[1].has_context);
+        let strategy = Strategy {
+            ignores_failures: true,
+            ordered: true,
+            force: true,
+            grace_seconds: Some(5),
+            unready_seconds: Some(0),
+            min_started_seconds: 0,
+        };
+        assert_eq!(
+            (
+                request.strategy.clone(),
+                request.active_deadline_seconds,
+                request.ttl_seconds
+            ),
+            (strategy, Some(60), Some(0))
+        );
+        assert_eq!(
+            (request.phase, &*request.message, request.is_completed()),
+            (RequestPhase::Recreating, "m", false)
+        );
+        assert_eq!(
+            (request.state("log").phase, request.state("app").phase),
+            (StatePhase::Failed, StatePhase::Pending)
+        );
+    }
+
+    #[test]
+    fn what_has_a_wrong_type_is_absent() {
+        for strange in [json!(1), json!("x"), json!([1]), json!(null), json!({})] {
+            let request = read(json!({
+                "metadata": {"name": "r", "namespace": "ns", "uid": "u", "labels": strange, "annotations": {JOURNAL: strange}, "finalizers": strange},
+                "spec": {"podName": strange, "containers": [strange, {"name": strange}], "strategy": strange},
+                "status": {"phase": strange, "completionTime": strange, "containerRecreateStates": [strange]},
+            }))
+            .unwrap();
+            assert_eq!(
+                (request.journal, request.completed_at),
+                (None, None),
+                "{strange}"
+            );
+            assert!(read(json!({"metadata": {"name": "r", "namespace": "ns", "uid": "u"}, "spec": strange, "status": strange})).is_some());
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_addressed_is_not_read() {
+        assert_eq!(
+            read(json!({"metadata": {"name": "r", "namespace": "ns"}})),
+            None
+        );
+        assert_eq!(read(json!({"metadata": 3})), None);
     }
 }

@@ -7,13 +7,8 @@
 //! * Pods that are not ready come first: restarting them reduces no availability, and may fix them.
 //! * A `PodDisruptionBudget` is respected as by the eviction API.
 
-mod budget;
-mod limit;
-
 use std::fmt;
-
-pub use budget::{Budget, Covered};
-pub use limit::{Limit, Rounding};
+use std::str::FromStr;
 
 /// One pod of a group that is restarted together.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -189,4 +184,140 @@ pub fn place(name: &str, by_ordinal: bool) -> (std::cmp::Reverse<u64>, Box<str>)
         .and_then(|(_, ordinal)| ordinal.parse().ok())
         .filter(|_| by_ordinal);
     (std::cmp::Reverse(ordinal.unwrap_or_default()), name.into())
+}
+
+// The limit of unavailable pods.
+
+/// A number of pods, or a percentage of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// A fixed number of pods.
+    Count(usize),
+    /// A percentage of the pods.
+    Percent(usize),
+}
+
+/// The rounding of a percentage, which differs from kind to kind in Kubernetes' own
+/// `maxUnavailable`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rounding {
+    /// Rounds down, as for a `Deployment`.
+    Down,
+    /// Rounds up, as for a `StatefulSet` and a `DaemonSet`.
+    Up,
+}
+
+impl Limit {
+    /// Returns the limit for this number of pods. At least one, as in Kubernetes: with none nothing
+    /// would ever happen (`pkg/controller/deployment/util`, `ResolveFenceposts`).
+    #[must_use]
+    pub const fn of(self, pods: usize, rounding: Rounding) -> usize {
+        let count = match (self, rounding) {
+            (Self::Count(count), _) => count,
+            (Self::Percent(percent), Rounding::Down) => percent.saturating_mul(pods) / 100,
+            (Self::Percent(percent), Rounding::Up) => percent.saturating_mul(pods).div_ceil(100),
+        };
+        if count == 0 { 1 } else { count }
+    }
+}
+
+impl FromStr for Limit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let problem = || {
+            format!(
+                "\"{text}\" is neither a number of pods, such as 1, nor a percentage, such as 25%"
+            )
+        };
+        let (number, limit): (&str, fn(usize) -> Self) = match text.strip_suffix('%') {
+            Some(number) => (number, Self::Percent),
+            None => (text, Self::Count),
+        };
+        let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        let number = number
+            .parse()
+            .ok()
+            .filter(|_| is_number)
+            .ok_or_else(problem)?;
+        match limit(number) {
+            Self::Count(0) | Self::Percent(0) => Err(format!(
+                "with {text} no pod could ever be restarted; write at least 1"
+            )),
+            Self::Percent(101..) => Err(format!("{text} is more than all pods")),
+            limit => Ok(limit),
+        }
+    }
+}
+
+// The disruptions that a `PodDisruptionBudget` allows, by the rules of the eviction API
+// (`pkg/registry/core/pod/storage/eviction.go`).
+//
+// The status of a budget lags behind what has just been done to its pods. So it is not trusted
+// alone while pods are being restarted: the pods that it covers are counted here, without those
+// that are being restarted.
+
+/// A `PodDisruptionBudget` with its remaining disruptions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// The name of the budget.
+    pub name: Box<str>,
+    /// How many ready pods may be disrupted now.
+    pub allowed: usize,
+    /// True if pods that are not ready may be disrupted.
+    pub allows_unready: bool,
+}
+
+/// The inputs for a budget: its status, and counts of the pods that it covers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Covered {
+    /// True if `status.observedGeneration` is behind `metadata.generation`: the status is about
+    /// another spec.
+    pub is_outdated: bool,
+    /// True if the condition `DisruptionAllowed` has the reason `SyncFailed`: its controller cannot
+    /// count.
+    pub sync_failed: bool,
+    /// True if `spec.unhealthyPodEvictionPolicy` is `AlwaysAllow`.
+    pub always_allows_unready: bool,
+    /// `status.disruptionsAllowed`
+    pub disruptions_allowed: usize,
+    /// `status.desiredHealthy`
+    pub desired_healthy: usize,
+    /// How many entries `status.disruptedPods` has: evictions that have not taken effect yet.
+    pub disrupted: usize,
+    /// How many of its pods are observed Ready, not being deleted, and not being restarted.
+    pub healthy: usize,
+    /// How many of its pods are being restarted.
+    pub restarting: usize,
+}
+
+impl Budget {
+    /// Computes the remaining disruptions; no ready pod may be disrupted while the status is
+    /// unusable.
+    #[must_use]
+    pub fn of(name: &str, covered: &Covered) -> Self {
+        let known = !covered.is_outdated && !covered.sync_failed;
+        let counted = covered
+            .healthy
+            .saturating_sub(covered.disrupted)
+            .saturating_sub(covered.desired_healthy);
+        let reported = if covered.restarting == 0 {
+            covered.disruptions_allowed
+        } else {
+            usize::MAX
+        };
+        let is_healthy = covered.desired_healthy > 0 && covered.healthy >= covered.desired_healthy;
+        Self {
+            name: name.into(),
+            allowed: if known { counted.min(reported) } else { 0 },
+            allows_unready: covered.always_allows_unready || (known && is_healthy),
+        }
+    }
+
+    /// Returns true if one more pod may be disrupted, after `taken` ready ones that the budget does
+    /// not count yet.
+    #[must_use]
+    pub const fn allows(&self, ready: bool, taken: usize) -> bool {
+        (!ready && self.allows_unready) || self.allowed > taken
+    }
 }

@@ -4,7 +4,7 @@
 
 use jiff::SignedDuration;
 
-use super::circumstances::Case;
+use super::Case;
 use super::turn;
 use crate::cluster::headroom::Ledger;
 use crate::objects::pod::{Container, Pod, Terminated, roles};

@@ -7,14 +7,14 @@
 mod rules;
 mod words;
 
-use super::circumstances::{Case, Circumstances};
 use super::memory::Memory;
 use super::methods::Step;
 use super::methods::preflight::{Preflight, preflight};
 use super::methods::swap;
-use super::scope::{main_failed, refused};
 use super::turn::{self, Turn, turns};
+use super::{Case, Circumstances};
 use super::{ask, decide, openkruise, out_of_scope};
+use super::{main_failed, refused};
 use crate::cluster::headroom::Headroom;
 use crate::cluster::node_class::NodeClass;
 use crate::objects::pod::roles::{self, Mains};

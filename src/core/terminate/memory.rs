@@ -1,22 +1,20 @@
 //! The memory of a pod between two reconciles. It times things and keeps reports from being
 //! repeated; losing it (a restart of the process) changes no outcome.
 
-pub mod asked;
-pub mod denials;
-pub mod ends;
 pub mod finish_record;
 pub mod image_troubles;
 pub mod proof;
 
-use self::asked::Asked;
-use self::denials::DeniedWays;
-use self::ends::SeenEnds;
+use std::time::Duration;
+
 use self::finish_record::FinishRecord;
 use crate::cluster::exit_images::ExitImages;
 use crate::objects::moment::Moment;
 use crate::objects::pod::evidence::{self, Footprint, Progress, exit_image_shown, progress};
 use crate::objects::pod::roles::{self, Unended};
 use crate::objects::pod::{Container, PROVIDER_FAILED, Pod, Terminated};
+use crate::objects::recreate_request::RecreateRequest;
+use crate::objects::values::backoff::Backoff;
 use crate::report::decision::{Method, Swap};
 use crate::report::reason::Reason;
 
@@ -378,4 +376,291 @@ fn shows_image_asked_for(container: &Container, exit_images: &ExitImages) -> boo
                 .choose(Some(asked))
                 .is_ok_and(|choice| choice.refused.is_none())
     })
+}
+
+// The memory of the request to OpenKruise's daemon.
+
+/// How long the daemon may take to handle a request. Alone it takes a second; with its client's 5
+/// requests per second and a full node it takes longer. OpenKruise's manager gives up after 60 s,
+/// and the next method has to be reached within a minute.
+pub(crate) const ANSWERS: Duration = Duration::from_secs(40);
+
+/// A request that was created, or tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// When the first try returned.
+    pub at: Moment,
+    /// The error of the API server if the request was not created.
+    pub error: Option<String>,
+    /// True if the API server rejects the request, however often it is tried.
+    pub refused: bool,
+}
+
+impl Asked {
+    /// Returns true if the request may be tried once more.
+    pub(crate) fn is_worth_another_try(&self, now: Moment) -> bool {
+        self.error.is_some() && !self.refused && now < self.at + ANSWERS
+    }
+}
+
+impl Memory {
+    /// Updates the memory from the request for the pod. Call it before every decision.
+    pub fn observe_request(&mut self, request: Option<&RecreateRequest>, now: Moment) {
+        if request.is_some() {
+            self.request_seen_at.get_or_insert(now);
+        }
+    }
+
+    /// Records the result of creating a request: `error` if it was not created.
+    pub fn asked_for(&mut self, error: Option<String>, refused: bool, now: Moment) {
+        let at = self.asked.as_ref().map_or(now, |asked| asked.at);
+        self.asked = Some(Asked { at, error, refused });
+    }
+
+    /// Returns when the request for the pod was first tried or observed.
+    #[must_use]
+    pub fn asked_at(&self) -> Option<Moment> {
+        self.asked
+            .as_ref()
+            .map(|asked| asked.at)
+            .or(self.request_seen_at)
+    }
+
+    /// Returns true if this run of the process has written something for the pod.
+    #[must_use]
+    pub(crate) fn has_acted(&self) -> bool {
+        let finished = self
+            .finish
+            .as_ref()
+            .is_some_and(|record| record.written_at().is_some());
+        finished || self.asked.is_some() || self.swaps.iter().any(|record| record.before.is_some())
+    }
+}
+
+// The method by which each sidecar ended, recorded when its own end is first observed.
+
+/// The sidecars observed to have ended since the main containers are done.
+#[derive(Clone, Debug, Default)]
+pub struct SeenEnds(Vec<SeenEnd>);
+
+#[derive(Clone, Debug)]
+struct SeenEnd {
+    sidecar: Box<str>,
+    method: Option<Method>,
+}
+
+impl SeenEnds {
+    fn of(&self, sidecar: &str) -> Option<&SeenEnd> {
+        self.0.iter().find(|seen| *seen.sidecar == *sidecar)
+    }
+}
+
+impl Memory {
+    /// Records the sidecars that have ended. The exit image that replaces one does not undo its
+    /// end; if nothing was written, a sidecar that runs again has not ended.
+    fn observe_ends(&mut self, pod: &Pod) {
+        if self.mains_done_at.is_none() {
+            return self.ends.0.clear();
+        }
+        for sidecar in roles::sidecars(pod) {
+            let name = &sidecar.name;
+            let swapped = self.swap_of(name);
+            let has_ended = sidecar.end().is_some()
+                || swapped.is_some_and(|swapped| swapped.real_end.is_some());
+            let is_known = self.ends.of(name).is_some();
+            if has_ended && !is_known {
+                let method = self.begun(name);
+                self.ends.0.push(SeenEnd {
+                    sidecar: name.clone(),
+                    method,
+                });
+            } else if !has_ended && is_known && swapped.is_none() {
+                self.ends.0.retain(|seen| seen.sidecar != *name);
+            }
+        }
+    }
+
+    fn begun(&self, sidecar: &str) -> Option<Method> {
+        let is_finished = self
+            .finish
+            .as_ref()
+            .is_some_and(|record| record.has_begun());
+        if is_finished {
+            Some(Method::Finish)
+        } else if self.swap_of(sidecar).is_some() {
+            Some(Method::Swap)
+        } else {
+            self.asked_at().map(|_| Method::Recreate)
+        }
+    }
+
+    /// Returns the method that ended a sidecar, or the last one that was tried if its end was not
+    /// observed; `None` if it ended by itself.
+    #[must_use]
+    pub fn method_of(&self, sidecar: &str) -> Option<Method> {
+        match self.ends.of(sidecar) {
+            // The watch may show the end before the write returns.
+            Some(seen) => seen
+                .method
+                .or_else(|| self.swap_of(sidecar).map(|_| Method::Swap)),
+            None => self.ending().map(|(_, method)| method),
+        }
+    }
+}
+
+// The writes that the API server has denied (a policy, a webhook, or a missing right), and when
+// they are retried.
+//
+// A single denial proves little: a webhook may not have been reached, or an API server's view of
+// roles may lag behind. So the first retries follow within seconds, and are not reported. What is
+// still denied then stays denied until an administrator changes something. A write that the API
+// server does not apply for a minute, whatever its answers are, counts as one that it denies.
+
+/// The number of quick retries of a denied write, within seconds. Whatever reports a denial, or
+/// uses another method because of it, waits for them ([`Denials::are_lasting`]).
+pub const QUICK_DENIED_RETRIES: u32 = 3;
+/// The wait before the first of these retries; it doubles with each further one.
+const QUICK_RETRY: Duration = Duration::from_millis(500);
+/// The first wait after these retries; it doubles too.
+const DENIED_RETRY: Duration = Duration::from_secs(60);
+
+/// A number of denials, one after another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Denials(u32);
+
+impl Denials {
+    /// Counts one more denial. Returns the wait until the next retry, at most `longest`.
+    pub fn one_more(&mut self, longest: Duration) -> Duration {
+        let before = self.0;
+        self.0 = before.saturating_add(1);
+        let (first, doubled) = match before.checked_sub(QUICK_DENIED_RETRIES) {
+            None => (QUICK_RETRY, before),
+            Some(lasting) => (DENIED_RETRY, lasting),
+        };
+        Backoff { first, longest }.after(doubled)
+    }
+
+    /// Returns true if the quick retries were denied as well.
+    #[must_use]
+    pub const fn are_lasting(self) -> bool {
+        self.0 > QUICK_DENIED_RETRIES
+    }
+
+    /// Returns true if the latest denial has made them lasting: the time to report it.
+    #[must_use]
+    pub const fn are_news(self) -> bool {
+        self.0 == QUICK_DENIED_RETRIES + 1
+    }
+}
+
+/// The denials of the writes to one pod, by method; few, because there are few methods.
+#[derive(Clone, Debug, Default)]
+pub struct DeniedWays(Vec<DeniedWay>);
+
+#[derive(Clone, Debug)]
+struct DeniedWay {
+    method: Method,
+    denials: Denials,
+    words: Box<str>,
+    until: Moment,
+}
+
+impl DeniedWays {
+    /// Returns the denials of this method, one after another.
+    #[must_use]
+    pub fn of(&self, method: Method) -> Denials {
+        self.way(method)
+            .map_or_else(Denials::default, |way| way.denials)
+    }
+
+    /// Returns true if those of some method are lasting.
+    #[must_use]
+    pub fn are_lasting(&self) -> bool {
+        self.0.iter().any(|way| way.denials.are_lasting())
+    }
+
+    /// Records a denied write of this method, with its error. Returns the end of the wait before
+    /// the next retry, at most `longest` from now.
+    pub fn remember(
+        &mut self,
+        method: Method,
+        words: Box<str>,
+        now: Moment,
+        longest: Duration,
+    ) -> Moment {
+        let mut denials = self.of(method);
+        let until = now + denials.one_more(longest);
+        self.forget(method);
+        self.0.push(DeniedWay {
+            method,
+            denials,
+            words,
+            until,
+        });
+        until
+    }
+
+    /// Records that writes of this method have failed for so long that it counts as denied, until
+    /// then.
+    pub fn failed(&mut self, method: Method, words: Box<str>, until: Moment) {
+        let denials = Denials(
+            self.of(method)
+                .0
+                .max(QUICK_DENIED_RETRIES)
+                .saturating_add(1),
+        );
+        self.forget(method);
+        self.0.push(DeniedWay {
+            method,
+            denials,
+            words,
+            until,
+        });
+    }
+
+    /// Forgets the denials of this method, because a write was applied.
+    pub fn forget(&mut self, method: Method) {
+        self.0.retain(|way| way.method != method);
+    }
+
+    /// Returns until when this method is closed, and the error; denials that do not last close
+    /// none.
+    pub(crate) fn closes(&self, method: Method, now: Moment) -> Option<(Moment, &str)> {
+        let way = self
+            .way(method)
+            .filter(|way| way.denials.are_lasting() && now < way.until)?;
+        Some((way.until, &way.words))
+    }
+
+    fn way(&self, method: Method) -> Option<&DeniedWay> {
+        self.0.iter().find(|way| way.method == method)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn storm_the_first_tries_follow_within_seconds_and_the_later_ones_rarely() {
+        let mut denials = Denials::default();
+        let mut next = || {
+            (
+                denials.one_more(Duration::from_secs(900)).as_millis(),
+                denials.are_lasting(),
+            )
+        };
+        assert_eq!(
+            [next(), next(), next()],
+            [(500, false), (1000, false), (2000, false)]
+        );
+        assert_eq!(
+            [next(), next(), next()],
+            [(60_000, true), (120_000, true), (240_000, true)]
+        );
+        for _ in 0..100 {
+            next();
+        }
+        assert_eq!(next(), (900_000, true));
+    }
 }

@@ -19,13 +19,13 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
-use super::circumstances::{Case, Circumstances};
 use super::memory::Memory;
 use super::methods::AllowedMethods;
+use super::{Case, Circumstances};
 use crate::cluster::owner;
 use crate::objects::moment::Moment;
+use crate::objects::pod::RuleMethod;
 use crate::objects::pod::roles::{Unended, unended};
-use crate::objects::pod::rule::RuleMethod;
 use crate::objects::pod::{Container, Pod, roles};
 use crate::report::decision::Method;
 

@@ -9,30 +9,27 @@
 //! [`Warming`] has the state of all nodes and returns at most one [`Action`] per node. Time is an
 //! argument, as everywhere in this crate.
 
-mod action;
 pub mod evidence;
-mod image;
 mod node;
-pub mod nodes;
-pub mod pulled;
-pub mod shape;
 mod step;
 mod table;
-mod waits;
+
+pub use self::node::LEAVE;
+pub(crate) use self::node::SLOW;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use self::action::{Action, Answer, Elsewhere, End, Ended, Limits};
-pub use self::image::ImageProgress;
-pub use self::node::LEAVE;
 use self::node::NodeProgress;
-pub(crate) use self::node::SLOW;
-use self::pulled::Pulled;
 use self::table::Table;
-pub use self::waits::Waits;
+use crate::cluster::node_class::{NodeClass, Recognised};
 use crate::objects::moment::Moment;
+use crate::objects::node::Node;
+use crate::objects::runs_on::{is_linux, is_ours};
+use crate::objects::values::backoff::Backoff;
+use crate::objects::values::go_duration::duration;
+use crate::report::write_error::WriteError;
 use crate::warm::pod::{Shape, WarmerPod};
 
 /// The same images on a set of nodes, and the progress on each.
@@ -324,4 +321,376 @@ impl Warming {
     pub fn is_over(&self) -> bool {
         !self.nodes.has_more() && self.nodes.busy().all(|(_, node)| node.is_over())
     }
+}
+
+// What the kubelet reports about a pull in its Event `Pulled`: how long it took, and the size of
+// the image. Events may be lost, so nothing depends on them; only [`evidence`](super::evidence)
+// uses one as a proof where a status alone is unclear.
+
+/// A pull, as the kubelet reported it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pulled {
+    /// The image, as the spec of the pod has it.
+    pub image: Arc<str>,
+    /// The duration of the pull, without waiting for other pulls of the node; `None` if the image
+    /// was there already.
+    pub took: Option<Duration>,
+    /// The size of the image, in bytes; kubelets before 1.30 do not report it.
+    pub bytes: Option<u64>,
+}
+
+impl Pulled {
+    /// Reads the message of an Event `Pulled` (`kubelet/images/image_manager.go`), if it is one.
+    #[must_use]
+    pub fn read(message: &str) -> Option<Self> {
+        if let Some(rest) = message.strip_prefix("Successfully pulled image \"") {
+            let (image, rest) = rest.split_once("\" in ")?;
+            let took = duration(rest.split_whitespace().next()?.trim_end_matches('.'))?;
+            let bytes = rest
+                .split_once("Image size: ")
+                .and_then(|(_, size)| size.split_whitespace().next()?.parse().ok());
+            return Some(Self {
+                image: image.into(),
+                took: Some(took),
+                bytes,
+            });
+        }
+        let (image, rest) = message
+            .strip_prefix("Container image \"")?
+            .split_once('"')?;
+        rest.starts_with(" already present on machine")
+            .then(|| Self {
+                image: image.into(),
+                took: None,
+                bytes: None,
+            })
+    }
+}
+
+// The shape of a node's warmer pods, which the node decides.
+//
+// * On Linux a container whose image is swapped in place, where the park program runs: one image
+//   after the other.
+//
+// * On Windows, where no park program runs, an impossible command: a container for each of up to 8
+//   images. The command is a name of 256 bytes, which no file system has, so no image can have it.
+//   A container that could not be started (`StartError`) and has an `imageID` is the proof; one
+//   that has run, with whatever exit code, is a failure. It is not the shape everywhere, because
+//   each image leaves a failed container, and a pull that hangs keeps the others of its pod
+//   waiting.
+
+/// Returns the shape of the pods for a node that keeps images.
+///
+/// # Errors
+/// The reason why no pod of ours can pull there.
+pub fn shape_on(node: &Node) -> Result<Shape, String> {
+    match node.system() {
+        Some(system) if is_linux(system) => no_park_program(node).map_or(Ok(Shape::InPlace), Err),
+        Some("windows") => Ok(Shape::ImpossibleCommand),
+        Some(other) => Err(format!(
+            "this node runs {other}, which warmer pods do not support"
+        )),
+        None => Err(
+            "this node says its operating system neither in the label kubernetes.io/os nor in its status"
+                .to_owned(),
+        ),
+    }
+}
+
+/// Returns why the park program, which is built for some platforms, cannot run there.
+fn no_park_program(node: &Node) -> Option<String> {
+    match node.processor() {
+        Some(processor) if is_ours(processor) => None,
+        Some(processor) => Some(format!("there is no park program for {processor}")),
+        None => Some("this node does not say its processor".to_owned()),
+    }
+}
+
+// The nodes that can be warmed at all.
+
+/// The remedy for nodes whose provider has image caches.
+const CACHES: &str = "; for jobs swaplet run --warm --warm-image-caches creates an ImageCache for it, if the CRD of ImageCaches is installed";
+
+/// Returns true if the provider of a node starts its machines from image caches.
+#[must_use]
+pub fn has_image_caches(recognised: &Recognised) -> bool {
+    recognised
+        .row
+        .as_ref()
+        .is_some_and(|row| row.eci_image_caches)
+}
+
+/// Returns the shape of the warmer pods for a node.
+///
+/// On a virtual node there is no place where an image could wait for the next pod: each pod gets a
+/// machine of its own, or runs elsewhere. A status from such a node would
+/// prove nothing.
+///
+/// # Errors
+/// The reason why images cannot be warmed there.
+pub fn shape(node: &Node, recognised: &Recognised) -> Result<Shape, String> {
+    let provider = recognised.provider().unwrap_or("a virtual node");
+    let why = &recognised.why;
+    if recognised.class == NodeClass::Unknown {
+        return Err(format!(
+            "it is not known whether this virtual node keeps images ({why}); label it swaplet.io/node-class=Kubelet if it does"
+        ));
+    }
+    if !recognised.class.is_kubelet() {
+        let caches = if has_image_caches(recognised) {
+            CACHES
+        } else {
+            ""
+        };
+        return Err(format!(
+            "{provider} keeps no images for later pods ({why}){caches}"
+        ));
+    }
+    if recognised
+        .row
+        .as_ref()
+        .is_some_and(|row| row.machine_per_pod)
+    {
+        return Err(format!(
+            "{provider} runs each pod on a machine of its own, which keeps no images for later pods ({why})"
+        ));
+    }
+    shape_on(node)
+}
+
+// What the nodes of a job wait for that the job itself does not cause.
+
+/// The number of nodes that wait for each cause, with the first of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Waits {
+    /// Nodes that could begin if others had no pod there.
+    pub elsewhere: usize,
+    /// Nodes on which pulls are held back for a while because pods of others wait there.
+    pub kept: usize,
+    /// The first of the nodes in `kept`.
+    pub first_kept: Option<Box<str>>,
+    /// Nodes that have been pulling for long.
+    pub slow: usize,
+    /// The first of the nodes in `slow`, with the image.
+    pub first_slow: Option<(Box<str>, Box<str>)>,
+    /// Nodes with a deleted pod that does not go away.
+    pub stuck: usize,
+    /// The first of the nodes in `stuck`.
+    pub first_stuck: Option<Box<str>>,
+    /// Nodes for which the last write was not taken.
+    pub untaken: usize,
+    /// The first of the nodes in `untaken`, with the reason.
+    pub first_untaken: Option<(Box<str>, Box<str>)>,
+}
+
+impl Waits {
+    /// Creates counts of zero.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            elsewhere: 0,
+            kept: 0,
+            first_kept: None,
+            slow: 0,
+            first_slow: None,
+            stuck: 0,
+            first_stuck: None,
+            untaken: 0,
+            first_untaken: None,
+        }
+    }
+
+    /// Counts the node if its pulls have been held back for a while.
+    pub(crate) fn note_kept(&mut self, name: &str, node: &NodeProgress, now: Moment) {
+        if node.kept.is_long(now) {
+            self.kept += 1;
+            self.first_kept.get_or_insert_with(|| name.into());
+        }
+    }
+
+    pub(crate) fn note(&mut self, name: &str, node: &NodeProgress, now: Moment) {
+        if let Some(image) = node.slow(now) {
+            self.slow += 1;
+            self.first_slow
+                .get_or_insert_with(|| (name.into(), image.into()));
+        }
+        if node.is_stuck(now) {
+            self.stuck += 1;
+            self.first_stuck.get_or_insert_with(|| name.into());
+        }
+        if let Some(untaken) = &node.untaken {
+            self.untaken += 1;
+            self.first_untaken
+                .get_or_insert_with(|| (name.into(), untaken.why.clone()));
+        }
+    }
+}
+
+// One image on one node: its failed tries, and when the next may begin.
+//
+// An image is tried again a little later than the kubelet would (after 12 s instead of 10):
+// sooner, the kubelet only repeats its last report. `CrashLoopBackOff` does not show that an image
+// was pulled: after a failed pull the kubelet reports it for the previous container (measured).
+
+/// The back-off between tries of an image. It is a little longer than the kubelet's own (10 s,
+/// doubled up to 300 s), so that each of our tries is a real pull.
+const RETRY: Backoff = Backoff {
+    first: Duration::from_secs(12),
+    longest: Duration::from_secs(330),
+};
+
+/// The progress of one image on one node.
+#[derive(Clone, Debug)]
+pub struct ImageProgress {
+    /// The image, as it was requested; one text for all nodes, because there are many.
+    pub image: Arc<str>,
+    /// The final result; `None` until it is known.
+    pub end: Option<End>,
+    /// What the kubelet reported about the pull.
+    pub pulled: Option<Pulled>,
+    failures: u32,
+    /// True if the failure that the status shows is counted. A kubelet shows it until its next pull
+    /// has ended.
+    pub(crate) is_counted: bool,
+    /// The earliest time of the next try.
+    pub(crate) not_before: Moment,
+    /// How long this try took before others had their turn on the node.
+    pub(crate) spent: Duration,
+}
+
+impl ImageProgress {
+    pub(crate) const fn new(image: Arc<str>) -> Self {
+        Self {
+            image,
+            end: None,
+            pulled: None,
+            failures: 0,
+            is_counted: false,
+            not_before: Moment::START,
+            spent: Duration::ZERO,
+        }
+    }
+
+    pub(crate) fn is_due(&self, now: Moment) -> bool {
+        self.end.is_none() && now >= self.not_before
+    }
+
+    /// Returns the final result on this node; `None` until it is known.
+    pub(crate) fn ended(&self, node: &str) -> Option<Ended> {
+        Some(Ended {
+            node: node.into(),
+            image: self.image.clone(),
+            end: self.end.clone()?,
+            pulled: self.pulled.clone(),
+        })
+    }
+
+    /// Records what the kubelet reported about the pull.
+    pub(crate) fn was_pulled(&mut self, pulled: &Pulled) {
+        let is_same = *pulled.image == *self.image;
+        let image = if is_same { &self.image } else { &pulled.image };
+        self.pulled = Some(Pulled {
+            image: image.clone(),
+            ..*pulled
+        });
+    }
+
+    /// Records a failed try and sets the back-off. Returns true if another try is allowed.
+    pub(crate) fn may_try_again(&mut self, backoff_limit: u32, now: Moment) -> bool {
+        let wait = RETRY.after(self.failures);
+        self.failures += 1;
+        self.is_counted = true;
+        (self.not_before, self.spent) = (now + wait, Duration::ZERO);
+        self.failures <= backoff_limit
+    }
+}
+
+// The writes for a node, their results, and the limits of the work.
+
+/// The limits of the work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// How many nodes may pull at a time.
+    pub parallelism: usize,
+    /// How long one try of an image may take, and how long a node may be not Ready.
+    pub timeout: Duration,
+    /// How many failed tries of an image are followed by another one; the same for lost pods of a
+    /// node.
+    pub backoff_limit: u32,
+    /// The age at which a settled node is checked again for all images, as one may have been
+    /// removed or its tag may have moved; `None`: never.
+    pub ask_again: Option<Duration>,
+}
+
+/// The final result of an image on a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The pod's status has proved that it is there.
+    Succeeded,
+    /// The image is not there, or that is unknown, for this reason, which many images may share.
+    Failed(Arc<str>),
+}
+
+/// A write for a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Create a warmer pod.
+    Create {
+        /// How the pod pulls.
+        shape: Shape,
+        /// The images that the pod begins with; one, unless its shape has a container for each.
+        images: Vec<Box<str>>,
+        /// How many pods the node has had before, so that no two have the same name.
+        number: u32,
+    },
+    /// Replace the image of the container.
+    Swap {
+        /// The name of the pod.
+        name: Box<str>,
+        /// The uid of the pod.
+        uid: Box<str>,
+        /// The index of the container.
+        index: usize,
+        /// The present image.
+        from: Box<str>,
+        /// The new image.
+        to: Box<str>,
+        /// The id of the present container, or the empty string; the next container will have
+        /// another.
+        before: Box<str>,
+    },
+    /// Delete the pod.
+    Delete {
+        /// The name of the pod.
+        name: Box<str>,
+        /// The uid of the pod.
+        uid: Box<str>,
+    },
+}
+
+/// The result of a write: the pod as it is stored now; `None` if the watch will show the result.
+pub type Answer = Result<Option<Box<WarmerPod>>, WriteError>;
+
+/// The final result of one image on one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// The name of the node.
+    pub node: Box<str>,
+    /// The image, as it was requested.
+    pub image: Arc<str>,
+    /// The result.
+    pub end: End,
+    /// What the kubelet reported about the pull.
+    pub pulled: Option<Pulled>,
+}
+
+/// What others do on a node: other jobs, and pods that wait for their images.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// Another job has a pod there, so none is created.
+    pub taken: bool,
+    /// Another job waits for the node.
+    pub wanted: bool,
+    /// Pods that are not warmer pods wait there for their images, which come first.
+    pub others_pull: bool,
 }

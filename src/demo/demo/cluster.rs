@@ -18,10 +18,10 @@ use swaplet_testbed::{ApiServer, Clock, job_controller, scheduler};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::controller::controller;
+use super::Results;
+use super::Story;
+use super::controller;
 use super::cron;
-use super::results::Results;
-use super::story::Story;
 
 const NODE: &str = "demo-node";
 /// The user agent by which the controller's writes are counted.

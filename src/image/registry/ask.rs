@@ -13,7 +13,7 @@ use reqwest::redirect::{Attempt, Policy};
 use reqwest::{RequestBuilder, Url};
 use serde_json::Value;
 
-use super::hosts::Hosts;
+use super::Hosts;
 use crate::registry_error::{Problem, RegistryError};
 
 /// The most that is ever read of an answer: the limit that registries have for a manifest.

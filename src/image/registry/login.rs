@@ -8,8 +8,8 @@ use http_auth::parser::ChallengeParser;
 use reqwest::Url;
 use serde_json::Value;
 
+use super::Access;
 use super::ask::{Answer, Asker};
-use super::options::Access;
 use crate::docker_config::Credentials;
 use crate::registry_error::{Problem, RegistryError};
 

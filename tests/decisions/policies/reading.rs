@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use swaplet_core::objects::pod::RuleMethod;
 use swaplet_core::objects::pod::annotations::{DELAY, ORDER, SIDECARS, WAIT_FOR_EXIT};
-use swaplet_core::objects::pod::rule::RuleMethod;
 use swaplet_core::objects::sidecar_policy::PolicyKind;
 use swaplet_core::report::reason::Reason;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use swaplet_core::report::decision::Method;
 use swaplet_core::report::reason::Reason;
-use swaplet_core::terminate::memory::denials::QUICK_DENIED_RETRIES;
+use swaplet_core::terminate::memory::QUICK_DENIED_RETRIES;
 
 use super::{FINISH, NEVER_FINISH, QUIET_SECONDS, finishes, ready, swapped_names, under};
 use crate::expect::{Life, moment};

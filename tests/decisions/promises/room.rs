@@ -6,7 +6,7 @@ use serde_json::json;
 use swaplet_core::cluster::headroom::{Headroom, Ledger, Need, Swapped};
 use swaplet_core::report::decision::Method;
 use swaplet_core::report::reason::Reason;
-use swaplet_core::terminate::memory::denials::QUICK_DENIED_RETRIES;
+use swaplet_core::terminate::memory::QUICK_DENIED_RETRIES;
 use swaplet_core::terminate::methods::AllowedMethods;
 
 use super::{FINISH, NEVER_FINISH, QUIET_SECONDS, finishes, swapped_names, under};

@@ -12,7 +12,7 @@ use swaplet_core::cluster::headroom::Headroom;
 use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::node::KubeletVersion;
-use swaplet_core::objects::pod::readiness::KRUISE_POD_READY;
+use swaplet_core::objects::pod::KRUISE_POD_READY;
 use swaplet_core::objects::recreate_request::RequestPhase;
 use swaplet_core::objects::runs_on::RunsOn;
 use swaplet_core::report::decision::Report;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use swaplet_core::warm::warming::pulled::Pulled;
+use swaplet_core::warm::warming::Pulled;
 
 use super::{A, B, Node, object, pod, read, refused, running, waiting};
 

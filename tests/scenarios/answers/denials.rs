@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use swaplet_core::terminate::memory::denials::QUICK_DENIED_RETRIES;
+use swaplet_core::terminate::memory::QUICK_DENIED_RETRIES;
 use swaplet_testbed::apiserver::{Effect, Verb};
 use tokio::time::Instant;
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use swaplet_core::cluster::exit_images::ExitImages;
-use swaplet_core::cluster::exit_images::public::Public;
+use swaplet_core::cluster::exit_images::Public;
 use swaplet_core::objects::values::env::WITH_IMAGE;
 
 use super::{cluster, job};

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use swaplet_controller::cluster::rules::Rules;
 use swaplet_controller::terminate::index::{Index, Write};
 use swaplet_core::cluster::exit_images::ExitImages;
-use swaplet_core::cluster::exit_images::public::Public;
+use swaplet_core::cluster::exit_images::Public;
 use swaplet_core::objects::job::Job;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::Pod;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde_json::{Value, json};
 use swaplet_controller::frame::clock::Now;
-use swaplet_controller::frame::connection::namespaces::Namespaces;
+use swaplet_controller::frame::connection::Namespaces;
 use swaplet_controller::frame::watch::Event;
 use swaplet_controller::warm::jobs::{Happened, PullAnswer, PullJobs, PullWrite};
 use swaplet_controller::warm::write::{pod, swap_patch};

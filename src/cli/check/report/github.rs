@@ -7,7 +7,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::json;
 
 use super::{Report, is_ok};
-use crate::cli::check::settings::Settings;
+use crate::cli::check::Settings;
 use crate::cli::program::table::{json as as_json, printable};
 
 /// The title of a line that is about no object.

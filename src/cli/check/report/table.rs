@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use swaplet_core::objects::pod::rule::SidecarRule;
+use swaplet_core::objects::pod::SidecarRule;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 
 use super::{Report, is_ok};
+use crate::cli::check::Settings;
 use crate::cli::check::hints::Hint;
 use crate::cli::check::rows::Row;
-use crate::cli::check::settings::Settings;
 use crate::cli::check::words::{indented, preset, said_by};
 use crate::cli::program::table::{self, aligned, dash, printable};
-use crate::cli::rules::policies::{policy as rule_policy, rule};
+use crate::cli::rules::{policy as rule_policy, rule};
 
 /// The placeholder for the command of a container that has none.
 const ENTRYPOINT: &str = "(entrypoint)";

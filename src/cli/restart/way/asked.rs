@@ -11,8 +11,8 @@ use swaplet_core::restart::request::RestartRequest;
 
 use super::heard::Heard;
 use super::requests::{Requests, Withdrawn};
-use crate::cli::restart::answer::plain;
 use crate::cli::restart::member::{Member, Outcome};
+use crate::cli::restart::plain;
 
 /// The time after which it is reported that no controller has accepted a request.
 const UNANSWERED: Duration = Duration::from_secs(10);

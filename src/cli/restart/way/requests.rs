@@ -12,8 +12,8 @@ use swaplet_core::restart::request::{
 };
 
 use super::strategy::StrategyArgs;
-use crate::cli::restart::answer::{answer, plain};
 use crate::cli::restart::member::Member;
+use crate::cli::restart::{answer, plain};
 
 /// A request is deleted with its pod, and this long after its completion: an hour is enough to
 /// inspect it.

@@ -8,7 +8,7 @@ use swaplet_controller::restart::driver::RestartSettings;
 use swaplet_controller::restart::on_config::{MOUNT_DELAY_SECONDS, RestartOnSettings};
 use swaplet_core::restart::reconcile::ParkImage;
 
-use super::leash::LeashArgs;
+use super::LeashArgs;
 use crate::cli::duration::seconds;
 
 #[derive(Debug, Args)]

@@ -7,7 +7,7 @@ use swaplet_controller::frame::clock::TimeOfDay;
 use swaplet_controller::warm::jobs::WarmSettings;
 use swaplet_core::warm::pull_job::sandbox::SandboxKeys;
 
-use super::bounds::WarmBoundsArgs;
+use super::WarmBoundsArgs;
 use super::image_caches::ImageCacheArgs;
 use crate::cli::duration::seconds;
 use crate::image::reference::ImageReference;

@@ -5,8 +5,8 @@ use std::fmt::{self, Write as _};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches};
 
-use super::file::{File, Key};
 use super::is_said;
+use super::{File, Key};
 
 /// One flag with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use swaplet_controller::frame::list::words;
 use swaplet_core::objects::command::expand::Environment;
 use swaplet_core::objects::pod::container_spec::{self, ContainerSpec, EnvValue};
 
-use super::flags::Flags;
+use super::Flags;
 
 /// The maximum number of arguments or variables; no real installation has more.
 const MOST: usize = 1000;

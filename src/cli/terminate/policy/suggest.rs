@@ -15,14 +15,14 @@ use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::objects::pod::{Pod, roles};
 use swaplet_core::policies::suggest::{MOST, Suggestion, suggest};
 
-use super::manifest::{Around, Named};
+use super::{Around, Named};
 use crate::cli::client::ClusterArgs;
 use crate::cli::duration::seconds;
 use crate::cli::print;
 use crate::cli::program::process::slowly;
 use crate::cli::program::table::{Output, counted, json as as_json, printable};
 use crate::cli::status::ask::leash;
-use crate::cli::status::installation::flags::Flags;
+use crate::cli::status::installation::Flags;
 use crate::cli::status::installation::{Found, Purpose};
 use crate::cli::terminate::unmarked::Unmarked;
 

@@ -10,9 +10,9 @@ use swaplet_core::cluster::daemon_pod::{DaemonPodWire, LABEL, NAMESPACE};
 use swaplet_core::objects::recreate_request::RecreateRequestWire;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};
 
-use super::followed::{Followed, Next, Tell};
-use super::manager::Manager;
-use super::observe::Scope;
+use super::Manager;
+use super::Scope;
+use super::{Followed, Next, Tell};
 use super::{News, request_key};
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::serve::rights::Right;

@@ -17,7 +17,7 @@ use swaplet_core::terminate::openkruise::Seen;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
-use crate::frame::clock::server::ServerClock;
+use crate::frame::clock::ServerClock;
 use crate::frame::list::words;
 
 /// The length of a round, within which an answer counts. It is short, because a user who has just

@@ -4,12 +4,17 @@
 //! Events are of the core API, for `kubectl describe` and `kubectl get events
 //! --sort-by=.lastTimestamp` sort by a time that `events.k8s.io` does not let one write.
 
-mod line;
-mod places;
-
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::precedence::Precedence;
+use super::{Target, TargetKind, is_missing_right};
+use crate::frame::clock::time_of_day;
+use crate::frame::metrics::Metrics;
+use crate::frame::queue::FairQueue;
+use crate::frame::serve::Health;
+use crate::frame::serve::rights::Right;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Time};
@@ -19,18 +24,10 @@ use swaplet_core::objects::values::bounds::cut;
 use swaplet_core::objects::values::short_digest::short_digest;
 use swaplet_core::report::decision::Report;
 use swaplet_core::report::reason::Reason;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tracing::field::display;
-
-use self::line::{InLine, Waiting, send_in_turn};
-use self::places::Places;
-use super::precedence::Precedence;
-use super::{Target, TargetKind, is_missing_right};
-use crate::frame::clock::time_of_day;
-use crate::frame::metrics::Metrics;
-use crate::frame::serve::Health;
-use crate::frame::serve::rights::Right;
 
 /// The `reportingComponent` of our Events, which `events.k8s.io` calls `reportingController`.
 pub const REPORTING_CONTROLLER: &str = "swaplet.io/controller";
@@ -284,6 +281,177 @@ fn log(target: &Target, report: &Report) {
     }
 }
 
+// The places in the queue of Events. One namespace cannot take all of them, so that a tenant with
+// very many reports keeps no others from being sent.
+
+/// The most Events of one namespace that may be queued; more are dropped, because the API server is
+/// too slow.
+const OF_NAMESPACE: usize = 10_000;
+/// The most Events of all namespaces that may be queued.
+const OF_ALL: usize = 12_000;
+
+/// All places.
+#[derive(Clone)]
+struct Places {
+    free: Arc<Semaphore>,
+    taken: Taken,
+}
+
+/// The number of places that each namespace has.
+#[derive(Clone, Default)]
+struct Taken(Arc<Mutex<HashMap<Box<str>, usize>>>);
+
+/// One place, which is free again when this is dropped.
+struct Place {
+    namespace: Box<str>,
+    taken: Taken,
+    _of_all: OwnedSemaphorePermit,
+}
+
+impl Places {
+    fn new() -> Self {
+        Self {
+            free: Arc::new(Semaphore::new(OF_ALL)),
+            taken: Taken::default(),
+        }
+    }
+
+    /// Takes a place for an Event of this namespace; `None` if there is none for it.
+    fn take(&self, namespace: &str) -> Option<Place> {
+        let of_all = self.free.clone().try_acquire_owned().ok()?;
+        let mut taken = self.taken.lock();
+        let of_namespace = taken.entry(namespace.into()).or_default();
+        if *of_namespace >= OF_NAMESPACE {
+            return None;
+        }
+        *of_namespace += 1;
+        Some(Place {
+            namespace: namespace.into(),
+            taken: self.taken.clone(),
+            _of_all: of_all,
+        })
+    }
+
+    /// Waits until all places are free.
+    async fn all_free(&self) {
+        let all = u32::try_from(OF_ALL).unwrap_or(u32::MAX);
+        let _ = self.free.acquire_many(all).await;
+    }
+}
+
+impl Taken {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = self.taken.lock();
+        if let Some(of_namespace) = taken.get_mut(&self.namespace) {
+            *of_namespace -= 1;
+            if *of_namespace == 0 {
+                taken.remove(&self.namespace);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod places_tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_with_very_many_leaves_places_to_others_and_nothing_behind() {
+        let places = Places::new();
+        let loud: Vec<_> = (0..OF_ALL).filter_map(|_| places.take("loud")).collect();
+        assert_eq!(loud.len(), OF_NAMESPACE);
+        let quiet: Vec<_> = (0..OF_ALL).filter_map(|_| places.take("quiet")).collect();
+        assert_eq!(quiet.len(), OF_ALL - OF_NAMESPACE);
+        drop((loud, quiet));
+        assert_eq!(places.free.available_permits(), OF_ALL);
+        assert!(places.taken.lock().is_empty());
+    }
+}
+
+// The queue of Events: they are sent in turns by namespace, and behind all swaps. So very many of
+// one tenant, or those that hang behind a webhook, keep no others waiting.
+//
+// The queue is bounded in number by the reporter, and in time: an Event that has waited long is
+// sent although there are swaps, but no two at once then.
+
+/// The most Events in flight at once while there are no swaps.
+const AT_ONCE: usize = 8;
+
+/// An Event to send, with its place in the queue, which is free when it is sent.
+type InLine = (Waiting, Place);
+
+/// The content of an Event.
+struct Waiting {
+    target: Target,
+    report: Report,
+    /// The time of day of the report.
+    reported: Timestamp,
+    since: Instant,
+}
+
+/// The Events that wait, by the number of their arrival.
+#[derive(Default)]
+struct Queue {
+    turns: FairQueue<u64>,
+    waiting: BTreeMap<u64, InLine>,
+    arrived: u64,
+}
+
+impl Queue {
+    fn push(&mut self, next: InLine) {
+        self.arrived += 1;
+        self.turns.push(&next.0.target.namespace, self.arrived);
+        self.waiting.insert(self.arrived, next);
+    }
+
+    /// Removes and returns the Event whose turn it is, with the time since when any has waited.
+    fn pop(&mut self) -> Option<(InLine, Instant)> {
+        let (_, (first, _)) = self.waiting.first_key_value()?;
+        let oldest = first.since;
+        let next = self.waiting.remove(&self.turns.pop()?)?;
+        Some((next, oldest))
+    }
+}
+
+/// Sends the queued Events until every reporter is dropped.
+async fn send_in_turn(
+    sender: Sender,
+    mut line: mpsc::UnboundedReceiver<InLine>,
+    precedence: Precedence,
+) {
+    let (mut queue, mut under_way) = (Queue::default(), JoinSet::new());
+    loop {
+        while let Ok(next) = line.try_recv() {
+            queue.push(next);
+        }
+        let Some(((next, place), oldest)) = queue.pop() else {
+            let Some(next) = line.recv().await else {
+                break;
+            };
+            queue.push(next);
+            continue;
+        };
+        while under_way.len() >= AT_ONCE {
+            under_way.join_next().await;
+        }
+        if !precedence.yield_with(next.since, oldest).await {
+            while under_way.join_next().await.is_some() {}
+        }
+        let sender = sender.clone();
+        under_way.spawn(async move {
+            sender.send(&next).await;
+            drop(place);
+        });
+    }
+    while under_way.join_next().await.is_some() {}
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -355,5 +523,52 @@ mod tests {
     #[test]
     fn names_fit() {
         assert!(event_name(&target(&"a".repeat(253)), &report("x")).len() <= NAME_BYTES);
+    }
+}
+
+#[cfg(test)]
+mod line_tests {
+    use std::time::Duration;
+
+    use swaplet_core::report::reason::Reason;
+    use tokio::time::advance;
+
+    use super::Places;
+    use super::*;
+    use crate::frame::writer::TargetKind;
+
+    fn event(places: &Places, namespace: &str, name: &str) -> InLine {
+        let waiting = Waiting {
+            target: Target {
+                kind: TargetKind::Pod,
+                namespace: namespace.into(),
+                name: name.into(),
+                uid: "u".into(),
+            },
+            report: Report {
+                reason: Reason::SidecarEnded,
+                note: String::new(),
+            },
+            reported: Timestamp::UNIX_EPOCH,
+            since: Instant::now(),
+        };
+        (waiting, places.take(namespace).unwrap())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_namespace_with_very_many_events_keeps_no_other_waiting() {
+        let (places, mut queue, start) = (Places::new(), Queue::default(), Instant::now());
+        for name in ["a1", "a2", "a3"] {
+            queue.push(event(&places, "loud", name));
+        }
+        advance(Duration::from_secs(1)).await;
+        queue.push(event(&places, "modest", "b1"));
+        let mut sent = Vec::new();
+        while let Some(((next, _), oldest)) = queue.pop() {
+            sent.push((next.target.name.into_string(), oldest));
+        }
+        let names: Vec<_> = sent.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["a1", "b1", "a2", "a3"]);
+        assert!(sent.iter().all(|(_, oldest)| *oldest == start));
     }
 }

@@ -1,30 +1,28 @@
 //! A set with the pods that it selects, as kept in memory.
 
-mod pod;
-mod pods;
-mod status;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use serde_json::Value;
-use swaplet_core::objects::moment::Moment;
-use swaplet_core::objects::values::label_selector;
-use swaplet_core::report::write_error::WriteError;
-use swaplet_core::restart::hot_upgrade::pair::Change;
-use swaplet_core::restart::hot_upgrade::pod::UpgradePod;
-use swaplet_core::restart::hot_upgrade::rollout::{Member, Plan, plan};
-use swaplet_core::restart::hot_upgrade::sidecar_set::{SidecarSet, UpgradeImages};
-
-use self::pods::Pods;
 use super::AT_ONCE;
 use super::write::HotWrite;
 use crate::frame::isolated::isolated;
 use crate::frame::watch::Event;
 use crate::frame::watch::mirror::{self, Mirror};
-use crate::frame::writer::RETRY;
 use crate::frame::writer::report::Notice;
 use crate::frame::writer::shares::Shares;
+use crate::frame::writer::{RETRY, Target, TargetKind};
+use crate::restart::hot_upgrade::MOST_SETS;
+use serde_json::{Value, json};
+use swaplet_core::objects::moment::Moment;
+use swaplet_core::objects::values::backoff::Backoff;
+use swaplet_core::objects::values::label_selector;
+use swaplet_core::report::decision::Report;
+use swaplet_core::report::reason::Reason;
+use swaplet_core::report::write_error::WriteError;
+use swaplet_core::restart::hot_upgrade::pair::Change;
+use swaplet_core::restart::hot_upgrade::pod::UpgradePod;
+use swaplet_core::restart::hot_upgrade::rollout::{Counts, Member, Plan, PodMemory, plan};
+use swaplet_core::restart::hot_upgrade::sidecar_set::{SidecarSet, UpgradeImages};
 
 /// The minimum interval between two writes of a status.
 const STATUS_EVERY: Duration = Duration::from_secs(2);
@@ -380,4 +378,411 @@ fn select(set: &SidecarSet, places: &[Box<str>], list: u32) -> BTreeSet<Selected
         list,
     };
     places.iter().map(|place| selected(place)).collect()
+}
+
+// The status of a set.
+
+impl Kept {
+    /// Returns the write of the status with these counts, if it is to be written now.
+    fn next_status(&mut self, counts: &Counts, now: Moment) -> Option<HotWrite> {
+        let status = self.status_of(counts);
+        if status == self.status || self.is_status_under_way {
+            return None;
+        }
+        let mut due = self.status_due;
+        if status == self.stored.0 {
+            due = due.max(self.stored.1);
+        }
+        if due > now {
+            self.wake(due);
+            return None;
+        }
+        self.status_due = now + STATUS_EVERY;
+        self.is_status_under_way = true;
+        self.status = status.clone();
+        Some(HotWrite::Status {
+            set: self.set.name.clone(),
+            uid: self.set.uid.clone(),
+            status,
+        })
+    }
+
+    /// Returns the status with these counts.
+    fn status_of(&self, counts: &Counts) -> Value {
+        let mut message = self.set.problems.clone();
+        if self.is_left_out {
+            message.push(format!(
+                "there are more than {MOST_SETS} SidecarSets: this one handles no pod until another one is deleted"
+            ));
+        }
+        if counts.failed > 0 {
+            message.push(format!(
+                "a new image was reverted in {} pods (`kubectl describe pod` says why), and is tried in no other of their namespaces: change the set to try again",
+                counts.failed
+            ));
+        }
+        if counts.unknown > 0 {
+            message.push(format!("{} pods have no empty container", counts.unknown));
+        }
+        if self.pods.are_left_out {
+            message.push(format!(
+                "it selects more pods than are upgraded ({MOST_PODS} at most, and half of them in one namespace): the others wait until pods of it are gone"
+            ));
+        }
+        json!({
+            "observedGeneration": self.set.generation,
+            "matchedPods": counts.matched,
+            "updatedPods": counts.updated,
+            "readyPods": counts.ready,
+            "updatedReadyPods": counts.updated_ready,
+            "message": message.join("; "),
+        })
+    }
+}
+
+// The pods of a set that are kept: anyone may create pods that a set selects, so each namespace has
+// a share.
+
+/// The maximum number of pods kept per set.
+const MOST_PODS: usize = 20_000;
+
+/// The kept pods of a set.
+#[derive(Default)]
+struct Pods {
+    by_uid: BTreeMap<Uid, KeptPod>,
+    /// The number of them in each namespace.
+    taken: BTreeMap<Box<str>, usize>,
+    /// True if pods were left out of the list, or have been since.
+    are_left_out: bool,
+    /// True if there may be room for pods that were left out.
+    have_room: bool,
+}
+
+impl Pods {
+    /// Keeps a pod as it is now, unless there is no room for a new one. A namespace takes a place
+    /// only while more are free than it has. So one alone has half of them, and there is a place for
+    /// the pods of others.
+    fn keep(&mut self, pod: UpgradePod, is_new: bool) {
+        if let Some(kept) = self.by_uid.get_mut(&pod.uid) {
+            kept.pod = pod;
+            return;
+        }
+        let taken = self.taken.get(&pod.namespace).copied().unwrap_or_default();
+        if taken >= MOST_PODS.saturating_sub(self.by_uid.len()) {
+            self.are_left_out = true;
+            return;
+        }
+        self.taken.insert(pod.namespace.clone(), taken + 1);
+        self.by_uid
+            .insert(pod.uid.clone(), KeptPod::new(pod, is_new));
+    }
+
+    /// Drops a pod that is gone.
+    fn forget(&mut self, uid: &str) {
+        let Some(gone) = self.by_uid.remove(uid) else {
+            return;
+        };
+        if let Some(taken) = self.taken.get_mut(&gone.pod.namespace) {
+            *taken -= 1;
+            if *taken == 0 {
+                self.taken.remove(&gone.pod.namespace);
+            }
+        }
+        self.have_room = self.are_left_out;
+    }
+
+    /// Begins a new list, which shows what is still left out.
+    const fn begin_list(&mut self) {
+        (self.are_left_out, self.have_room) = (false, false);
+    }
+}
+
+// A pod of a set, as kept in memory, and the outcome of the writes to it.
+
+/// The backoff after a denial: somebody has to change the pod, or the policies.
+const DENIED: Backoff = Backoff {
+    first: Duration::from_secs(60),
+    longest: Duration::from_secs(900),
+};
+/// The maximum number of reports that are remembered per pod.
+const MOST_TOLD: usize = 8;
+
+/// A pod and its state.
+struct KeptPod {
+    pod: UpgradePod,
+    memory: PodMemory,
+    hold: Option<Hold>,
+    /// True if the last write to it was not applied.
+    is_refused: bool,
+    /// True if it has appeared since all pods were listed, and this process has begun no upgrade in
+    /// it. To end one that it shows is not to begin it.
+    is_foreign: bool,
+    failures: u32,
+    /// The recent reports about it.
+    reported: Vec<Report>,
+}
+
+/// A pause: no write to the pod until this time, or until it has another version.
+struct Hold {
+    version: Box<str>,
+    until: Moment,
+}
+
+impl KeptPod {
+    const fn new(pod: UpgradePod, is_foreign: bool) -> Self {
+        Self {
+            pod,
+            memory: PodMemory::new(),
+            hold: None,
+            is_refused: false,
+            is_foreign,
+            failures: 0,
+            reported: Vec::new(),
+        }
+    }
+
+    fn target(&self) -> Target {
+        Target {
+            kind: TargetKind::Pod,
+            namespace: self.pod.namespace.clone(),
+            name: self.pod.name.clone(),
+            uid: self.pod.uid.clone(),
+        }
+    }
+
+    /// Returns true while nothing may be written to the pod.
+    fn is_held(&self, now: Moment) -> bool {
+        let hold = self.hold.as_ref();
+        hold.is_some_and(|hold| hold.holds(&self.pod, now))
+    }
+
+    /// Holds writes to the current version of the pod until this time.
+    fn hold(&mut self, until: Moment) {
+        let version = self.pod.version.clone();
+        self.hold = Some(Hold { version, until });
+    }
+
+    /// Handles the outcome of a write. Returns what to report.
+    fn written(
+        &mut self,
+        outcome: &Result<Option<Box<str>>, WriteError>,
+        target: &Target,
+        change: &Change,
+        now: Moment,
+    ) -> Option<Notice> {
+        self.is_refused = outcome.is_err();
+        match outcome {
+            // The watch shows the new version.
+            Ok(stored) => {
+                self.failures = 0;
+                if let Some(sidecar) = change.sidecar() {
+                    let stored = stored.clone().filter(|image| *image != change.image);
+                    self.memory.entry(sidecar.into()).or_default().stored = stored;
+                }
+                self.is_foreign &= !change.begins;
+                return change.report.clone().map(|report| Notice {
+                    target: target.clone(),
+                    report,
+                });
+            }
+            Err(WriteError::Conflict | WriteError::Gone) => self.hold(now + RETRY.after(2)),
+            Err(WriteError::Failed { retry_after, error }) => {
+                let wait = RETRY
+                    .after(self.failures)
+                    .max(retry_after.unwrap_or_default());
+                self.failures += 1;
+                self.hold(now + wait);
+                if wait >= RETRY.longest {
+                    let note = format!("the API server does not apply a hot upgrade: {error}");
+                    let reason = Reason::WriteDenied;
+                    return self.news(Report { reason, note });
+                }
+            }
+            Err(WriteError::Denied(words)) => {
+                self.hold = Some(Hold {
+                    // No version: it holds whatever changes about the pod.
+                    version: Box::default(),
+                    until: now + DENIED.after(self.failures),
+                });
+                self.failures += 1;
+                let note = format!("the API server forbids a hot upgrade: {words}");
+                let reason = Reason::WriteDenied;
+                return self.news(Report { reason, note });
+            }
+        }
+        None
+    }
+
+    /// Returns the report as a notice, unless it was emitted recently.
+    fn news(&mut self, report: Report) -> Option<Notice> {
+        if self.reported.contains(&report) {
+            return None;
+        }
+        if self.reported.len() >= MOST_TOLD {
+            self.reported.clear();
+        }
+        self.reported.push(report.clone());
+        Some(Notice {
+            target: self.target(),
+            report,
+        })
+    }
+}
+
+impl Hold {
+    fn holds(&self, pod: &UpgradePod, now: Moment) -> bool {
+        now < self.until && (self.version.is_empty() || self.version == pod.version)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::RangeInclusive;
+    use std::sync::LazyLock;
+    use std::time::Duration;
+
+    use kube::core::Selector;
+    use serde_json::{Value, json};
+    use swaplet_core::objects::moment::Moment;
+    use swaplet_core::restart::hot_upgrade::pod::UpgradePodWire;
+    use swaplet_core::restart::hot_upgrade::sidecar_set::{
+        HotContainer, SidecarSet, UpdateStrategy,
+    };
+
+    use super::*;
+    use super::{Kept, Selected};
+    use crate::frame::watch::Event;
+
+    const HALF: usize = MOST_PODS / 2;
+
+    static SOME: LazyLock<UpgradePod> = LazyLock::new(|| {
+        let containers = [json!({"name": "mesh-1", "image": "mesh:1"})];
+        let pod = json!({"metadata": {"name": "p", "namespace": "n", "uid": "p"}, "spec": {"containers": containers}});
+        let wire: UpgradePodWire = serde_json::from_value(pod).unwrap();
+        wire.read().unwrap().for_update(&Selector::default())
+    });
+
+    fn of(namespace: &str, number: usize) -> UpgradePod {
+        UpgradePod {
+            namespace: namespace.into(),
+            uid: format!("{namespace}-{number}").into(),
+            ..SOME.clone()
+        }
+    }
+
+    #[test]
+    fn one_namespace_leaves_places_to_others_and_what_is_left_out_is_known_until_a_new_list() {
+        let mut pods = Pods::default();
+        (0..MOST_PODS).for_each(|number| pods.keep(of("greedy", number), false));
+        assert_eq!(pods.by_uid.len(), HALF);
+        assert!(pods.are_left_out && !pods.have_room);
+        for number in 0..3 {
+            pods.keep(of("modest", number), false);
+            pods.keep(of("modest", number), false);
+        }
+        assert_eq!(pods.by_uid.len(), HALF + 3);
+        pods.forget("unknown");
+        assert!(!pods.have_room);
+        (0..9).for_each(|number| pods.forget(&format!("greedy-{number}")));
+        assert!(pods.are_left_out && pods.have_room);
+        pods.begin_list();
+        assert!(!pods.are_left_out && !pods.have_room);
+        pods.keep(of("greedy", MOST_PODS), false);
+        assert!(!pods.are_left_out && pods.by_uid.contains_key("greedy-20000"));
+        (0..3).for_each(|number| pods.forget(&format!("modest-{number}")));
+        assert!(!pods.taken.contains_key("modest") && !pods.have_room);
+    }
+
+    fn set() -> SidecarSet {
+        let container = HotContainer {
+            name: "mesh".into(),
+            image: "mesh:2".into(),
+            empty: "park:1".into(),
+        };
+        SidecarSet {
+            name: "set".into(),
+            uid: "set".into(),
+            version: "1".into(),
+            generation: 1,
+            pods: Some(Selector::default()),
+            namespaces: Selector::default(),
+            containers: vec![container],
+            update: UpdateStrategy::default(),
+            problems: Vec::new(),
+            status: Value::Null,
+        }
+    }
+
+    /// Lists these pods of one namespace.
+    fn lists(kept: &mut Kept, selected: &Selected, numbers: RangeInclusive<usize>) {
+        kept.observe(selected, Event::ListStart);
+        for number in numbers {
+            kept.observe(selected, Event::Listed(Some(of("greedy", number))));
+        }
+        kept.observe(selected, Event::ListEnd);
+    }
+
+    fn selected(kept: &Kept) -> Selected {
+        kept.selected().next().unwrap().clone()
+    }
+
+    #[test]
+    fn pods_that_were_left_out_are_listed_again_after_others_are_gone() {
+        let everywhere: [Box<str>; 1] = [Box::default()];
+        let after = |seconds| Moment::after_start(Duration::from_secs(seconds));
+        let hour = after(3600);
+        let mut kept = Kept::new(set(), &everywhere, Moment::START);
+        let first = selected(&kept);
+        lists(&mut kept, &first, 0..=HALF);
+        assert!(kept.pods.are_left_out && !kept.lists_again(hour));
+        kept.observe(&first, Event::Deleted(Some(of("greedy", 0))));
+        assert!(!kept.lists_again(after(9)), "not so soon");
+        assert!(kept.lists_again(hour));
+        let second = selected(&kept);
+        assert_ne!(first, second, "another watch");
+        assert!(!kept.observe(&first, Event::Listed(Some(of("modest", 0)))));
+        lists(&mut kept, &second, 1..=HALF);
+        assert_eq!(kept.pods.by_uid.len(), HALF);
+        assert!(!kept.pods.are_left_out && !kept.lists_again(after(7200)));
+        // A change that leaves the selectors as they are begins no other one.
+        kept.apply(set(), &everywhere, hour);
+        assert_eq!(selected(&kept), second);
+    }
+}
+
+#[cfg(test)]
+mod pod_tests {
+    use kube::core::Selector;
+    use serde_json::json;
+    use swaplet_core::restart::hot_upgrade::pod::UpgradePodWire;
+
+    use super::*;
+
+    /// Anyone can create a pod that seems to be upgraded, and have its upgrade ended.
+    #[test]
+    fn a_pod_is_none_of_ours_until_an_upgrade_was_begun_in_it() {
+        let containers = [
+            json!({"name": "mesh-1", "image": "mesh:1"}),
+            json!({"name": "mesh-2", "image": "mesh:2"}),
+        ];
+        let pod = json!({"metadata": {"name": "p", "namespace": "evil", "uid": "p"}, "spec": {"containers": containers}});
+        let wire: UpgradePodWire = serde_json::from_value(pod).unwrap();
+        let mut kept = KeptPod::new(wire.read().unwrap().for_update(&Selector::default()), true);
+        let target = kept.target();
+        for begins in [false, true, false] {
+            let change = Change {
+                version: "1".into(),
+                container: "mesh-2".into(),
+                before: "park:1".into(),
+                image: "mesh:2".into(),
+                annotations: Vec::new(),
+                report: None,
+                begins,
+            };
+            let was_foreign = kept.is_foreign;
+            kept.written(&Ok(None), &target, &change, Moment::START);
+            assert_eq!(kept.is_foreign, was_foreign && !begins);
+        }
+        assert!(!kept.is_foreign);
+    }
 }

@@ -7,8 +7,8 @@ use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::on_config::pod::ConfiguredPod;
 use swaplet_core::restart::on_config::{Contents, record};
 
-use super::shelf::{Put, Shelf};
-use crate::frame::connection::namespaces::Namespaces;
+use super::{Put, Shelf};
+use crate::frame::connection::Namespaces;
 use crate::frame::kept_map::{Entries, KeptMap, MOST_BYTES};
 use crate::frame::writer::Writer;
 

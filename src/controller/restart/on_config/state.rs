@@ -2,27 +2,21 @@
 //! objects that they name, and the requests made for them. An event only enqueues the pods of an
 //! owner.
 
-mod groups;
-mod pods;
-#[cfg(test)]
-mod tests;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use swaplet_core::objects::moment::Moment;
-use swaplet_core::restart::on_config::annotation::Reference;
-use swaplet_core::restart::on_config::content::Content;
-use swaplet_core::restart::on_config::pod::{ConfiguredPod, ConfiguredPodWire};
-use swaplet_core::restart::on_config::{Asked, Contents, Progress, Sight, from_text};
-use swaplet_core::restart::request::{RestartRequest, RestartRequestWire};
-
-use self::groups::{names, progress};
-use self::pods::Pods;
-use crate::frame::isolated::defects::read;
-use crate::frame::watch::Event;
+use crate::frame::isolated::read;
 use crate::frame::watch::mirror::{Change, Mirror};
-use crate::frame::watch::share::shared;
+use crate::frame::watch::{Event, shared};
+use crate::restart::on_config::records::Records;
+use swaplet_core::objects::moment::Moment;
+use swaplet_core::restart::on_config::annotation::{Reference, Source};
+use swaplet_core::restart::on_config::pod::{ConfiguredPod, ConfiguredPodWire};
+use swaplet_core::restart::on_config::round::Member;
+use swaplet_core::restart::on_config::{
+    Around, Asked, Content, Contents, Progress, Sight, from_text, stand,
+};
+use swaplet_core::restart::request::{RestartRequest, RestartRequestWire, StatePhase};
 
 /// The maximum number of watched objects, with a share for each namespace. Each has a watch of its
 /// own.
@@ -398,3 +392,208 @@ fn group(pod: &ConfiguredPod) -> Group {
         pod.owner.clone().unwrap_or_else(|| pod.uid.clone()),
     )
 }
+
+// The pods that request restarts, with an index by owner, so that nothing scans all pods for one
+// owner: a tenant may have thousands of both.
+
+/// The pods, by uid.
+#[derive(Default)]
+struct Pods {
+    all: BTreeMap<Uid, ConfiguredPod>,
+    /// The pods of each owner.
+    groups: BTreeMap<Group, BTreeSet<Uid>>,
+}
+
+impl Pods {
+    fn get(&self, uid: &str) -> Option<&ConfiguredPod> {
+        self.all.get(uid)
+    }
+
+    fn uids(&self) -> impl Iterator<Item = &Uid> {
+        self.all.keys()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &ConfiguredPod> {
+        self.all.values()
+    }
+
+    /// Returns the pods of an owner, by uid.
+    fn of<'a>(&'a self, owner: &Group) -> impl Iterator<Item = &'a ConfiguredPod> {
+        let uids = self.groups.get(owner);
+        uids.into_iter()
+            .flatten()
+            .filter_map(move |uid| self.all.get(uid))
+    }
+
+    fn insert(&mut self, pod: ConfiguredPod) {
+        self.remove(&pod.uid);
+        let uids = self.groups.entry(group(&pod)).or_default();
+        uids.insert(pod.uid.clone());
+        self.all.insert(pod.uid.clone(), pod);
+    }
+
+    fn remove(&mut self, uid: &str) -> Option<ConfiguredPod> {
+        let pod = self.all.remove(uid)?;
+        let owner = group(&pod);
+        if let Some(uids) = self.groups.get_mut(&owner) {
+            uids.remove(uid);
+            if uids.is_empty() {
+                self.groups.remove(&owner);
+            }
+        }
+        Some(pod)
+    }
+}
+
+#[cfg(test)]
+mod pods_tests {
+    use serde_json::json;
+    use swaplet_core::restart::on_config::pod::ConfiguredPodWire;
+
+    use super::*;
+
+    fn pod(uid: &str, owner: &str) -> ConfiguredPod {
+        let owners = json!([{"kind": "Other", "name": "o", "uid": owner, "controller": true}]);
+        let pod = json!({"metadata": {"namespace": "team", "name": uid, "uid": uid, "ownerReferences": owners,
+            "annotations": {"swaplet.io/restart-on": "x"}}});
+        let wire: ConfiguredPodWire = serde_json::from_value(pod).unwrap();
+        wire.read().unwrap()
+    }
+
+    #[test]
+    fn pods_are_found_by_their_owner_and_nothing_is_kept_of_those_that_are_gone() {
+        let mut pods = Pods::default();
+        let of = |pods: &Pods, owner: &str| {
+            let owner: Group = ("team".into(), owner.into());
+            let found = pods.of(&owner).map(|pod| pod.uid.to_string());
+            found.collect::<Vec<_>>()
+        };
+        for (uid, owner) in [("2", "a"), ("1", "a"), ("3", "b")] {
+            pods.insert(pod(uid, owner));
+        }
+        assert_eq!(
+            (of(&pods, "a"), of(&pods, "b")),
+            (vec!["1".into(), "2".into()], vec!["3".into()])
+        );
+        pods.insert(pod("2", "b"));
+        assert_eq!(
+            (of(&pods, "a"), of(&pods, "b")),
+            (vec!["1".into()], vec!["2".into(), "3".into()])
+        );
+        for uid in ["1", "2", "3", "none"] {
+            pods.remove(uid);
+        }
+        assert!(pods.all.is_empty() && pods.groups.is_empty());
+    }
+}
+
+// The pods of a group, and the restarts that they request.
+
+impl State {
+    /// Returns true if an event has come since the last reconcile of this group.
+    #[must_use]
+    pub fn is_fresh(&self, group: &Group) -> bool {
+        self.fresh.contains(group)
+    }
+
+    /// Records that writes for a group have had their outcomes: what these changed here is no event
+    /// to reconcile it for, or denied ones would be made again at once.
+    pub fn written(&mut self, group: &Group, was_fresh: bool) {
+        if !was_fresh {
+            self.fresh.remove(group);
+        }
+    }
+
+    /// Returns the current state of an owner's pods, sorted by name.
+    #[must_use]
+    pub fn members<'a>(
+        &'a self,
+        of: &Group,
+        records: &Records,
+        mount_delay: Duration,
+        now: Moment,
+    ) -> Vec<Member<'a>> {
+        let find = |reference: &Reference| {
+            self.objects
+                .get(&(of.0.clone(), reference.clone()))
+                .map(|known| known.sight.clone())
+                .unwrap_or_default()
+        };
+        let none = Contents::new();
+        let pods = self.pods.of(of);
+        pods.map(|pod| {
+            let requests = self.requests_of(pod);
+            let around = Around {
+                find: &find,
+                mount_delay,
+                edited_at: self.edited_at.get(&pod.uid).copied().unwrap_or_default(),
+                now,
+            };
+            let standing = stand(
+                pod,
+                records.of(&pod.uid).unwrap_or(&none),
+                &requests,
+                &around,
+            );
+            Member {
+                pod,
+                standing,
+                requests,
+                budgets: Vec::new(),
+            }
+        })
+        .collect()
+    }
+
+    /// Returns the requests for a pod, oldest first.
+    fn requests_of(&self, pod: &ConfiguredPod) -> Vec<&Asked> {
+        let from = (pod.namespace.clone(), pod.uid.clone(), Box::from(""));
+        let mut requests: Vec<_> = self
+            .requests
+            .range(from..)
+            .take_while(|((namespace, uid, _), _)| *namespace == pod.namespace && *uid == pod.uid)
+            .map(|(_, request)| &request.asked)
+            .collect();
+        requests.sort_by_key(|request| (request.created_at, &request.name));
+        requests
+    }
+
+    /// Returns the uids of the pods of a namespace that are being restarted.
+    #[must_use]
+    pub fn restarting(&self, namespace: &str) -> BTreeSet<String> {
+        let open = self.requests.iter().filter(|((of, _, _), request)| {
+            **of == *namespace && request.asked.progress == Progress::Open
+        });
+        open.map(|((_, uid, _), _)| uid.to_string()).collect()
+    }
+}
+
+/// Returns the objects that a pod names.
+fn names(pod: &ConfiguredPod) -> impl Iterator<Item = &Reference> {
+    let sources = pod.wish.iter().flat_map(|wish| wish.values().flatten());
+    sources.filter_map(|source| match source {
+        Source::Object(reference) => Some(reference),
+        Source::PodMetadata => None,
+    })
+}
+
+fn progress(request: &RestartRequest, target: &Contents) -> Progress {
+    if !request.is_completed() {
+        return Progress::Open;
+    }
+    let states: Vec<_> = target
+        .keys()
+        .map(|container| request.state(container))
+        .collect();
+    match states
+        .iter()
+        .find(|state| state.phase != StatePhase::Succeeded)
+    {
+        None => Progress::Succeeded,
+        Some(state) if state.message.is_empty() => Progress::Failed(request.message.clone()),
+        Some(state) => Progress::Failed(state.message.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

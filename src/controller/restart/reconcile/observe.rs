@@ -5,11 +5,11 @@ use swaplet_core::restart::pod::RestartPodWire;
 use swaplet_core::restart::reconcile::Memory;
 use swaplet_core::restart::request::{RestartRequest, RestartRequestWire};
 
-use super::by_pod::{Key, pod_key};
+use super::Retry;
 use super::pods::Seen;
-use super::retry::Retry;
 use super::{Entry, MOST_GONE, Restarts};
-use crate::frame::isolated::defects::read;
+use super::{Key, pod_key};
+use crate::frame::isolated::read;
 use crate::frame::queue::reschedule;
 use crate::frame::watch::Event;
 use crate::frame::watch::mirror::Change;

@@ -1,10 +1,21 @@
 //! Finds containers that are parked for no request, and gives them their images back.
 
-mod told;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::Key;
+use super::MOST_GONE;
+use super::Retry;
+use crate::frame::clock::Now;
+use crate::frame::isolated::isolated;
+use crate::frame::isolated::{Defects, log, read};
+use crate::frame::queue::{FairQueue, pop_due, reschedule};
+use crate::frame::watch::Event;
+use crate::frame::watch::mirror::{self, Mirror};
+use crate::frame::writer::Target;
+use crate::frame::writer::report::Notice;
+use crate::restart::write::{RestartWrite, Stored, is_later};
+use crate::terminate::index::Effect;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::report::decision::{Report, Swap};
@@ -13,21 +24,6 @@ use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::pod::{RestartPod, RestartPodWire};
 use swaplet_core::restart::reconcile::{Action, Change, ORPHAN_AFTER, Orphan, ParkImage, orphan};
 use swaplet_core::restart::request::RestartRequest;
-
-use super::MOST_GONE;
-use super::by_pod::Key;
-use super::retry::Retry;
-use crate::frame::clock::Now;
-use crate::frame::isolated::defects::{Defects, log, read};
-use crate::frame::isolated::isolated;
-use crate::frame::queue::{FairQueue, pop_due, reschedule};
-use crate::frame::watch::Event;
-use crate::frame::watch::mirror::{self, Mirror};
-use crate::frame::writer::Target;
-use crate::frame::writer::report::Notice;
-use crate::restart::write::{RestartWrite, Stored, is_later};
-use crate::terminate::index::Effect;
-use told::Told;
 
 /// The maximum number of pods reconciled per turn of the loop: anybody may give pods the label.
 const AT_A_TIME: usize = 16;
@@ -385,4 +381,56 @@ fn brought_back(change: &Change, request: &RestartRequest) -> Vec<Report> {
 
 fn key(pod: &RestartPod) -> Key {
     (pod.pod.namespace.clone(), pod.pod.name.clone())
+}
+
+// The bound of reports about containers that stay parked. Pods and requests of a tenant decide what
+// is said, and the tenant may change them as often as they like.
+
+/// The maximum number of reports about the pods of a namespace in one period.
+const MOST: usize = 64;
+/// The length of a period.
+const PERIOD: Duration = Duration::from_secs(600);
+
+/// The periods in which namespaces have reports.
+#[derive(Default)]
+struct Told(BTreeMap<Box<str>, Period>);
+
+struct Period {
+    end: Moment,
+    left: usize,
+}
+
+impl Told {
+    /// Takes the room of one report about a pod of this namespace.
+    ///
+    /// # Errors
+    /// The time when there is room again.
+    fn take(&mut self, namespace: &str, now: Moment) -> Result<(), Moment> {
+        self.0.retain(|_, period| now < period.end);
+        let period = self.0.entry(namespace.into()).or_insert(Period {
+            end: now + PERIOD,
+            left: MOST,
+        });
+        if period.left == 0 {
+            return Err(period.end);
+        }
+        period.left -= 1;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_with_very_many_leaves_room_to_others_and_nothing_behind() {
+        let (mut told, now) = (Told::default(), Moment::START);
+        let loud = (0..1000).filter(|_| told.take("loud", now).is_ok());
+        assert_eq!(loud.count(), MOST);
+        assert_eq!(told.take("loud", now), Err(now + PERIOD));
+        assert_eq!(told.take("quiet", now), Ok(()));
+        assert_eq!(told.take("loud", now + PERIOD), Ok(()));
+        assert_eq!(told.0.len(), 1);
+    }
 }

@@ -6,7 +6,7 @@ use swaplet_core::objects::moment::Moment;
 use swaplet_core::restart::pod::RestartPod;
 use swaplet_core::restart::reconcile::Sight;
 
-use super::by_pod::Key;
+use super::Key;
 use crate::frame::queue::FairQueue;
 
 /// The maximum number of watched pods; requests for others wait. Each has a watch of its own.

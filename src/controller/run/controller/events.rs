@@ -6,7 +6,7 @@ use swaplet_core::objects::pod::wire::PodWire;
 
 use super::Controller;
 use crate::cluster::openkruise::News;
-use crate::frame::isolated::defects::read;
+use crate::frame::isolated::read;
 use crate::frame::watch::Event;
 use crate::terminate::job_events::take_notice;
 

@@ -12,11 +12,11 @@ use tokio::time::{Instant, timeout_at};
 use super::Controller;
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::isolated::TaskDied;
-use crate::frame::isolated::defects::read;
+use crate::frame::isolated::read;
 use crate::frame::serve::rights::Right;
 use crate::frame::watch::Event;
+use crate::run::Settings;
 use crate::run::observe::Sidecars;
-use crate::run::settings::Settings;
 use crate::terminate::policies::observe::News;
 use crate::terminate::policies::{PATIENCE, StatusWrite};
 

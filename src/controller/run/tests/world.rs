@@ -15,7 +15,7 @@ use swaplet_core::warm::image_cache::CacheOptions;
 use swaplet_testbed::{ApiServer, Clock};
 
 use crate::cluster::rules::Rules;
-use crate::frame::connection::namespaces::Namespaces;
+use crate::frame::connection::Namespaces;
 use crate::frame::lease::Leadership;
 use crate::frame::metrics::Metrics;
 use crate::frame::serve::Health;

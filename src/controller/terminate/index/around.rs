@@ -1,12 +1,12 @@
 //! Builds the circumstances of a decision, and explains decisions step by step.
 
 use jiff::Timestamp;
-use swaplet_core::cluster::exit_images::public::Public;
+use swaplet_core::cluster::exit_images::Public;
 use swaplet_core::cluster::headroom::Ledger;
 use swaplet_core::image::reference::ImageReference;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::{Pod, roles};
-use swaplet_core::terminate::circumstances::Circumstances;
+use swaplet_core::terminate::Circumstances;
 use swaplet_core::terminate::explain::{Explanation, explain};
 use swaplet_core::terminate::memory::Memory;
 use swaplet_core::terminate::memory::image_troubles::ImageTroubles;

@@ -1,33 +1,34 @@
 //! One pod with its memory, and the outcome of the writes to it.
 
-mod denied;
-mod found;
-mod need;
-mod requested;
 pub(super) mod since;
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use self::since::SinceBegun;
+use super::{Census, Counted, Effect, Write, notice};
+use crate::cluster::nodes::Nodes;
+use crate::cluster::rules::Rules;
+use crate::frame::metrics::Timed;
+use crate::frame::writer::{Outcome, Target, is_unreached};
+use crate::terminate::index::LATE_EFFECT;
+use jiff::{SignedDuration, Timestamp};
 use swaplet_core::cluster::exit_images::ExitImages;
-use swaplet_core::cluster::headroom::{Ledger, Swapped};
+use swaplet_core::cluster::headroom::{Ledger, Need, Swapped};
 use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::cluster::node_verdicts::Proved;
 use swaplet_core::objects::moment::Moment;
+use swaplet_core::objects::pod::SidecarRule;
+use swaplet_core::objects::pod::annotations::SIDECARS;
 use swaplet_core::objects::pod::{Container, Pod};
 use swaplet_core::objects::values::backoff::Backoff;
-use swaplet_core::report::decision::{Action, Decision, Method, Swap};
-use swaplet_core::report::denial::UNDONE;
+use swaplet_core::objects::values::bounds::{MESSAGE, cut};
+use swaplet_core::report::decision::{Action, Decision, Method, Report, Swap};
+use swaplet_core::report::denial::{By, Denial, UNDONE};
 use swaplet_core::report::reason::Reason;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::terminate::ending;
 use swaplet_core::terminate::memory::{Memory, proof};
-
-use self::since::SinceBegun;
-use super::census::{Census, Counted};
-use super::effect::{Effect, Write, notice};
-use crate::cluster::nodes::Nodes;
-use crate::frame::metrics::Timed;
-use crate::frame::writer::Outcome;
 
 /// The backoff after failed writes.
 pub(crate) const RETRY: Backoff = Backoff {
@@ -297,4 +298,336 @@ const fn waits_for_its_end(reason: Reason) -> bool {
             | Reason::NotSelected
             | Reason::PodDeleting
     )
+}
+
+// Handles the outcome of requests to OpenKruise's daemon.
+
+/// The backoff after failed requests to OpenKruise, which are retried for 40 s only.
+const REQUEST_RETRY: Backoff = Backoff {
+    longest: Duration::from_secs(5),
+    ..RETRY
+};
+
+impl Entry {
+    /// Records the outcome. A denial is not retried: without a request, the next method follows.
+    pub(crate) fn settle_request(
+        &mut self,
+        write: Write,
+        outcome: &Outcome,
+        now: Moment,
+    ) -> Vec<Effect> {
+        let error = match outcome {
+            Err(WriteError::Failed { error, .. } | WriteError::Denied(error)) => {
+                Some(error.clone())
+            }
+            // It exists, whoever created it; the watch shows what becomes of it.
+            Ok(_) | Err(WriteError::Conflict | WriteError::Gone) => None,
+        };
+        self.memory
+            .asked_for(error, matches!(outcome, Err(WriteError::Denied(_))), now);
+        match outcome {
+            Ok(stored) => self.applied(write, stored, now),
+            Err(WriteError::Failed { retry_after, .. }) => {
+                self.keep_unconfirmed(write);
+                self.back_off(now, REQUEST_RETRY, *retry_after)
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+// Pods that ended before they were first observed.
+
+/// The maximum age of the end: more than two terms of the Lease, so that either this leader or the
+/// one before observes the end of each pod. Node clocks may be ahead by as much.
+const JUST_NOW: SignedDuration = SignedDuration::from_secs(60);
+
+impl Entry {
+    /// Takes the exit images of a pod that has just ended for swaps of an earlier run of the
+    /// process: its end is reported as if observed. If that run reported it, the API server refuses
+    /// the second Event, because the end of a pod has one name.
+    pub(crate) fn find_ended(
+        &mut self,
+        exit_images: &ExitImages,
+        started_at: Option<Timestamp>,
+        now: Moment,
+    ) {
+        let today =
+            started_at.and_then(|started_at| started_at.checked_add(now.since_start()).ok());
+        let age = ended_at(&self.pod).and_then(|ended| Some(today?.duration_since(ended)));
+        if age.is_some_and(|age| age.abs() <= JUST_NOW) {
+            self.memory.find_ended(&self.pod, exit_images, now);
+            self.was_ended = !self.memory.swaps.is_empty();
+        }
+    }
+}
+
+/// Returns when the last container of a finished pod ended, according to its node.
+fn ended_at(pod: &Pod) -> Option<Timestamp> {
+    let ends = pod
+        .containers
+        .iter()
+        .filter_map(|container| container.end());
+    let last = ends.filter_map(|end| end.finished_at).max();
+    last.filter(|_| pod.phase.is_terminal())
+}
+
+// The headroom that a pod needs from its Job, and reports about the Job.
+
+impl Entry {
+    /// Updates the ledger from the pod; returns true on the first reconcile of a state that the
+    /// watch has shown.
+    pub(crate) fn count(&mut self, headroom: &mut Ledger, rules: &Rules) -> bool {
+        let shown = self.shown(rules);
+        let is_ours = self.pod.phase.is_terminal()
+            && self
+                .memory
+                .finish
+                .as_deref()
+                .is_some_and(|record| record.written_at().is_some());
+        if is_ours {
+            headroom.observe_finished(&self.pod, self.swapped, self.list);
+        } else {
+            headroom.observe(&self.pod, self.swapped, self.list);
+        }
+        shown
+    }
+
+    /// Reads the restarts by swaps from a state that the watch has shown, on its first reconcile;
+    /// returns true if it is one. A swap known only from our own write still counts as granted.
+    fn shown(&mut self, rules: &Rules) -> bool {
+        if self.fresh {
+            let (images, allowed) = (&rules.exit_images, &rules.allowed);
+            self.swapped = Swapped::of(&self.pod, &self.memory, images, allowed);
+        }
+        std::mem::take(&mut self.fresh)
+    }
+
+    /// Returns the headroom that the decision needs. What a write has taken is kept until the watch
+    /// shows its effect, because an older state may arrive after the answer.
+    pub(crate) fn need(&mut self, decision: &Decision, shown: bool, now: Moment) -> Need {
+        let may_write = self.memory.in_flight
+            || decision.swaps_wanted > 0
+            || decision.reason == Reason::WriteBackoff;
+        self.unseen = self
+            .unseen
+            .filter(|until| *until > now && (may_write || !shown));
+        if self.may_have_written() {
+            Need::Held
+        } else {
+            match (decision.swaps_wanted, decision.reason) {
+                (0, _) => Need::Nothing,
+                (restarts, Reason::RecreatePending) => Need::Begun(restarts),
+                _ if decision.action.is_some() => Need::Nothing,
+                (swaps, _) => Need::Waits(swaps),
+            }
+        }
+    }
+
+    /// Returns true if a write may be in flight, or be applied and not be shown.
+    pub(crate) const fn may_have_written(&self) -> bool {
+        self.memory.in_flight || self.unseen.is_some()
+    }
+
+    /// Records a write that the watch may not have shown. A refused write says nothing about those
+    /// before it.
+    pub(crate) fn note_unseen(&mut self, write: &Write, outcome: &Outcome, now: Moment) {
+        let Action::Swap(swaps) = &write.action else {
+            return;
+        };
+        let shows = |swap: &Swap| {
+            self.pod
+                .containers
+                .get(swap.index)
+                .is_some_and(|container| container.image != swap.from)
+        };
+        let (until, is_shown) = match outcome {
+            Ok(stored) => {
+                let mut stored = swaps.iter().zip(stored.iter().map(|image| &**image));
+                let is_undone = |(swap, image): (&Swap, &str)| *image == *swap.from;
+                let shown = stored.all(|made| is_undone(made) || shows(made.0));
+                (Moment::NEVER, shown)
+            }
+            Err(WriteError::Failed { .. }) => (now + LATE_EFFECT, swaps.iter().all(shows)),
+            Err(WriteError::Conflict | WriteError::Gone | WriteError::Denied(_)) => return,
+        };
+        if !is_shown {
+            self.unseen = self.unseen.max(Some(until));
+        } else if outcome.is_ok() {
+            // What the watch has shown is an exit image only by the answer, if a webhook has given it
+            // another name.
+            self.fresh = true;
+        }
+    }
+
+    /// Emits a report; one about the Job is emitted once for all its pods.
+    pub(crate) fn report(&mut self, report: &Report, headroom: &mut Ledger) -> Option<Effect> {
+        let target = match Target::job_of(&self.pod).filter(|_| report.reason.regards_job()) {
+            Some(job) => headroom
+                .first_time(&self.pod, report.reason)
+                .then_some(job)?,
+            None => {
+                self.memory.said.push(report.reason);
+                Target::of(&self.pod)
+            }
+        };
+        notice(target, Some(report.clone()))
+    }
+}
+
+// Handles writes that the API server forbids, or does not apply for long.
+
+/// The longest backoff after denials.
+const LAST_DENIED_RETRY: Duration = Duration::from_secs(15 * 60);
+/// How long writes to a pod may fail, one after another, until the next method is tried: a webhook
+/// that is down concerns one kind of write.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// After how long without a failure the next one is the first again.
+const FORGOTTEN: Duration = Duration::from_secs(180);
+
+impl Entry {
+    /// Records a denial. A swap that is denied repeatedly gives way to the next method, which needs
+    /// another right: the first time at once, later after a minute, so that a pod that does not
+    /// change gets one write a minute. All other writes of the pod back off.
+    pub(crate) fn denied(&mut self, write: Write, words: &str, now: Moment) -> Vec<Effect> {
+        let method = write.action.method();
+        let denial = Denial::of(words);
+        let what_to_do = self.what_to_do(&denial, &write.action);
+        let attempt = attempt(&write.action, &denial);
+        // A long message leaves room for what to do.
+        let words = cut(
+            words,
+            MESSAGE.saturating_sub(attempt.len() + what_to_do.len() + 64),
+        );
+        let note = format!("the API server forbids to {attempt}: {words}{what_to_do}");
+        // Who does not answer may be back at any moment; who says no hardly changes it.
+        let longest = match is_unreached(&words) {
+            true => RETRY.longest,
+            false => LAST_DENIED_RETRY,
+        };
+        let until = self
+            .memory
+            .denied
+            .remember(method, note.as_str().into(), now, longest);
+        let denials = self.memory.denied.of(method);
+        if !denials.are_lasting() || !matches!(write.action, Action::Swap(_)) {
+            self.memory.not_before = Some(until);
+        } else if !denials.are_news() {
+            self.memory.not_before = Some(now + RETRY.longest);
+        }
+        // Reported once per method: a denial of one says nothing about the others.
+        if !denials.are_news() {
+            return Vec::new();
+        }
+        self.memory.first_time(Reason::WriteDenied);
+        notice(
+            write.target,
+            Some(Report {
+                reason: Reason::WriteDenied,
+                note,
+            }),
+        )
+        .into_iter()
+        .collect()
+    }
+
+    /// Records a write that was not applied, or of which that is not known. Where that goes on, a
+    /// swap gives way to the next method, and they take turns, one a minute.
+    pub(crate) fn failed(
+        &mut self,
+        write: Write,
+        error: &str,
+        retry_after: Option<Duration>,
+        now: Moment,
+    ) -> Vec<Effect> {
+        let failing = self.memory.failing.take();
+        let failing = failing.filter(|(_, last)| now.since(*last) < FORGOTTEN);
+        let (since, _) = failing.unwrap_or((now, now));
+        self.memory.failing = Some((since, now));
+        let are_lasting = self.memory.denied.are_lasting();
+        let at_least = are_lasting.then_some(RETRY.longest).max(retry_after);
+        self.back_off(now, RETRY, at_least);
+        if now < since + PATIENCE {
+            self.keep_unconfirmed(write);
+            return Vec::new();
+        }
+        let method = write.action.method();
+        let is_news = !self.memory.denied.of(method).are_lasting();
+        let note = format!(
+            "the API server has not done for {} s what it was asked, to {}: {error}",
+            now.since(since).as_secs(),
+            attempt(&write.action, &Denial::of(""))
+        );
+        // Longer than the pod waits, so that the next method has a turn before this one again.
+        let until = now + RETRY.longest * 2;
+        self.memory
+            .denied
+            .failed(method, note.as_str().into(), until);
+        if is_news && method == Method::Swap {
+            self.memory.not_before = retry_after.map(|wait| now + wait);
+        }
+        let target = write.target.clone();
+        self.keep_unconfirmed(write);
+        let report = Report {
+            reason: Reason::WriteDenied,
+            note,
+        };
+        let is_told = !self.memory.first_time(report.reason);
+        notice(target, Some(report).filter(|_| !is_told))
+            .into_iter()
+            .collect()
+    }
+
+    /// Returns what somebody can change, in parentheses; empty where the words say it.
+    fn what_to_do(&self, denial: &Denial<'_>, action: &Action) -> String {
+        let advice = match (&denial.by, action) {
+            (By::Rights, Action::Finish(_)) => {
+                Some("grant patch of pods/status, or start with --finish=never".to_owned())
+            }
+            (By::Rights, _) => None,
+            (By::Other(_), _) => denial.advice(action),
+            (By::Leash | By::Unknown, _) => self.opt_in(action, denial),
+        };
+        advice.map_or_else(String::new, |advice| format!(" ({advice})"))
+    }
+
+    /// Returns how to open containers that only a policy makes sidecars, or leaves to run: for the
+    /// admission policy they are main containers otherwise. Where its message names some of them,
+    /// only these. `None` where there are none.
+    fn opt_in(&self, action: &Action, denial: &Denial<'_>) -> Option<String> {
+        let by_policy = |container: &Container| {
+            let has_policy = |rule: &Arc<SidecarRule>| rule.policy().is_some();
+            !container.mark.is_sidecar()
+                && container.end().is_none()
+                && container.rule.as_ref().is_some_and(has_policy)
+        };
+        let all = self.pod.containers.iter().enumerate();
+        let all = all.filter(|(_, container)| by_policy(container));
+        let all: Vec<_> = all.map(|(at, container)| (at, &*container.name)).collect();
+        if all.is_empty() || matches!(action, Action::Recreate(_)) {
+            return None;
+        }
+        let names = denial.those(&all);
+        let waiting = match action {
+            Action::Swap(swaps) if swaps.len() > names.len() => {
+                "; until then the other sidecars of the pod are not swapped either"
+            }
+            Action::Finish(_) => "; until then no sidecar of the pod is ended",
+            _ => "",
+        };
+        let names = names.join(",");
+        Some(format!(
+            "where the admission policies of swaplet deny it: name {names} in the value sidecarPolicies.containers of the chart, or in the annotation {SIDECARS} of the namespace{waiting}"
+        ))
+    }
+}
+
+/// Describes the attempt, in words that follow "to"; of changes of images those that are denied.
+fn attempt(action: &Action, denial: &Denial<'_>) -> String {
+    let verb = action.verb();
+    match action {
+        Action::Swap(_) => format!("{verb} {}", denial.containers(action).join(", ")),
+        Action::Finish(_) => format!("{verb} of the pod"),
+        Action::Recreate(containers) => format!("{verb} {}", containers.join(", ")),
+    }
 }

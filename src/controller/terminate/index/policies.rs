@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use swaplet_core::objects::moment::Moment;
-use swaplet_core::objects::pod::rule::SidecarRule;
+use swaplet_core::objects::pod::SidecarRule;
 use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::objects::pod::{Container, Pod};
 use swaplet_core::objects::sidecar_policy::PolicyKind;

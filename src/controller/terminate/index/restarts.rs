@@ -9,7 +9,7 @@ use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::node::KubeletVersion;
 use swaplet_core::objects::pod::Pod;
 
-use super::restarting::Begun;
+use super::Begun;
 use super::{Effect, Index};
 
 impl Index {

@@ -11,8 +11,8 @@ use swaplet_core::objects::values::bounded_object::BoundedObject;
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
+use crate::frame::connection::Namespaces;
 use crate::frame::connection::discovery::ask;
-use crate::frame::connection::namespaces::Namespaces;
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::{Unlisted, watch_all_kept};
 use crate::frame::watch::{Event, watch_noted};

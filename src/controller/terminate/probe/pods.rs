@@ -5,7 +5,7 @@ use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::objects::values::env::WHEN_JOB_EXIT;
 
-use super::probed::{Probe, Way};
+use super::{Probe, Way};
 
 /// The label of every pod of a probe; all pods of one probe have the same value.
 pub const LABEL: &str = "swaplet.io/probe";

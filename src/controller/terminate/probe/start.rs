@@ -6,8 +6,8 @@ use swaplet_core::objects::pod::{
     Container, ContainerState, ContainerStatus, PROVIDER_FAILED, Pod, Terminated,
 };
 
+use super::Stopped;
 use super::pods::{MAIN, SIDECAR, marked};
-use super::probed::Stopped;
 use super::trial::Trial;
 use crate::frame::clock::Clock;
 

@@ -8,10 +8,10 @@ use swaplet_core::objects::values::backoff::Backoff;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 use swaplet_core::report::write_error::WriteError;
-use swaplet_core::warm::image_cache::object::{ImageCache, NewImageCache};
 use swaplet_core::warm::image_cache::{CacheOptions, CacheState, state};
+use swaplet_core::warm::image_cache::{ImageCache, NewImageCache};
 
-use crate::frame::isolated::defects::read;
+use crate::frame::isolated::read;
 use crate::frame::watch::Event;
 use crate::frame::watch::mirror::{Change, Mirror};
 use crate::frame::writer::is_missing_right;

@@ -1,33 +1,36 @@
 //! One job: its work under way, and what was reported about it.
 
-mod caching;
 pub(crate) mod exit_images;
-mod prepare;
 mod reporting;
-mod room;
 mod run;
-mod selected;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
+use self::run::Run;
+use super::occupancy::Occupancy;
+use super::{Key, PodQuery, PullWrite};
+use crate::frame::clock::Now;
+use crate::frame::isolated::{break_if_asked, read};
+use crate::frame::watch::Event;
+use crate::frame::watch::mirror::{Change, Mirror};
+use crate::warm::jobs::caches::Caches;
+use crate::warm::jobs::entry::run::warmers;
+use crate::warm::jobs::step::room::Wanted;
+use crate::warm::jobs::{Nodes, WarmSettings};
+use crate::warm::write::Warmers;
 use jiff::Timestamp;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::wire::PodWire;
+use swaplet_core::objects::pod::{Phase, Pod};
+use swaplet_core::warm::image_cache::{CacheState, NewImageCache, patience, wanted};
 use swaplet_core::warm::pod::WarmerPod;
-use swaplet_core::warm::pull_job::object::{Completion, PullJob, PullSpec};
-use swaplet_core::warm::pull_job::{Status, lets_others_pull, time_to_live};
-use swaplet_core::warm::warming::pulled::Pulled;
-use swaplet_core::warm::warming::{Action, Answer, Elsewhere, End, Ended};
-
-use self::run::Run;
-use self::selected::Selected;
-use super::messages::{Key, PodQuery, PullWrite};
-use super::occupancy::Occupancy;
-use crate::frame::clock::Now;
-use crate::frame::isolated::break_if_asked;
-use crate::frame::watch::Event;
-use crate::warm::write::Warmers;
+use swaplet_core::warm::pull_job::object::{Completion, PullJob, PullSpec, Targets};
+use swaplet_core::warm::pull_job::{
+    Status, exceeds_deadline, lets_others_pull, limits, time_to_live, wants,
+};
+use swaplet_core::warm::warming::{Action, Answer, Elsewhere, End, Ended, Pulled};
 
 /// The wait after the first report that was not applied; it doubles with each further one.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
@@ -368,4 +371,341 @@ impl Entry {
 /// Returns when the job began; `None` if it has been completed.
 fn begun(job: &PullJob) -> Option<Timestamp> {
     job.started_at.filter(|_| job.completed_at.is_none())
+}
+
+// The image cache of a job, for nodes whose provider has image caches.
+
+impl Entry {
+    /// Updates the state of the job's cache. Returns the cache if it is to be created, which is
+    /// never the case for a job without an object, because it has no status.
+    pub fn cache(&mut self, caches: &mut Caches, now: Moment) -> Option<NewImageCache> {
+        let may_begin = self.has_object && self.may_begin();
+        let run = self
+            .run
+            .as_mut()
+            .filter(|run| !run.cached.nodes.is_empty() && !run.gave_up)?;
+        let cache = match wanted(&self.job, &run.spec, &caches.options) {
+            Ok(cache) => cache,
+            Err(state) => {
+                self.has_news |= state != run.cached.state;
+                run.cached.state = state;
+                return None;
+            }
+        };
+        let (name, since) = run
+            .cache_since
+            .take()
+            .filter(|(name, _)| *name == cache.name)
+            .unwrap_or_else(|| (cache.name.clone(), now));
+        run.cache_since = Some((name, since));
+        let limit = patience(&run.spec).filter(|limit| now >= since + *limit);
+        let state = match (caches.state(&cache, now), limit) {
+            (CacheState::Waits(why), Some(limit)) => {
+                CacheState::Failed(format!("not Ready within {} s: {why}", limit.as_secs()))
+            }
+            (state, _) => state,
+        };
+        self.has_news |= state != run.cached.state;
+        run.cached.state = state;
+        // Checked last, because it counts the cache as in flight.
+        (may_begin && limit.is_none() && caches.is_to_be_made(&cache, now)).then_some(cache)
+    }
+}
+
+// The preparation of a job before a step: its nodes, its pods and its limits.
+
+impl Entry {
+    /// Updates the run to the job, the nodes and the time.
+    pub fn prepare(
+        &mut self,
+        settings: &WarmSettings,
+        nodes: &Nodes,
+        pods: &BTreeMap<Box<str>, WarmerPod>,
+        now: Now,
+    ) {
+        let spec = self.job.spec.as_ref().ok().filter(|_| !self.is_completed());
+        let Some(spec) = spec else {
+            self.run = None;
+            return;
+        };
+        let is_late = self
+            .started_at
+            .is_some_and(|started_at| exceeds_deadline(spec, started_at, now.today));
+        let warmers = warmers(&self.job, self.has_object, spec, settings);
+        if self
+            .run
+            .as_ref()
+            .is_none_or(|run| run.warmers.run != warmers.run)
+        {
+            self.run = Some(Run::new(
+                spec.clone(),
+                Arc::new(warmers),
+                settings.longest_try,
+            ));
+            self.is_stale = true;
+        }
+        let Some(run) = &mut self.run else { return };
+        if run.spec != *spec {
+            run.change(spec);
+            self.has_news = true;
+        }
+        let stale_nodes = std::mem::take(&mut self.stale_nodes);
+        if self.waits_for_room {
+            // Its nodes are looked for once there is room.
+            self.is_stale = true;
+        } else if std::mem::take(&mut self.is_stale) {
+            run.aim(nodes, &self.selected, pods, now.moment);
+            self.has_news = true;
+        } else if !stale_nodes.is_empty() {
+            run.aim_at(stale_nodes, nodes, &self.selected, pods, now.moment);
+            self.has_news = true;
+        }
+        // Nodes and images that are new since then are not begun either.
+        if is_late && (!run.gave_up || self.has_news) {
+            run.give_up("job exceeds activeDeadlineSeconds");
+            self.has_news = true;
+        }
+        self.try_failed_again(nodes, now.moment);
+    }
+
+    /// Sets the limits; `leaving` pods of the job are no longer needed but still there.
+    pub fn bound(&mut self, leaving: usize, longest_try: Duration) {
+        if let Some(run) = &mut self.run {
+            run.warming
+                .set_limits(limits(&run.spec, run.nodes.len(), leaving, longest_try));
+        }
+    }
+}
+
+// The pods by which a job selects nodes.
+
+/// What the number of a query grows by when its pods are collected again: no generation is as large.
+const ANOTHER: i64 = 1 << 32;
+
+/// The pods that a job's `podSelector` matches, with their nodes.
+pub(crate) struct Selected {
+    /// The query for the pods; `None` if the job has no `podSelector`.
+    pub query: Option<PodQuery>,
+    /// True while the pods are not watched, because too many other jobs have theirs.
+    pub waits: bool,
+    /// The node of each pod, by the pod's uid.
+    pods: BTreeMap<Box<str>, Box<str>>,
+    mirror: Mirror<Box<str>>,
+    /// The number of pods when they were forgotten, until they have been listed again.
+    forgotten: usize,
+}
+
+impl Selected {
+    pub fn of(job: &PullJob) -> Self {
+        Self {
+            query: query(job),
+            waits: false,
+            pods: BTreeMap::new(),
+            mirror: Mirror::new(),
+            forgotten: 0,
+        }
+    }
+
+    /// Follows a change of the job: a new selector starts again without pods, and so does a job that
+    /// was completed, because its pods were not watched meanwhile.
+    pub fn follow(&mut self, job: &PullJob, was_completed: bool) {
+        let new = query(job);
+        let selector = |query: &Option<PodQuery>| query.as_ref().map(|query| query.2.clone());
+        if was_completed || selector(&new) != selector(&self.query) {
+            *self = Self::of(job);
+        }
+    }
+
+    /// Returns true once the pods have been listed, or if the job has no `podSelector`.
+    pub const fn are_known(&self) -> bool {
+        self.query.is_none() || self.mirror.is_complete()
+    }
+
+    /// Returns the number of pods; where they were forgotten, as many as they were at least.
+    pub fn count(&self) -> usize {
+        self.pods.len().max(self.forgotten)
+    }
+
+    /// Forgets the pods while there is no room for them. Later they are collected by another query,
+    /// because events of this one may still come.
+    pub fn forget(&mut self) {
+        self.forgotten = self.count();
+        self.drop_all();
+        if let Some(query) = &mut self.query {
+            query.3 = query.3.saturating_add(ANOTHER);
+        }
+    }
+
+    /// Drops the pods of a completed job, which are not watched any more.
+    pub fn drop_all(&mut self) {
+        self.pods = BTreeMap::new();
+        self.mirror = Mirror::new();
+    }
+
+    pub fn nodes(&self) -> BTreeSet<Box<str>> {
+        self.pods.values().cloned().collect()
+    }
+
+    /// Records an event. Returns true if the nodes may have changed.
+    pub fn observe(&mut self, event: Event<PodWire>) -> bool {
+        let read = |pod: PodWire| {
+            let pod = read("pod", || pod.read())?;
+            Some((pod.uid.clone(), pod))
+        };
+        let (were_known, before) = (self.are_known(), self.pods.len());
+        let known = self.pods.keys().cloned();
+        let change = self.mirror.change(event, known, read);
+        if self.mirror.is_complete() {
+            self.forgotten = 0;
+        }
+        match change {
+            Some(Change::Put(pod)) => self.apply(&pod),
+            Some(Change::Gone(uids)) => {
+                uids.iter().for_each(|uid| drop(self.pods.remove(uid)));
+                !were_known || self.pods.len() < before
+            }
+            None => false,
+        }
+    }
+
+    /// Records a pod. Finished and terminating pods do not count (OpenKruise: active pods).
+    fn apply(&mut self, pod: &Pod) -> bool {
+        let is_active = !pod.deleting
+            && !matches!(pod.phase, Phase::Succeeded | Phase::Failed)
+            && !pod.node.is_empty();
+        if !is_active {
+            return self.pods.remove(&pod.uid).is_some();
+        }
+        self.pods.insert(pod.uid.clone(), pod.node.clone()).as_ref() != Some(&pod.node)
+    }
+}
+
+fn query(job: &PullJob) -> Option<PodQuery> {
+    let Targets::Pods(selector) = &job.spec.as_ref().ok()?.targets else {
+        return None;
+    };
+    Some((
+        job.uid.clone(),
+        job.namespace.clone(),
+        selector.to_string(),
+        job.generation,
+    ))
+}
+
+// The memory that a job takes: for each of its images on each of its nodes, and for each pod that
+// it selects.
+
+/// What a node takes besides its images, as a number of images.
+const NODE: usize = 4;
+
+impl Entry {
+    /// Returns how much room the job takes, or may take if it waits; `None` if it needs none, or the
+    /// administrator wants it.
+    pub fn wanted_room(&self, nodes: &Nodes) -> Option<Wanted> {
+        if self.is_completed() || self.is_of_installation() {
+            return None;
+        }
+        let spec = self.spec().ok()?;
+        let all = nodes.all.len();
+        let count = match (&self.run, &spec.targets) {
+            (Some(run), _) if !self.waits_for_room && !self.is_stale => run.nodes.len(),
+            (_, Targets::Names(names)) => names.len().min(all),
+            (_, Targets::Pods(_)) => self.selected.count().min(all),
+            // To compare those that wait with all nodes in each step would take too long.
+            (_, Targets::Labels(_)) if self.waits_for_room => all,
+            (_, Targets::Labels(_)) => {
+                let (nodes, pods) = (nodes.all.iter(), BTreeSet::new());
+                let wanted = nodes.filter(|(name, node)| wants(&spec.targets, name, node, &pods));
+                wanted.count()
+            }
+        };
+        Some(Wanted {
+            waits: self.waits_for_room,
+            since: self.started_at,
+            // A selected pod takes about as much as an image on a node.
+            cost: count
+                .saturating_mul(spec.images.len() + NODE)
+                .saturating_add(self.selected.count()),
+        })
+    }
+
+    /// Records whether there is room for the job. Without room it has no nodes, its pods are
+    /// deleted, and those that it selects are forgotten.
+    pub fn has_room(&mut self, has_room: bool) {
+        if self.waits_for_room == has_room {
+            self.waits_for_room = !has_room;
+            (self.is_stale, self.has_news) = (true, true);
+            if !has_room {
+                self.run = None;
+                self.selected.forget();
+            }
+        }
+    }
+
+    /// Returns true if there is room for its nodes, and the nodes of selected pods are known.
+    fn knows_its_nodes(&self) -> bool {
+        self.selected.are_known() && !self.waits_for_room
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use swaplet_core::cluster::node_table::NodeTable;
+    use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
+
+    use super::*;
+    use crate::frame::watch::Event;
+
+    /// A job that selects pods.
+    fn job(status: &Value) -> PullJob {
+        let metadata = json!({"name": "j", "namespace": "team", "uid": "u", "generation": 1});
+        let spec = json!({"image": "a", "podSelector": {"matchLabels": {"app": "web"}}});
+        let object = json!({"metadata": metadata, "spec": spec, "status": status});
+        let object = serde_json::from_value(object).unwrap();
+        PullJob::read(JobKind::ImagePullJob, object).unwrap()
+    }
+
+    /// A list of so many pods.
+    fn lists(entry: &mut Entry, count: usize) {
+        entry.observe_selected(Event::ListStart);
+        for number in 0..count {
+            let metadata = json!({"name": "p", "namespace": "team", "uid": number.to_string()});
+            let pod = json!({"metadata": metadata, "spec": {"nodeName": "n"}, "status": {"phase": "Running"}});
+            entry.observe_selected(Event::Listed(serde_json::from_value(pod).unwrap()));
+        }
+        entry.observe_selected(Event::ListEnd);
+    }
+
+    fn cost(entry: &Entry) -> usize {
+        let nodes = Nodes::new(NodeTable::built_in(), None, false);
+        entry.wanted_room(&nodes).unwrap().cost
+    }
+
+    #[test]
+    fn a12_selected_pods_take_room_and_are_forgotten_where_there_is_none() {
+        let mut entry = Entry::new(job(&json!({})));
+        lists(&mut entry, 3);
+        assert_eq!((cost(&entry), entry.knows_its_nodes()), (3, true));
+        let query = entry.query().cloned();
+        entry.has_room(false);
+        assert!(entry.selected.nodes().is_empty() && entry.query().is_none());
+        assert_eq!(cost(&entry), 3, "it needs no less than before");
+        entry.has_room(true);
+        assert!(entry.query().is_some() && entry.query() != query.as_ref());
+        assert_eq!((cost(&entry), entry.knows_its_nodes()), (3, false));
+        lists(&mut entry, 1);
+        assert_eq!((cost(&entry), entry.knows_its_nodes()), (1, true));
+    }
+
+    #[test]
+    fn a12_a_completed_job_keeps_none_of_the_pods_that_it_has_selected() {
+        let mut entry = Entry::new(job(&json!({})));
+        lists(&mut entry, 3);
+        let status = json!({"startTime": "2026-01-01T00:00:00Z",
+            "completionTime": "2026-01-01T00:01:00Z", "observedGeneration": 1});
+        entry.apply(job(&status));
+        entry.are_followed(&BTreeSet::new());
+        assert_eq!(entry.selected.count(), 0);
+    }
 }

@@ -8,7 +8,7 @@ use swaplet_core::warm::pod::WarmerPod;
 use swaplet_core::warm::warming::{Action, Elsewhere};
 
 use super::entry::Entry;
-use super::messages::{Key, PullWrite};
+use super::{Key, PullWrite};
 
 /// From this many jobs with a slow pull on, a node counts as taken. A job that waits then waits for
 /// one of them, which makes room after a while.
@@ -177,7 +177,7 @@ mod tests {
     use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
 
     use super::*;
-    use crate::warm::jobs::messages::key_of;
+    use crate::warm::jobs::key_of;
 
     fn jobs(namespaces: &[&str]) -> BTreeMap<Key, Entry> {
         let job = |namespace: &str| {

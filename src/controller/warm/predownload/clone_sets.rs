@@ -5,8 +5,8 @@ use swaplet_core::warm::predownload::workload::{WorkloadKind, WorkloadWire};
 use tokio::sync::mpsc;
 use tokio::time::sleep_until;
 
+use crate::frame::connection::Namespaces;
 use crate::frame::connection::discovery::Discovery;
-use crate::frame::connection::namespaces::Namespaces;
 use crate::frame::watch::Event;
 use crate::frame::watch::many::watch_all;
 

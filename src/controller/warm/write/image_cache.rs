@@ -4,7 +4,7 @@ use kube::Resource as _;
 use kube::core::Request;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::report::write_error::WriteError;
-use swaplet_core::warm::image_cache::object::{IMAGE_CACHES, NewImageCache, resource};
+use swaplet_core::warm::image_cache::{IMAGE_CACHES, NewImageCache, resource};
 
 use crate::frame::writer::{Writer, created};
 

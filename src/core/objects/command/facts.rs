@@ -6,8 +6,8 @@ use std::fmt;
 use super::expand::{Environment, Variable};
 use super::path;
 use super::words::{Note, Notes, Obstacle};
+use crate::objects::pod::RestartPolicy;
 use crate::objects::pod::container_spec::{Backing, ContainerSpec, Hook, PodSpec, Rule};
-use crate::objects::pod::restart_policy::RestartPolicy;
 use crate::objects::runs_on::RunsOn;
 
 /// The directory in which an image without a working directory of its own starts, as ours do.

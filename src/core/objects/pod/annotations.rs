@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::rule::{RuleSource, SidecarRule};
 use super::{Container, Pod};
+use super::{RuleSource, SidecarRule};
 use crate::objects::values::bounds::{self, cut};
 use crate::objects::values::lenient::{Lenient, Text};
 

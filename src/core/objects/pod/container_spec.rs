@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::restart_policy::RestartPolicy;
+use super::RestartPolicy;
 use crate::objects::runs_on::RunsOn;
 use crate::objects::values::env::Mark;
 

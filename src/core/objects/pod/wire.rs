@@ -1,24 +1,21 @@
 //! How a listed or watched pod is read into the form that is cached.
 
-pub mod stored;
-mod weight;
-
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Deserializer};
-
-use self::weight::{drop_unused_facts, within_bounds};
 use super::annotations::Written;
+use super::view::StatusList;
 use super::view::spec::Surroundings;
-use super::view::statuses::StatusList;
 use super::view::{ContainerStatusView, ContainerView, SpecView, StatusView};
 use super::{ACS, ACS_CLASS, Container, PHASE_WRITTEN, Pod, RestartPolicy};
 use crate::objects::command::ContainerFacts;
 use crate::objects::item::{FromView, Item, View, any_malformed, items};
 use crate::objects::job::OwnerView;
+use crate::objects::pod::SidecarRule;
+use crate::objects::pod::{ContainerState, ContainerStatus, RestartRule, roles};
 use crate::objects::runs_on::RunsOn;
 use crate::objects::values::bounds;
-use crate::objects::values::lenient::{Lenient, Object};
+use crate::objects::values::lenient::{Lenient, Object, Objects, Text};
+use serde::{Deserialize, Deserializer};
 
 /// The type of the condition of a pod that somebody ends: by preemption, a taint, the eviction API,
 /// the garbage collector or its kubelet. Not all of them set `status.reason`.
@@ -267,6 +264,146 @@ impl<X> ContainerView<X> {
             mark,
             rule: None,
             name,
+        }
+    }
+}
+
+// The images of a pod in the response to a write of them. The response is the whole pod, which the
+// watch shows as well; so nothing else of it is read.
+
+/// The response to a write of images. Any JSON object decodes.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct StoredImages {
+    spec: Lenient<Object<SpecWire>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct SpecWire {
+    containers: Objects<ContainerWire>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ContainerWire {
+    image: Text,
+}
+
+impl StoredImages {
+    /// Returns the image of the container at this position in `spec.containers`; `None` if the
+    /// response does not have it.
+    #[must_use]
+    pub fn of(&self, index: usize) -> Option<&str> {
+        let container = self.spec.value.0.containers.value.get(index)?;
+        container.value.0.image.value.as_deref()
+    }
+}
+
+// The memory that a cached pod takes.
+
+impl Pod {
+    /// Returns the bytes of its containers, which is nearly all of it.
+    pub(crate) fn weight(&self) -> usize {
+        self.containers.iter().map(Container::weight).sum()
+    }
+}
+
+impl Container {
+    fn weight(&self) -> usize {
+        let texts = self.name.len()
+            + self.image.len()
+            + self.mark.with_image.as_ref().map_or(0, |image| image.len());
+        let policy = self
+            .restart_policy
+            .as_ref()
+            .map_or(0, |policy| policy.as_str().len());
+        let facts = self.facts.as_ref().map_or(0, |facts| facts.weight());
+        let rules: usize = self
+            .restart_rules
+            .iter()
+            .map(|rule| size_of::<RestartRule>() + size_of_val(&*rule.codes))
+            .sum();
+        size_of::<Self>()
+            + rules
+            + texts
+            + policy
+            + facts
+            + self.rule.as_ref().map_or(0, |_| size_of::<SidecarRule>())
+            + self.status.as_ref().map_or(0, ContainerStatus::weight)
+    }
+}
+
+impl ContainerStatus {
+    fn weight(&self) -> usize {
+        let state = match &self.state {
+            ContainerState::Waiting { reason, message } => reason.len() + message.len(),
+            ContainerState::Terminated(end) => end.reason.len(),
+            ContainerState::Running { .. } | ContainerState::Unreported => 0,
+        };
+        self.image.len()
+            + self.container_id.len()
+            + state
+            + self.last_end.as_ref().map_or(0, |end| end.reason.len())
+    }
+}
+
+/// Drops the facts of containers that are no sidecars.
+pub(crate) fn drop_unused_facts(pod: &mut Pod) {
+    pod.containers
+        .iter_mut()
+        .filter(|container| !roles::is_called_sidecar(container))
+        .for_each(|container| container.facts = None);
+}
+
+/// Reduces a pod that is too large, first by the facts of other containers than sidecars.
+pub(crate) fn within_bounds(mut pod: Pod) -> Pod {
+    if pod.weight() > bounds::POD {
+        drop_unused_facts(&mut pod);
+    }
+    if pod.weight() > bounds::POD {
+        without_containers(pod)
+    } else {
+        pod
+    }
+}
+
+/// Drops all containers, so that the pod is left alone and reported; its restarts count.
+fn without_containers(pod: Pod) -> Pod {
+    Pod {
+        other_restarts: pod.restarts(),
+        containers: Vec::new(),
+        malformed: Some("spec.containers"),
+        ..pod
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn images(json: &str) -> Vec<Option<String>> {
+        let stored: StoredImages = serde_json::from_str(json).unwrap();
+        (0..2)
+            .map(|index| stored.of(index).map(str::to_owned))
+            .collect()
+    }
+
+    #[test]
+    fn images_are_read_by_their_place_and_nothing_makes_that_fail() {
+        let image = |word: &str| Some(word.to_owned());
+        assert_eq!(
+            images(
+                r#"{"metadata":{"name":7},"spec":{"containers":[{"image":"a"},{"image":"b"}]},"status":[]}"#
+            ),
+            [image("a"), image("b")]
+        );
+        assert_eq!(
+            images(r#"{"spec":{"containers":[{"image":1},{"image":"b"}]}}"#),
+            [None, image("b")]
+        );
+        for nothing in ["{}", r#"{"spec":[]}"#, r#"{"spec":{"containers":"a"}}"#] {
+            assert_eq!(images(nothing), [None, None]);
         }
     }
 }

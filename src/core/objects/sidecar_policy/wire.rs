@@ -9,7 +9,7 @@ use super::{
     MOST_OWNER_KINDS, MOST_PROBLEMS, MOST_RULES, PolicyKind, PolicyRule, PolicyStatus,
     SidecarPolicy, Subject,
 };
-use crate::objects::pod::rule::RuleMethod;
+use crate::objects::pod::RuleMethod;
 use crate::objects::values::bounded_object::BoundedObject;
 use crate::objects::values::bounds::cut;
 use crate::objects::values::label_selector;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::circumstances::Around;
+use super::Around;
 use super::decision::{Acceptance, Action, Decision, Filled};
 use crate::cluster::node_class::NodeClass;
 use crate::objects::pod::ContainerStatus;

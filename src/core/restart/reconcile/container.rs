@@ -1,20 +1,22 @@
 //! The progress of one container of a request, from its journal entry and what its pod shows.
 
-pub(super) mod patience;
-mod put_back;
 mod refusal;
 mod risk;
-mod started;
-mod stored;
 
 use std::time::Duration;
 
-use super::circumstances::Case;
+use super::Case;
+use crate::image::alias::{is_fresh_name_of, is_same_digest, is_same_image};
+use crate::image::reference::ImageReference;
+use crate::image::renamed::may_be_renamed;
 use crate::objects::moment::Moment;
 use crate::objects::pod::evidence::is_pull_error;
 use crate::objects::pod::{Container, ContainerState, ContainerStatus, PROVIDER_FAILED};
 use crate::report::decision::Swap;
 use crate::restart::pod::Details;
+use crate::restart::reconcile::parking::before;
+use crate::restart::reconcile::{Memory, Stored};
+use crate::restart::reconcile::{age, deadline};
 use crate::restart::request::{Intent, Mark, Parking, StatePhase};
 
 /// How long a kubelet may take beyond the grace period to show another container: seconds, and
@@ -290,4 +292,338 @@ impl Target<'_> {
 
 fn code(exit_code: Option<i64>) -> String {
     exit_code.map_or_else(|| "unknown".to_owned(), |code| code.to_string())
+}
+
+// What a webhook has made of an image that was written: the name of a mirror, for example. It counts
+// as the image that was written, or the container would be lost under that name.
+
+impl Target<'_> {
+    /// Returns true if the container has the image that was written, or what a webhook has made of
+    /// it. After the loss of the memory its name alone shows that.
+    pub(crate) fn has_what_was_written(&self, written: &str) -> bool {
+        let image = &self.container.image;
+        is_same_image(image, written)
+            || self.stored_for(written).is_some()
+            || may_be_renamed(image, written)
+    }
+
+    /// Returns the change by this process that left the container with its image, if a webhook has
+    /// made that of what was written.
+    pub(crate) fn stored_for(&self, written: &str) -> Option<&Stored> {
+        let stored = self.case.memory.stored(&self.container.name)?;
+        (*stored.to == *written && stored.image == self.container.image).then_some(stored)
+    }
+
+    /// Returns true if the container has the park image, by any name. After the loss of the memory
+    /// that is the image with which its pod records this request, and has not changed since.
+    pub(crate) fn is_out(&self, intent: &Intent) -> bool {
+        let image = &self.container.image;
+        let around = self.case.around;
+        let is_recorded = || {
+            let parked = self.case.pod.parked.as_ref();
+            let is_park = |image: &str| around.parks(image);
+            parked.is_some_and(|parked| parked.renames(&self.container.name, image, is_park))
+        };
+        let changes = i64::from(intent.parking == Some(Parking::Out));
+        let is_written = || {
+            let pod = self.case.pod;
+            *image != intent.from
+                && around.parks(&intent.to)
+                && pod.generation.is_some()
+                && pod.generation == intent.generation.map(|before| before + changes)
+                && (pod.parked.as_ref()).is_some_and(|parked| {
+                    parked.request == self.case.request.uid
+                        && parked.images.contains_key(&self.container.name)
+                })
+        };
+        around.parks(image)
+            || self.stored_for(&intent.to).is_some()
+            || is_recorded()
+            || is_written()
+    }
+}
+
+// The return to the image before, from an alias that cannot be started.
+
+impl Target<'_> {
+    fn put_back(&self, intent: &Intent, why: &str) -> Step {
+        let present = &self.container.image;
+        if *present == intent.from || !self.has_what_was_written(&intent.to) {
+            return Step::Final(
+                StatePhase::Failed,
+                format!(
+                    "its image could not be started under its other name, which was reverted: {why}"
+                ),
+            );
+        }
+        // The alias was pulled after all: do not stop the running container again.
+        if self.has_started() {
+            return self.becomes_ready();
+        }
+        // What this process itself has changed is known to be the image before.
+        let stored = self.stored_for(&intent.to);
+        if stored.is_some_and(|stored| stored.from == intent.from) {
+            return Step::Swap(self.change(present, &intent.from));
+        }
+        if *present != intent.to {
+            let changed = format!("somebody has changed {}, which was written", intent.to);
+            return self.not_put_back(&changed, why);
+        }
+        // The right to write requests must not allow choosing images.
+        if !self.is_other_spelling(&intent.from, present) {
+            let unknown = format!(
+                "{} is not another spelling of {present} by what its node reports",
+                before::shown(&intent.from)
+            );
+            return self.not_put_back(&unknown, why);
+        }
+        if !is_same_digest(&intent.from, present) {
+            return Step::Swap(self.change(present, &intent.from));
+        }
+        Step::Final(
+            StatePhase::Failed,
+            format!("its image cannot be pulled by digest, with a tag before it or without: {why}"),
+        )
+    }
+
+    /// Returns true if `before` is another spelling of `present`: the same digest; or the same tag
+    /// and no digest; or a tag whose alias `present` is, by the digest that the node reports. A
+    /// digest from another source is not trusted: it may name any image of the repository.
+    fn is_other_spelling(&self, before: &str, present: &str) -> bool {
+        let (Ok(one), Ok(other)) = (
+            ImageReference::parse(before),
+            ImageReference::parse(present),
+        ) else {
+            return false;
+        };
+        match (one.digest(), other.digest()) {
+            (None, None) => one.normalized() == other.normalized(),
+            (None, Some(_)) => is_fresh_name_of(present, before, self.reported()),
+            (Some(_), _) => is_same_digest(before, present),
+        }
+    }
+
+    fn not_put_back(&self, because: &str, why: &str) -> Step {
+        let pod = &self.case.pod.pod;
+        let (namespace, pod, name) = (&pod.namespace, &pod.name, &self.container.name);
+        let message = format!(
+            "its previous image is not put back. Give it the image that its workload names: kubectl set image -n {namespace} pod/{pod} {name}=IMAGE. {because}; {why}"
+        );
+        Step::Final(StatePhase::Failed, message)
+    }
+}
+
+// The readiness of a container that was restarted.
+
+impl Target<'_> {
+    /// Decides for a restarted container: final once it is ready for long enough.
+    pub(crate) fn becomes_ready(&self) -> Step {
+        let now = self.case.around.now;
+        let name = &self.container.name;
+        if let ContainerState::Terminated(end) = &self.status.state
+            && self
+                .container
+                .comes_back_after(&self.case.pod.pod, end.exit_code)
+                != Some(true)
+        {
+            let phase = if end.exit_code == Some(0) {
+                StatePhase::Succeeded
+            } else {
+                StatePhase::Failed
+            };
+            return Step::Final(
+                phase,
+                format!(
+                    "it was restarted, and has ended with exit code {}",
+                    code(end.exit_code)
+                ),
+            );
+        }
+        let enough = Duration::from_secs(self.case.request.strategy.min_started_seconds.into());
+        let settled = self
+            .case
+            .memory
+            .ready_at(name)
+            .map(|at| at + self.settles());
+        let stays = settled.map(|at| at.max(self.runs_since() + enough));
+        match stays {
+            Some(at) if at <= now => Step::Final(StatePhase::Succeeded, String::new()),
+            stays => self.awaits_ready(stays, enough),
+        }
+    }
+
+    fn awaits_ready(&self, stays: Option<Moment>, enough: Duration) -> Step {
+        let deadline = Duration::from_secs(
+            self.case
+                .request
+                .active_deadline_seconds
+                .unwrap_or_default()
+                .into(),
+        );
+        let within = READY_WITHIN.max(deadline).saturating_add(enough);
+        let until = self
+            .case
+            .memory
+            .restarted_at(&self.container.name)
+            .unwrap_or(self.case.around.now)
+            + within;
+        if self.case.around.now < until {
+            return Step::Works(Some(stays.map_or(until, |at| at.min(until))));
+        }
+        Step::Final(
+            StatePhase::Failed,
+            format!(
+                "it was restarted, and has not been ready, {} s after its start, in {} s",
+                enough.as_secs(),
+                within.as_secs()
+            ),
+        )
+    }
+
+    /// Returns since when the present container runs, as its node reports. The node's clock may be
+    /// wrong, so this is not before the change of the image and not after it was first observed.
+    fn runs_since(&self) -> Moment {
+        let seen = self
+            .case
+            .memory
+            .running_at(&self.container.name)
+            .unwrap_or(self.case.around.now);
+        let ContainerState::Running {
+            started_at: Some(started),
+        } = &self.status.state
+        else {
+            return seen;
+        };
+        let earliest = self
+            .case
+            .memory
+            .changed_at(&self.container.name)
+            .unwrap_or(seen)
+            .min(seen);
+        let started = self.case.around.now - age(*started, self.case.around);
+        started.clamp(earliest, seen)
+    }
+
+    const fn settles(&self) -> Duration {
+        if self.details.has_startup_probe {
+            STARTUP_SETTLES
+        } else {
+            Duration::ZERO
+        }
+    }
+}
+
+// Timeouts for a container that waits before it is changed, and for changes that the API server
+// denies or does not answer: a request blocks all later ones for its pod. The timeout is the
+// request's own deadline, or ten minutes without one.
+
+/// How long a request without a deadline waits, and retries what is not applied.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// How long a process retries what is not applied for a request that is older than that: the one
+/// before may have tried all the time, and it has lost its memory.
+const OF_NEW_LEADER: Duration = Duration::from_secs(60);
+/// The interval at which a wait is checked again.
+const AGAIN: Duration = Duration::from_secs(2);
+/// The same for a wait whose end is reported by a pod event.
+const SELDOM: Duration = Duration::from_secs(60);
+
+impl Wait {
+    /// Returns when to check again.
+    pub(crate) fn again(self, now: Moment) -> Moment {
+        now + match self {
+            Self::Room | Self::Node => AGAIN,
+            Self::Parked => SELDOM,
+        }
+    }
+}
+
+impl Target<'_> {
+    /// Returns the step, or fails the container if it has waited or been tried for too long. One
+    /// that is parked then is left to the search for orphans, which never gives up.
+    pub(crate) fn in_patience(&self, step: Step) -> Step {
+        if deadline(self.case.request, self.case.around).is_some() {
+            return step;
+        }
+        let why = match &step {
+            Step::WaitsFor(wait) => self.waited_in_vain(*wait),
+            Step::Begin(_) | Step::Swap(_) => self.in_vain_for_long(),
+            _ => None,
+        };
+        why.map_or(step, |why| Step::Final(StatePhase::Failed, why))
+    }
+
+    /// Describes that the node does not report the image that the spec has.
+    fn not_reported(&self) -> String {
+        format!(
+            "node {} has not reported that it has started {}, only {}, which may be the image before, or another tag of the same bytes: restart it by the park image (--park-image of the controller)",
+            self.case.pod.pod.node, self.container.image, self.status.image
+        )
+    }
+
+    /// Returns why the container waits, if that is for its node.
+    pub(crate) fn waits_for_node(&self) -> Option<String> {
+        self.case.memory.waits_since(&self.container.name)?;
+        (!self.is_reported()).then(|| self.not_reported())
+    }
+
+    fn waited_in_vain(&self, wait: Wait) -> Option<String> {
+        let since = self.case.memory.waits_since(&self.container.name)?;
+        let seconds = PATIENCE.as_secs();
+        (since + PATIENCE <= self.case.around.now).then(|| match wait {
+            Wait::Room => format!(
+                "not restarted: no room in the pod's Job in {seconds} s: restarts of its pods that have not ended, as far as they are observed, count against its backoffLimit"
+            ),
+            Wait::Node => format!("not restarted in {seconds} s: {}", self.not_reported()),
+            Wait::Parked => format!(
+                "containers of the pod are parked for another request, and have been for {seconds} s"
+            ),
+        })
+    }
+
+    /// Returns the reason to give up a change that is not applied; `None` while it is retried.
+    pub(crate) fn in_vain_for_long(&self) -> Option<String> {
+        // An image that no pod records is put back by nobody else.
+        let is_lost = !self.is_as_before()
+            && (self.mark.intent.as_ref()).is_some_and(|intent| intent.parking.is_none());
+        let why = in_vain_for_long(self.case, is_lost)?;
+        let intent = self.mark.intent.as_ref();
+        Some(match intent {
+            Some(intent) if intent.parking.is_some() && self.is_out(intent) => {
+                before::stays(self.case.pod, &self.container.name, &why)
+            }
+            _ if self.is_as_before() => format!("not restarted: {why}"),
+            _ => format!("its image is not put back: {why}"),
+        })
+    }
+
+    /// Returns true if the spec shows no change by this request.
+    fn is_as_before(&self) -> bool {
+        self.mark.intent.as_ref().is_none_or(|intent| {
+            self.container.image == intent.from && intent.parking != Some(Parking::Back)
+        })
+    }
+}
+
+/// Returns the reason to give up what is not applied; `None` while it is retried. `is_lost` is true
+/// if nobody else would do it later.
+pub(crate) fn in_vain_for_long(case: Case<'_>, is_lost: bool) -> Option<String> {
+    let (lasted, _) = case.memory.in_vain()?;
+    let made = case.request.created_at;
+    let is_old = made.is_some_and(|made| age(made, case.around) >= PATIENCE);
+    let longest = if is_old && !is_lost {
+        OF_NEW_LEADER
+    } else {
+        PATIENCE
+    };
+    in_vain(case.memory).filter(|_| lasted >= longest)
+}
+
+/// Returns for how long no change of the pod has been applied, or what has to be recorded before
+/// it, and the last error; `None` if the last change was.
+pub(crate) fn in_vain(memory: &Memory) -> Option<String> {
+    let (lasted, words) = memory.in_vain()?;
+    let seconds = lasted.as_secs();
+    Some(format!(
+        "the API server has not applied the change of the pod for {seconds} s: {words}"
+    ))
 }

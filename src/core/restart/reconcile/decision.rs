@@ -6,7 +6,7 @@ use serde_json::Value;
 
 pub use self::change::{Change, Note};
 use crate::objects::moment::Moment;
-use crate::objects::pod::readiness::GateCondition;
+use crate::objects::pod::GateCondition;
 use crate::objects::recreate_request::RequestPhase;
 use crate::report::decision::{Report, Swap};
 use crate::report::reason::Reason;

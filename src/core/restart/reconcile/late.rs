@@ -6,11 +6,11 @@
 
 use std::time::Duration;
 
-use super::circumstances::{Around, Case, Sight};
-use super::container::patience::in_vain;
+use super::Memory;
+use super::container::in_vain;
 use super::container::{Step, Target};
 use super::decision::Decision;
-use super::memory::Memory;
+use super::{Around, Case, Sight};
 use super::{parking, readiness};
 use crate::objects::moment::Moment;
 use crate::report::reason::Reason;

@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
-use super::circumstances::{Around, deadline};
+use super::Memory;
 use super::decision::Decision;
-use super::memory::Memory;
+use super::{Around, deadline};
 use crate::cluster::node_class::NodeClass;
 use crate::report::reason::Reason;
 use crate::restart::request::RestartRequest;

@@ -11,9 +11,9 @@
 
 use std::time::Duration;
 
-use super::circumstances::{Case, Sight, in_time};
 use super::decision::{Action, Decision, Readiness};
-use crate::objects::pod::readiness::{GateCondition, PodReadiness};
+use super::{Case, Sight, in_time};
+use crate::objects::pod::{GateCondition, PodReadiness};
 use crate::report::reason::Reason;
 use crate::restart::pod::RestartPod;
 use crate::restart::request::{RestartRequest, UNREADY_ACQUIRED};

@@ -1,7 +1,7 @@
 //! The containers of a request together: which may begin, what is written next, and when the
 //! request is completed.
 
-use super::circumstances::Case;
+use super::Case;
 use super::container::{Step, Target};
 use super::decision::{Action, Decision, Status};
 use super::readiness;

@@ -1,6 +1,6 @@
 //! The text of decisions, for people who want to know why.
 
-use super::super::circumstances::Circumstances;
+use super::super::Circumstances;
 use crate::objects::pod::annotations::SIDECARS;
 use crate::objects::pod::roles::{self, Mains};
 use crate::objects::pod::{Container, Pod};

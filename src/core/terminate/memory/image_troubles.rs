@@ -18,7 +18,7 @@ use crate::objects::pod::evidence::{Progress, exit_image_shown, progress};
 use crate::objects::pod::{Container, Pod, RestartPolicy, roles};
 use crate::report::decision::Report;
 use crate::report::reason::Reason;
-use crate::terminate::blame::ended_by_itself;
+use crate::terminate::ended_by_itself;
 
 /// The number of troubles kept; beyond, the oldest of the namespace with the most is forgotten.
 const KEPT: usize = 1024;

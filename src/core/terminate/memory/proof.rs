@@ -9,7 +9,7 @@ use super::{Memory, SwapRecord};
 use crate::cluster::node_verdicts::Proved;
 use crate::objects::moment::Moment;
 use crate::objects::pod::{Container, Phase, Pod, RestartPolicy, Terminated, evidence, roles};
-use crate::terminate::blame::is_ended_by_others;
+use crate::terminate::is_ended_by_others;
 use crate::terminate::methods::swap::patience;
 
 /// Returns what the pod proves about its node now; `None` if nothing (any more, or yet).

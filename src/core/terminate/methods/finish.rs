@@ -19,14 +19,14 @@ use crate::objects::pod::roles::Unended;
 use crate::objects::pod::{Container, ContainerState, Phase, Pod, roles};
 use crate::report::decision::{Action, Decision, Finish, Method, Report};
 use crate::report::reason::Reason;
-use crate::terminate::blame::{ended_by_others, has_lost_work};
-use crate::terminate::circumstances::{Case, Circumstances};
 use crate::terminate::ending;
 use crate::terminate::memory::Memory;
 use crate::terminate::memory::finish_record::{FinishRecord, PATIENCE, QUIET, QUIET_STATUS};
 use crate::terminate::methods::Step;
 use crate::terminate::methods::swap::{self, words::changes};
 use crate::terminate::turn;
+use crate::terminate::{Case, Circumstances};
+use crate::terminate::{ended_by_others, has_lost_work};
 
 /// The most writes of the phase of one pod: a kubelet reverts it at most every 10 s, so this covers
 /// two minutes.

@@ -21,7 +21,7 @@ use crate::objects::values::env::WITH_IMAGE;
 use crate::report::decision::{Paths, Report};
 use crate::report::reason::Reason;
 use crate::report::shell_word::shell_word;
-use crate::terminate::circumstances::Case;
+use crate::terminate::Case;
 
 /// The result for a sidecar before it is swapped.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,25 +10,23 @@
 //! this one is the same object. Its `statusContext` has the id of the container that was to be
 //! stopped, so no memory is needed to detect that another one runs.
 
-mod consequences;
-mod progress;
-
-use self::consequences::{note, obstacle, past_exit};
-use self::progress::{Progress, progress};
+use std::fmt::Write as _;
+use std::time::Duration;
 
 use super::swap;
+use crate::objects::command::Obstacle;
 use crate::objects::moment::Moment;
-use crate::objects::pod::roles::Unended;
-use crate::terminate::blame::{failed_by_others, has_lost_work};
-use crate::terminate::circumstances::Case;
-use crate::terminate::ending;
-use crate::terminate::memory::asked::{ANSWERS, Asked};
-use crate::terminate::methods::Step;
-
-use crate::objects::pod::{Container, Phase, RestartPolicy, roles};
-use crate::objects::recreate_request::RecreateRequest;
-use crate::report::decision::{Action, Decision, Report, one_per_reason};
+use crate::objects::pod::roles::{self, Unended};
+use crate::objects::pod::{Container, ContainerState, Phase, Pod, RestartPolicy};
+use crate::objects::recreate_request::{RecreateRequest, Recreated, RequestPhase};
+use crate::report::decision::{Action, Decision, Method, Report, one_per_reason};
 use crate::report::reason::Reason;
+use crate::terminate::Case;
+use crate::terminate::ending;
+use crate::terminate::memory::Memory;
+use crate::terminate::memory::{ANSWERS, Asked};
+use crate::terminate::methods::Step;
+use crate::terminate::{failed_by_others, has_lost_work};
 
 /// Requests the end of the sidecars that no pending swap may end, follows an existing request, or
 /// reports why a request cannot end them.
@@ -175,4 +173,222 @@ pub(crate) fn finished(case: Case<'_>) -> Option<Decision> {
         Reason::SidecarEnded,
         format!("the pod is {phase}: {ends}"),
     ))
+}
+
+// The progress of OpenKruise with a request.
+
+/// How long the daemon and the kubelet may take after a response, besides the grace periods of the
+/// containers, which are stopped one after another.
+const STOPPED_VISIBLE: Duration = Duration::from_secs(60);
+
+/// The progress of one container of a request.
+enum Progress {
+    /// The daemon, or the node, may still act.
+    Until(Moment),
+    /// The request does not end it, for this reason.
+    Over(Report),
+    /// Another method has acted on it since the request.
+    Past,
+}
+
+fn progress(
+    pod: &Pod,
+    target: &Container,
+    request: &RecreateRequest,
+    asked_at: Moment,
+    memory: &Memory,
+    now: Moment,
+) -> Progress {
+    if memory
+        .swap_of(&target.name)
+        .is_some_and(|swap| swap.at > asked_at)
+    {
+        return Progress::Past;
+    }
+    let name = RecreateRequest::name_for(&request.pod_uid);
+    let over = |reason, what: String| {
+        Progress::Over(Report {
+            reason,
+            note: format!("container {}: {what}", target.name),
+        })
+    };
+    let Some(recreated) = request.container(&target.name) else {
+        return over(
+            Reason::RecreateFailed,
+            format!(
+                "ContainerRecreateRequest {name} is there and does not name it; a pod has only one"
+            ),
+        );
+    };
+    if recreated.failed {
+        return over(
+            Reason::RecreateFailed,
+            format!(
+                "OpenKruise's daemon could not stop it: {}",
+                recreated.message
+            ),
+        );
+    }
+    if let Some(what) = came_back(target, recreated) {
+        return over(Reason::RecreateFailed, what);
+    }
+    let (until, reason, what) = deadline(pod, request, asked_at);
+    if request.phase == RequestPhase::Completed && !recreated.killed {
+        return over(
+            Reason::RecreateUnanswered,
+            format!("{name} completed without stopping it: {}", request.message),
+        );
+    }
+    if now < until {
+        Progress::Until(until)
+    } else {
+        over(reason, format!("{name} {what}"))
+    }
+}
+
+fn came_back(target: &Container, recreated: &Recreated) -> Option<String> {
+    let end = target
+        .status
+        .as_ref()
+        .and_then(|status| status.last_end.as_deref());
+    let code = end
+        .and_then(|end| end.exit_code)
+        .map_or_else(String::new, |code| format!(" with exit code {code}"));
+    recreated.is_back(target).then(|| {
+        format!(
+            "OpenKruise's daemon stopped it, it ended{code}, and the node started it again: let it exit with 0 on SIGTERM, or allow finish"
+        )
+    })
+}
+
+/// Returns until when the end of a container is awaited, and what is reported then.
+fn deadline(
+    pod: &Pod,
+    request: &RecreateRequest,
+    asked_at: Moment,
+) -> (Moment, Reason, &'static str) {
+    if request.phase == RequestPhase::Unanswered {
+        let what = "is not answered by OpenKruise's daemon: check that it runs on the node";
+        return (asked_at + ANSWERS, Reason::RecreateUnanswered, what);
+    }
+    let until = asked_at + swap::graces(pod) + STOPPED_VISIBLE;
+    (
+        until,
+        Reason::RecreateFailed,
+        "was accepted by OpenKruise's daemon, and the container has not ended",
+    )
+}
+
+// The reasons not to request the end of a container from OpenKruise, and how containers ended.
+
+/// Describes the request and why it is made.
+fn note(case: Case<'_>, targets: &[&Container]) -> String {
+    let (pod, around) = (case.pod, case.around);
+    let names = targets
+        .iter()
+        .map(|target| &*target.name)
+        .collect::<Vec<_>>()
+        .join(", ");
+    let mut note = format!(
+        "main containers are done; requesting OpenKruise's daemon on the node to end {names}, by ContainerRecreateRequest {}",
+        RecreateRequest::name_for(&pod.uid)
+    );
+    for target in targets {
+        let _ = match past_exit(case, target) {
+            Some(code) => write!(note, "; {} {}", target.name, ended(code)),
+            None => write!(
+                note,
+                "; how {} ends is not known ({})",
+                target.name,
+                consequence(pod, target)
+            ),
+        };
+    }
+    if around.allowed.prefer == Some(Method::Recreate) {
+        note.push_str("; chosen by --prefer=crr");
+    }
+    note
+}
+
+/// Reports what keeps a request from ending this container, or would make it do harm.
+fn obstacle(case: Case<'_>, target: &Container) -> Option<Report> {
+    if let Some(by) = roles::may_restart_all(case.pod) {
+        let note = format!(
+            "container {}: a ContainerRecreateRequest would keep its exit code, and the restartPolicyRules of {} may restart all containers of the pod: {}",
+            target.name,
+            by,
+            Obstacle::RestartsAllContainers.fix()
+        );
+        return Some(Report {
+            reason: Reason::RecreateExitCode,
+            note,
+        });
+    }
+    if !is_running(target) {
+        let note = format!(
+            "container {}: OpenKruise's daemon stops running containers only, and this one is not running",
+            target.name
+        );
+        return Some(Report {
+            reason: Reason::RecreateImpossible,
+            note,
+        });
+    }
+    trap(case, target)
+}
+
+/// Returns true if the container runs and has an id: OpenKruise's webhook rejects others.
+fn is_running(target: &Container) -> bool {
+    target.status.as_ref().is_some_and(|status| {
+        matches!(status.state, ContainerState::Running { .. }) && !status.container_id.is_empty()
+    })
+}
+
+/// Reports that the exit code with which the container ended before would fail the pod, or restart
+/// it.
+fn trap(case: Case<'_>, target: &Container) -> Option<Report> {
+    let pod = case.pod;
+    let reported = |code: &str| Report {
+        reason: Reason::RecreateExitCode,
+        note: format!(
+            "container {}: {code}, which a ContainerRecreateRequest would keep ({}): let the container exit with 0 on SIGTERM, or allow finish",
+            target.name,
+            consequence(pod, target)
+        ),
+    };
+    match (target.effective_policy(pod), past_exit(case, target)) {
+        (RestartPolicy::Always, _) => Some(reported("its own restartPolicy is Always")),
+        (_, None | Some(Some(0))) => None,
+        // The pod is Failed anyway.
+        (RestartPolicy::Never, _)
+            if !target.has_restart_rules() && !roles::mains_succeeded(pod) =>
+        {
+            None
+        }
+        (_, Some(code)) => Some(reported(&format!("it {}", ended(code)))),
+    }
+}
+
+fn ended(code: Option<i64>) -> String {
+    code.map_or_else(
+        || "ended without an exit code before".to_owned(),
+        |code| format!("ended with exit code {code} before"),
+    )
+}
+
+fn consequence(pod: &Pod, target: &Container) -> &'static str {
+    match target.effective_policy(pod) {
+        RestartPolicy::Never if !target.has_restart_rules() => "any other than 0 fails the pod",
+        RestartPolicy::Always => "any brings it back",
+        _ => "any other than 0 brings it back",
+    }
+}
+
+/// Returns the exit code with which the container ended before, by a swap or earlier in this pod.
+/// The inner `None` is an end without an exit code.
+fn past_exit(case: Case<'_>, target: &Container) -> Option<Option<i64>> {
+    let swapped = case.memory.swap_of(&target.name);
+    let swapped = swapped.and_then(|record| record.real_end.as_ref());
+    let earlier = swapped.or_else(|| target.status.as_ref()?.last_end.as_deref());
+    earlier.map(|end| end.exit_code)
 }

@@ -8,28 +8,24 @@
 //! before.
 
 mod plan;
-mod room;
 mod starts;
-mod time;
 pub(crate) mod words;
 
 use std::time::Duration;
 
 use super::preflight::{Preflight, preflight};
+use crate::cluster::headroom::{Headroom, Shortage};
 use crate::objects::moment::Moment;
 use crate::objects::pod::evidence::{self, Progress};
-use crate::objects::pod::roles::{Unended, unended};
-use crate::objects::pod::{Container, Pod, roles};
+use crate::objects::pod::roles::{self, Unended, unended};
+use crate::objects::pod::{Container, Pod};
 use crate::report::decision::{Decision, Method, Paths, Report, one_per_reason};
 use crate::report::reason::Reason;
-use crate::terminate::circumstances::Case;
+use crate::terminate::Case;
 use crate::terminate::memory::{Memory, SwapRecord};
-use crate::terminate::methods::Step;
+use crate::terminate::methods::{AllowedMethods, Step, finish};
 use crate::terminate::turn::is_finished;
 use plan::{Plan, is_settled};
-pub(crate) use room::{headroom, no_room};
-pub use time::{age_when_told, patience};
-pub(crate) use time::{grace, graces};
 
 /// How long a started exit image may be observed running until it counts as not ending: it exits in
 /// milliseconds, but its end becomes visible with the kubelet's next relist (1 s), the poll of a virtual node (5
@@ -290,4 +286,199 @@ pub(crate) fn is_hoped_for(case: Case<'_>, sidecar: &Container) -> bool {
         .swap_of(&sidecar.name)
         .filter(|_| memory.shows_exit_image(sidecar, around.exit_images));
     record.is_some_and(|record| around.now < watch(pod, sidecar, record).until)
+}
+
+// The time that the effect of a swap may take.
+
+/// How long a node may take to react to a swap, besides the grace periods of the containers it
+/// stops one after another.
+const SWAP_VISIBLE: Duration = Duration::from_secs(60);
+/// The grace period if the pod sets none (the API server's default).
+const DEFAULT_GRACE_SECONDS: u32 = 30;
+
+/// Returns how long a node may show no effect of a swap.
+#[must_use]
+pub fn patience(pod: &Pod) -> Duration {
+    graces(pod).saturating_add(SWAP_VISIBLE)
+}
+
+/// Returns how long one container may take to stop.
+pub(crate) fn grace(pod: &Pod) -> Duration {
+    Duration::from_secs(pod.grace_seconds.unwrap_or(DEFAULT_GRACE_SECONDS).into())
+}
+
+/// Returns how long the sidecars may take to stop: a kubelet, like OpenKruise's daemon, stops
+/// swapped containers one by one, each with its grace period (`docs/measured.md`, row 26).
+pub(crate) fn graces(pod: &Pod) -> Duration {
+    let count = u32::try_from(roles::sidecars(pod).count()).unwrap_or(u32::MAX);
+    grace(pod).saturating_mul(count)
+}
+
+/// Returns the minimal age of a swap when this reason is reported; `None` if the reason is not
+/// about a swap.
+#[must_use]
+pub fn age_when_told(pod: &Pod, reason: Reason) -> Option<Duration> {
+    match reason {
+        Reason::SwapPending => Some(words::SLOW),
+        Reason::SwapWithoutEffect => Some(patience(pod)),
+        // It counts from the start of the exit image, which comes after the swap.
+        Reason::ExitImageRuns => Some(EXIT_IMAGE_RUNS),
+        Reason::SidecarSwapped
+        | Reason::ExitImageNotPulled
+        | Reason::ExitImageNotStarted
+        | Reason::SwapRejected
+        | Reason::SidecarEnded
+        | Reason::PodFailedAfterSwap
+        | Reason::PodFailedAfterFinish => Some(Duration::ZERO),
+        _ => None,
+    }
+}
+
+// The decision about a pod whose Job lacks room for the restarts of its swaps.
+
+/// How long a Job may stay unobserved until that is reported: a list of a large cluster, or a new
+/// Job whose pod ends at once.
+const JOB_APPEARS: Duration = Duration::from_secs(30);
+/// How long a pod waits for others of its Job, besides the time that one of them may take to end:
+/// these do not end (their node is dead, or somebody keeps them), or others are served again and
+/// again.
+const WAITS: Duration = Duration::from_secs(120);
+/// How long a pod waits for pods that are being deleted, besides their grace period.
+const DELETED: Duration = Duration::from_secs(30);
+/// The most that a pod's own grace periods add to these waits.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// Decides what to do if this many restarts do not fit into what the pod's Job allows; `None` if
+/// they do. A wait has an end: then the next method is tried, and room that comes is still taken.
+pub(crate) fn no_room(case: Case<'_>, restarts: u32) -> Option<Step> {
+    let (pod, memory, around) = (case.pod, case.memory, case.around);
+    let wait = |until| {
+        Step::Here(Decision {
+            swaps_wanted: restarts,
+            ..Decision::later(Reason::HeadroomWait, until)
+        })
+    };
+    let next = |report| Step::Next {
+        reports: vec![report],
+        again: None,
+    };
+    let done_at = memory.mains_done_at.unwrap_or(around.now);
+    match headroom(case, restarts) {
+        Headroom::Free | Headroom::Fits => None,
+        Headroom::Wait(shortage) => {
+            let patience = if shortage.under_way > 0 {
+                patience(pod).min(LONGEST) + WAITS
+            } else {
+                graces(pod).min(LONGEST) + DELETED
+            };
+            let until = done_at + patience;
+            Some(if around.now < until {
+                wait(until)
+            } else {
+                next(waited(case, &shortage, patience))
+            })
+        }
+        Headroom::TooEarly => {
+            let until = done_at + patience(pod).min(LONGEST) + WAITS;
+            Some(if around.now < until {
+                wait(until)
+            } else {
+                next(too_early())
+            })
+        }
+        Headroom::NeverFits(shortage) => Some(next(no_headroom(case, &shortage))),
+        Headroom::JobUnknown { trouble } => {
+            Some(job_unknown(trouble.as_deref(), memory, around.now))
+        }
+    }
+}
+
+/// Returns the answer of the ledger to a pod whose swaps may cause this many restarts. Where the
+/// phase ends it too, the last restart is left to main containers of the Job that run.
+pub(crate) fn headroom(case: Case<'_>, restarts: u32) -> Headroom {
+    let ledger = case.around.headroom;
+    if finish::may_end(case) {
+        ledger.answer_sparing(case.pod, restarts)
+    } else {
+        ledger.answer(case.pod, restarts)
+    }
+}
+
+/// Reports that the swaps never fit, in words that hold for all pods of the Job.
+fn no_headroom(case: Case<'_>, shortage: &Shortage) -> Report {
+    let mut note = format!(
+        "the main containers of a pod are done, but swapping its sidecars {} fail the Job: {shortage}",
+        shortage.may(),
+    );
+    // Where the phase ends the pod nothing is to be done.
+    if !finish::may_end(case) {
+        let raise = raise(shortage, case.around.allowed);
+        note.push_str(&format!(". {raise}, or end the sidecars yourself"));
+    }
+    Report {
+        reason: Reason::NoHeadroom,
+        note,
+    }
+}
+
+/// Reports that no room has come for this pod.
+fn waited(case: Case<'_>, shortage: &Shortage, patience: Duration) -> Report {
+    let mut note = format!(
+        "the main containers of a pod are done, but swapping its sidecars would fail the Job: {shortage}. It has waited {} s for the pods with these restarts to end: \
+         check them (is a node dead?)",
+        patience.as_secs(),
+    );
+    if !finish::may_end(case) {
+        let raise = raise(shortage, case.around.allowed);
+        note.push_str(&format!(", delete them with force, or: {raise}"));
+    }
+    Report {
+        reason: Reason::NoHeadroom,
+        note,
+    }
+}
+
+fn raise(shortage: &Shortage, allowed: &AllowedMethods) -> String {
+    let finish = if allowed.finish {
+        ""
+    } else {
+        ", start the controller without --finish=never"
+    };
+    format!(
+        "Raise spec.backoffLimit to at least {}{finish}",
+        shortage.limit_needed()
+    )
+}
+
+fn too_early() -> Report {
+    let note =
+        "the main containers of a pod are done, but it is not known how many restarts the Job allows, because pods or Jobs are still being listed: \
+                /readyz of the controller says what prevents it"
+            .to_owned();
+    Report {
+        reason: Reason::JobUnknown,
+        note,
+    }
+}
+
+/// Waits for the Job to appear, then reports what is missing: no swap is made on a guess.
+fn job_unknown(trouble: Option<&str>, memory: &Memory, now: Moment) -> Step {
+    let until = memory.mains_done_at.unwrap_or(now) + JOB_APPEARS;
+    if now < until {
+        return Step::Here(Decision::later(Reason::JobUnknown, until));
+    }
+    let fix = trouble.map_or_else(
+        || "was deleted without its pods: delete these too, or end their sidecars yourself".to_owned(),
+        |trouble| format!("cannot be read ({trouble}): allow the controller to list and watch jobs of the group batch"),
+    );
+    let note = format!(
+        "the main containers of a pod are done, but it is not known how many restarts the Job allows, because it {fix}"
+    );
+    Step::Next {
+        reports: vec![Report {
+            reason: Reason::JobUnknown,
+            note,
+        }],
+        again: None,
+    }
 }

@@ -9,8 +9,8 @@ use crate::objects::recreate_request::{RecreateRequest, RequestPhase};
 use crate::objects::values::env::{WHEN_JOB_EXIT, WITH_IMAGE};
 use crate::report::decision::{Decision, Report};
 use crate::report::reason::Reason;
-use crate::terminate::circumstances::{Case, Circumstances};
 use crate::terminate::memory::Memory;
+use crate::terminate::{Case, Circumstances};
 
 /// How long a pod whose main containers are done may stay Pending until OpenKruise is not expected
 /// to observe another phase; long enough for an image that is still being pulled.

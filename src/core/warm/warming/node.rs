@@ -1,27 +1,22 @@
 //! One node: its open images, the state of its warmer pod, and the next write.
 
-mod edits;
-mod kept;
 mod observe;
 mod open_images;
-mod stands;
-mod stuck;
-mod untaken;
 mod writes;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::kept::Kept;
-pub use self::stuck::{LEAVE, SLOW};
-use self::untaken::Untaken;
-use super::action::{Action, End, Limits};
+use super::ImageProgress;
 use super::evidence::{has_started, what_keeps};
-use super::image::ImageProgress;
+use super::{Action, End, Limits};
 use crate::objects::moment::Moment;
 use crate::objects::pod::Phase;
+use crate::objects::values::backoff::Backoff;
+use crate::report::write_error::WriteError;
 use crate::warm::pod::{Shape, WarmerPod};
+use crate::warm::warming::Elsewhere;
 
 /// The most time from the creation of a pod until its init container is done: more than a busy
 /// scheduler and the pull of a small image take.
@@ -382,5 +377,354 @@ impl NodeProgress {
         if self.setbacks > limits.backoff_limit {
             self.fail_all(why);
         }
+    }
+}
+
+// Predicates on a node that decide whether a step has to visit it.
+
+impl NodeProgress {
+    /// Returns true if every step has to visit it: it is under way, or a deadline is running.
+    pub fn is_busy(&self) -> bool {
+        !self.is_idle()
+            || !self.left.is_empty()
+            || self.kept.is_under_way()
+            || self.untaken.is_some()
+            || !self.is_in_order()
+    }
+
+    /// Returns from when on a pod can be created, given a slot; `None` if no image is open, a pod
+    /// is there or on its way, or a defect has ended the work.
+    pub fn begins_at(&self) -> Option<Moment> {
+        if !self.is_idle() || self.is_broken {
+            return None;
+        }
+        let open = self.images.iter().filter(|image| image.end.is_none());
+        let first = open.map(|image| image.not_before).min()?;
+        Some(first.max(self.not_before))
+    }
+
+    /// Returns true if all images are final, and the node may be checked again some day.
+    pub fn is_settled(&self) -> bool {
+        self.is_idle() && self.ready && self.is_done()
+    }
+
+    /// Returns true if there is something to report about the node.
+    pub const fn has_news(&self) -> bool {
+        !self.news.is_empty()
+    }
+
+    /// Returns true if nothing can be written now, and no deadline of its own is running.
+    pub fn rests(&self, may_begin: bool) -> bool {
+        !may_begin && self.is_idle() && self.is_in_order()
+    }
+
+    /// Returns when its last pod was created, or the node was added.
+    pub const fn asked(&self) -> Moment {
+        self.asked
+    }
+
+    /// Returns true if it has no pod, and none is on its way.
+    const fn is_idle(&self) -> bool {
+        self.pod.is_none() && !self.writing && self.unsure.is_none()
+    }
+
+    /// Returns true if it does not matter how long the node is not Ready.
+    fn is_in_order(&self) -> bool {
+        self.unready_since.is_none() || self.is_done()
+    }
+}
+
+// Pulls that are held back because pods of others wait for their images on the node.
+
+/// The most time for which one node is held back, in all.
+const MOST: Duration = Duration::from_secs(600);
+/// The time after which a wait is reported; a shorter one is not worth it.
+const TOLD: Duration = Duration::from_secs(10);
+
+/// The time for which a node was held back.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Kept {
+    spent: Duration,
+    /// When it was held back in the step before this one, if it was.
+    before: Option<Moment>,
+    /// When it was held back in this step, if it was.
+    last: Option<Moment>,
+    /// Since when it is held back without a break.
+    since: Option<Moment>,
+}
+
+impl Kept {
+    /// Begins a step. Only the time between two steps that both held it back counts.
+    pub const fn begin(&mut self) {
+        self.before = self.last.take();
+    }
+
+    /// Returns true if a pull that could begin now is held back for others, and records that.
+    pub fn keeps(&mut self, others_wait: bool, now: Moment) -> bool {
+        let before = self.before.take();
+        self.spent += before.map_or(Duration::ZERO, |before| now.since(before));
+        let keeps = self.would_keep(others_wait);
+        self.last = keeps.then_some(now);
+        self.since = self.last.and(before.and(self.since).or(self.last));
+        keeps
+    }
+
+    /// Returns the same without recording it.
+    fn would_keep(&self, others_wait: bool) -> bool {
+        others_wait && self.spent < MOST
+    }
+
+    /// Returns true if it was held back in the last step.
+    pub const fn is_on(&self) -> bool {
+        self.last.is_some()
+    }
+
+    /// Returns true if the next step needs this state.
+    pub const fn is_under_way(&self) -> bool {
+        self.last.is_some() || self.before.is_some()
+    }
+
+    /// Returns true if it has been held back long enough to be reported.
+    pub fn is_long(&self, now: Moment) -> bool {
+        self.is_on() && self.since.is_some_and(|since| now >= since + TOLD)
+    }
+}
+
+impl NodeProgress {
+    /// Returns true if nothing that others do prevents it from beginning.
+    pub fn is_free(&self, elsewhere: Elsewhere) -> bool {
+        !elsewhere.taken && !self.kept.would_keep(elsewhere.others_pull)
+    }
+}
+
+// Slow pulls, and deleted pods that do not go away: a kubelet that pulls does not end the pod.
+
+/// How long a pull may keep others from its node.
+pub const SLOW: Duration = Duration::from_secs(60);
+/// How long a pod may terminate until others need not wait for it, and another pod is created.
+pub const LEAVE: Duration = Duration::from_secs(120);
+/// The most deleted pods of a node that may be left at a time: each may hold a pull of its kubelet.
+const MOST_LEFT: usize = 4;
+
+impl NodeProgress {
+    /// Returns the image that has been pulled for so long that others need not wait for it, if any.
+    pub fn slow(&self, now: Moment) -> Option<&str> {
+        let pod = self
+            .pod
+            .as_ref()
+            .map(|seen| &seen.pod)
+            .filter(|pod| !pod.deleting && has_started(pod))?;
+        let mut open = pod
+            .images
+            .iter()
+            .filter_map(|image| self.position(image))
+            .map(|index| &self.images[index]);
+        let image = open.find(|image| image.is_due(now))?;
+        (now >= self.since.max(image.not_before) + SLOW).then_some(&*image.image)
+    }
+
+    /// Returns true if the deletion of its pod takes too long.
+    pub fn hangs(&self, now: Moment) -> bool {
+        !self.writing
+            && self.pod.as_ref().is_some_and(|seen| seen.pod.deleting)
+            && now >= self.since + LEAVE
+    }
+
+    /// Returns true if it has a deleted pod that does not go away.
+    pub fn is_stuck(&self, now: Moment) -> bool {
+        !self.left.is_empty() || self.hangs(now)
+    }
+
+    /// Returns the uids of its pods: the current one, the one before it, and those that do not go
+    /// away.
+    pub fn uids(&self) -> impl Iterator<Item = &Box<str>> {
+        let pods = self.pod.iter().map(|seen| &seen.pod).chain(&self.last);
+        pods.map(|pod| &pod.uid).chain(&self.left)
+    }
+
+    /// Waits for a terminating pod, or leaves it behind so that another one is created, unless too
+    /// many are left.
+    pub(crate) fn wait_for_deletion(&mut self, limits: &Limits, now: Moment) -> Option<Action> {
+        if self.hangs(now) && self.left.len() < MOST_LEFT && !self.is_done() {
+            self.number += 1;
+            self.expected = false;
+            self.left.extend(self.pod.take().map(|seen| seen.pod.uid));
+        } else if now >= self.since + limits.timeout
+            && self.left.len() >= MOST_LEFT
+            && !self.is_done()
+        {
+            self.abandon("the warmer pods are stuck in deletion");
+        }
+        None
+    }
+}
+
+// Writes that the API server did not take: no answer came, it is in trouble, or a webhook cannot be
+// reached. They are repeated, more and more rarely, and not for ever.
+
+/// The wait before the next try, unless the server requests a longer one.
+const WRITE_AGAIN: Backoff = Backoff {
+    first: Duration::from_secs(2),
+    longest: Duration::from_secs(60),
+};
+/// The longest time for which writes are repeated. A job whose tries take less gives up earlier,
+/// and one of type `Never` does not give up.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// The writes for a node that were not taken, one after the other.
+#[derive(Clone, Debug)]
+pub(crate) struct Untaken {
+    since: Moment,
+    count: u32,
+    /// Why the last one was not taken.
+    pub why: Box<str>,
+}
+
+/// Returns why a write was not taken, and the wait that the server requests; `None` for an answer
+/// to it. The error of a webhook that cannot be reached is one of all writes, not of this one.
+fn not_taken(error: &WriteError) -> Option<(&str, Option<Duration>)> {
+    match error {
+        WriteError::Failed { error, retry_after } => Some((error.as_str(), *retry_after)),
+        WriteError::Denied(why) if why.contains("failed calling webhook") => {
+            Some((why.as_str(), None))
+        }
+        _ => None,
+    }
+}
+
+impl NodeProgress {
+    /// Records a write that was not taken. When patience is over the node fails, or, if the write
+    /// was a swap, another pod is tried.
+    fn was_not_taken(
+        &mut self,
+        action: &Action,
+        (why, retry_after): (&str, Option<Duration>),
+        limits: &Limits,
+        now: Moment,
+    ) {
+        let untaken = self.untaken.get_or_insert(Untaken {
+            since: now,
+            count: 0,
+            why: Box::default(),
+        });
+        let wait = WRITE_AGAIN.after(untaken.count);
+        (untaken.count, untaken.why) = (untaken.count + 1, why.into());
+        self.not_before = now + retry_after.unwrap_or_default().max(wait);
+        let tries = limits.backoff_limit.saturating_add(1);
+        let is_late = limits.ask_again.is_none()
+            && now >= untaken.since + limits.timeout.saturating_mul(tries).min(PATIENCE);
+        match action {
+            Action::Swap { to, .. } => {
+                // It may have been applied all the same.
+                self.pod.iter_mut().for_each(|seen| seen.stored = None);
+                if is_late {
+                    self.first = self.open(to);
+                }
+            }
+            Action::Create { .. } if is_late => self.fail_all(why),
+            Action::Delete { .. } if is_late => self.cannot_delete(why),
+            Action::Create { .. } | Action::Delete { .. } => return,
+        }
+        if is_late {
+            self.untaken = None;
+        }
+    }
+}
+
+// Changes to the state of a node that come from its job.
+
+impl NodeProgress {
+    /// Sets the images; the progress of those that stay is kept.
+    pub fn set_images(&mut self, images: &[Arc<str>]) {
+        let known = std::mem::take(&mut self.images);
+        let stays = |image: &str| known.iter().find(|known| *known.image == *image).cloned();
+        self.images = images
+            .iter()
+            .map(|image| stays(image).unwrap_or_else(|| ImageProgress::new(image.clone())))
+            .collect();
+        (self.news, self.first) = (Vec::new(), None);
+    }
+
+    /// Starts again like a new node, but keeps proved images and the numbering of pods. If the node
+    /// has a pod or a write in flight, it does nothing, or opens what has failed if the node was
+    /// given up: nothing else would try it again when the pod is gone.
+    pub fn try_again(&mut self, images: &[Arc<str>], ready: bool, now: Moment) {
+        if self.pod.is_some() || self.writing || self.unsure.is_some() {
+            if self.abandoned && !self.is_broken {
+                self.observe_ready(ready, now);
+                self.open_failed();
+            }
+            return;
+        }
+        let known = self.begin_anew(images, ready, now);
+        for progress in &mut self.images {
+            let proved = known
+                .iter()
+                .find(|known| known.image == progress.image && known.end == Some(End::Succeeded));
+            if let Some(proved) = proved {
+                *progress = proved.clone();
+            }
+        }
+    }
+
+    fn open_failed(&mut self) {
+        self.abandoned = false;
+        for progress in &mut self.images {
+            if matches!(progress.end, Some(End::Failed(_))) {
+                *progress = ImageProgress::new(progress.image.clone());
+            }
+        }
+    }
+
+    /// Fails what is open after a defect, and does nothing more for the node. Deleting its pod is
+    /// left to the caller.
+    pub fn break_off(&mut self, defect: &str) {
+        self.abandon(&format!("a defect in swaplet, please report it: {defect}"));
+        self.is_broken = true;
+        if let Some(seen) = self.pod.take() {
+            self.number += 1;
+            self.last = Some(seen.pod);
+        }
+    }
+
+    /// Resets all but the numbering and shape of pods, and returns the progress of images.
+    fn begin_anew(&mut self, images: &[Arc<str>], ready: bool, now: Moment) -> Vec<ImageProgress> {
+        let (number, last, left) = (
+            self.number,
+            self.last.take(),
+            std::mem::take(&mut self.left),
+        );
+        let new = Self {
+            number,
+            last,
+            left,
+            ..Self::new(images, self.shape, ready, now)
+        };
+        std::mem::replace(self, new).images
+    }
+
+    /// Opens all images again, and returns the creation of a pod. What was reported about pulls is
+    /// kept, because a kubelet that has an image reports nothing new.
+    pub fn ask_again(
+        &mut self,
+        images: &[Arc<str>],
+        limits: &Limits,
+        now: Moment,
+    ) -> Option<Action> {
+        let known = self.begin_anew(images, true, now);
+        for (progress, known) in self.images.iter_mut().zip(known) {
+            progress.pulled = known.pulled;
+        }
+        self.step(
+            limits,
+            Slots {
+                free: true,
+                wanted: false,
+                is_asked_for: false,
+                excess: false,
+                others_pull: false,
+            },
+            now,
+        )
     }
 }

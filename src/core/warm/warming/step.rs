@@ -3,9 +3,9 @@
 use super::Warming;
 use crate::objects::isolated::isolated;
 use crate::objects::moment::Moment;
-use crate::warm::warming::action::{Action, Elsewhere};
+use crate::warm::warming::Waits;
 use crate::warm::warming::node::{NodeProgress, Slots};
-use crate::warm::warming::waits::Waits;
+use crate::warm::warming::{Action, Elsewhere};
 
 /// The slots that one node is offered.
 #[derive(Clone, Copy)]

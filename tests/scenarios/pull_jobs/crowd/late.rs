@@ -3,7 +3,7 @@
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::node::NodeWire;
 use swaplet_core::report::write_error::WriteError;
-use swaplet_core::warm::warming::pulled::Pulled;
+use swaplet_core::warm::warming::Pulled;
 
 use super::*;
 

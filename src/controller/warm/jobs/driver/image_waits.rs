@@ -7,7 +7,7 @@ use swaplet_core::warm::image_waits::ImageWaitWire;
 use swaplet_core::warm::pod::RUN;
 use tokio::sync::mpsc;
 
-use crate::frame::connection::namespaces::Namespaces;
+use crate::frame::connection::Namespaces;
 use crate::frame::watch::Event;
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::{Unlisted, watch_all_kept};

@@ -11,7 +11,7 @@ use super::Written;
 use crate::frame::queue::FairQueue;
 use crate::frame::writer::Writer;
 use crate::frame::writer::shares::Shares;
-use crate::warm::jobs::messages::{PullAnswer, PullWrite};
+use crate::warm::jobs::{PullAnswer, PullWrite};
 
 /// The writes in flight, and those that wait for their turn.
 pub(super) struct Writes {

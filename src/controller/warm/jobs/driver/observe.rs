@@ -14,9 +14,9 @@ use swaplet_core::warm::pull_job::object::JobKind;
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::{Instant, sleep_until};
 
-use crate::cluster::openkruise::manager::Manager;
+use crate::cluster::openkruise::Manager;
+use crate::frame::connection::Namespaces;
 use crate::frame::connection::discovery::Discovery;
-use crate::frame::connection::namespaces::Namespaces;
 use crate::frame::watch::Event;
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::watch_all_noted;

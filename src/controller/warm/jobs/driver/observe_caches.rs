@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kube::api::ListParams;
 use kube::{Api, Client};
-use swaplet_core::warm::image_cache::object::{API_VERSION, IMAGE_CACHE, IMAGE_CACHES, resource};
+use swaplet_core::warm::image_cache::{API_VERSION, IMAGE_CACHE, IMAGE_CACHES, resource};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 

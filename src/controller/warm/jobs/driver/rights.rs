@@ -8,7 +8,7 @@ use crate::frame::serve::Health;
 use crate::frame::serve::rights::Right;
 use crate::frame::writer::is_missing_right;
 use crate::warm::jobs::caches::CacheNews;
-use crate::warm::jobs::messages::{Happened, PullAnswer, PullWrite};
+use crate::warm::jobs::{Happened, PullAnswer, PullWrite};
 
 const fn watch(kind: JobKind) -> Right {
     match kind {

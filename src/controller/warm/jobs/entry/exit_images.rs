@@ -14,10 +14,10 @@ use swaplet_core::warm::pull_job::object::{
 use swaplet_core::warm::warming::End;
 
 use super::Entry;
-use crate::frame::connection::namespaces::Namespaces;
+use crate::frame::connection::Namespaces;
 use crate::warm::derived::Derived;
-use crate::warm::jobs::nodes::Nodes;
-use crate::warm::jobs::settings::WarmSettings;
+use crate::warm::jobs::Nodes;
+use crate::warm::jobs::WarmSettings;
 
 /// The name in the log. No object can have a name with a space.
 const NAME: &str = "exit images";

@@ -15,7 +15,7 @@ use super::{Entry, FIRST_RETRY};
 use crate::frame::clock::Now;
 use crate::frame::writer::report::Notice;
 use crate::frame::writer::{Target, is_missing_right};
-use crate::warm::jobs::messages::PullWrite;
+use crate::warm::jobs::PullWrite;
 use crate::warm::write::pull_job::Report;
 
 /// The interval of status writes of a job under way: each image on each node changes its counts.

@@ -12,10 +12,10 @@ use swaplet_core::warm::pull_job::object::{PodWishes, PullJob, PullSpec};
 use swaplet_core::warm::pull_job::{Stage, TargetNode, is_over, limits, wants};
 use swaplet_core::warm::warming::Warming;
 
-use super::selected::Selected;
+use super::Selected;
 use crate::warm::direct::LATE_EVENTS;
-use crate::warm::jobs::nodes::Nodes;
-use crate::warm::jobs::settings::WarmSettings;
+use crate::warm::jobs::Nodes;
+use crate::warm::jobs::WarmSettings;
 use crate::warm::write::Warmers;
 
 /// How long a pod lives, in seconds, if its controller is gone for good: one day.

@@ -3,7 +3,7 @@
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::warm::image_waits::{ImageWaitWire, ImageWaits};
 
-use crate::frame::isolated::defects::read;
+use crate::frame::isolated::read;
 use crate::frame::watch::Event;
 use crate::warm::jobs::PullJobs;
 

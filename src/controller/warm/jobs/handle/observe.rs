@@ -6,13 +6,13 @@ use swaplet_core::warm::pod::WarmerPodWire;
 use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
 use swaplet_core::warm::warming::LEAVE;
 
-use crate::frame::isolated::defects::read;
+use crate::frame::isolated::read;
 use crate::frame::watch::Event;
 use crate::frame::watch::mirror::Change;
 use crate::warm::jobs::PullJobs;
 use crate::warm::jobs::caches::CacheNews;
 use crate::warm::jobs::entry::Entry;
-use crate::warm::jobs::messages::{Key, key_of};
+use crate::warm::jobs::{Key, key_of};
 
 impl PullJobs {
     pub(in crate::warm::jobs) fn see_caches(&mut self, news: CacheNews) {

@@ -6,7 +6,7 @@ use swaplet_core::warm::pull_job::object::{Completion, JobKind, PullJob};
 
 use crate::warm::jobs::PullJobs;
 use crate::warm::jobs::entry::Entry;
-use crate::warm::jobs::messages::key_of;
+use crate::warm::jobs::key_of;
 
 impl PullJobs {
     /// Replaces the pre-downloads without an object by these.

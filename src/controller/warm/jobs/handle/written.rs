@@ -6,7 +6,7 @@ use swaplet_core::warm::pull_job::object::PullJob;
 use crate::frame::clock::Now;
 use crate::warm::jobs::PullJobs;
 use crate::warm::jobs::entry::Entry;
-use crate::warm::jobs::messages::{PullAnswer, PullWrite, key_of};
+use crate::warm::jobs::{PullAnswer, PullWrite, key_of};
 
 impl PullJobs {
     pub(in crate::warm::jobs) fn written(

@@ -7,7 +7,7 @@ use std::time::Duration;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::warm::pull_job::object::PullJob;
 
-use crate::warm::jobs::messages::{Key, PullWrite, key_of};
+use crate::warm::jobs::{Key, PullWrite, key_of};
 
 /// The wait after the answer before the removal from the same job is retried.
 const AGAIN: Duration = Duration::from_secs(30);

@@ -9,7 +9,7 @@ use swaplet_core::warm::pod::WarmerPod;
 
 use crate::warm::jobs::PullJobs;
 use crate::warm::jobs::entry::Entry;
-use crate::warm::jobs::messages::{Key, PullWrite};
+use crate::warm::jobs::{Key, PullWrite};
 
 /// The wait after the answer before the deletion of the same pod is requested again.
 const DELETE_AGAIN: Duration = Duration::from_secs(60);

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::frame::watch::share::shared;
+use crate::frame::watch::shared;
+use crate::warm::jobs::PodQuery;
 use crate::warm::jobs::PullJobs;
 use crate::warm::jobs::entry::Entry;
-use crate::warm::jobs::messages::PodQuery;
 
 /// The most queries that are followed at once, as with the pods of requests for restarts.
 const AT_ONCE: usize = 256;

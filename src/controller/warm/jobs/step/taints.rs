@@ -6,8 +6,8 @@ use swaplet_core::warm::startup_taint::{STARTUP_TAINT, Untaint};
 
 use crate::frame::writer::is_missing_right;
 use crate::warm::jobs::PullJobs;
+use crate::warm::jobs::PullWrite;
 use crate::warm::jobs::entry::Entry;
-use crate::warm::jobs::messages::PullWrite;
 
 /// What a node lacks until all jobs are known, as where they may not be listed.
 const NOT_LISTED: &str = "which jobs want the node is not known";

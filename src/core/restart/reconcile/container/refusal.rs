@@ -12,8 +12,8 @@ use crate::objects::pod::evidence::is_pull_error;
 use crate::objects::pod::roles::{self, Mains};
 use crate::objects::pod::{ContainerState, RestartPolicy};
 use crate::restart::pod::RestartPod;
-use crate::restart::reconcile::circumstances::Around;
-use crate::restart::reconcile::coming::coming;
+use crate::restart::reconcile::Around;
+use crate::restart::reconcile::coming;
 use crate::restart::reconcile::parking::image::{self, ParkImage};
 use crate::restart::request::{Intent, Mark, Parking, StatePhase};
 

@@ -10,7 +10,7 @@ use crate::objects::node::KubeletVersion;
 use crate::objects::pod::roles;
 use crate::objects::pod::{Container, ContainerState, RestartPolicy};
 use crate::objects::runs_on::RunsOn;
-use crate::restart::reconcile::circumstances::age;
+use crate::restart::reconcile::age;
 
 /// How long a kubelet may keep a back-off after the last start by a name: twice the longest
 /// (`crashLoopBackOff.maxContainerRestartPeriod`, at most 300 s).

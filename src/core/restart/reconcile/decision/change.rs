@@ -3,7 +3,7 @@
 use crate::report::decision::Swap;
 use crate::restart::parked::Parked;
 use crate::restart::pod::RestartPod;
-use crate::restart::reconcile::coming::coming;
+use crate::restart::reconcile::coming;
 use crate::restart::request::{Parking, RestartRequest};
 
 /// A change of images of a pod, made in one patch.

@@ -10,8 +10,8 @@ use crate::image::reference::ImageReference;
 use crate::objects::pod::ContainerState;
 use crate::restart::parked::{PARKED, Parked};
 use crate::restart::pod::RestartPod;
-use crate::restart::reconcile::circumstances::{Around, Sight};
 use crate::restart::reconcile::readiness::is_its_pod;
+use crate::restart::reconcile::{Around, Sight};
 use crate::restart::request::{Parking, RestartRequest, StatePhase};
 
 /// The message for a container that stays parked. A request that has ended with it is kept as

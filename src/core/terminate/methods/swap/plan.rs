@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::room::no_room;
+use super::no_room;
 use super::starts::restarts_of;
 use super::words::{refused_image, unknown_owner};
 use crate::cluster::owner;
@@ -12,11 +12,11 @@ use crate::objects::pod::roles::{self, Unended};
 use crate::objects::pod::{Container, Pod, RestartPolicy, evidence};
 use crate::report::decision::{Action, Decision, Method, Report, Swap};
 use crate::report::reason::Reason;
-use crate::terminate::circumstances::{Case, Circumstances};
 use crate::terminate::memory::Memory;
 use crate::terminate::methods::Step;
 use crate::terminate::methods::preflight::{Preflight, not_pushed, preflight, uncertain};
 use crate::terminate::turn::{has_failed_for_good, may_finish};
+use crate::terminate::{Case, Circumstances};
 
 /// How often the image of one container is swapped if something keeps reverting it.
 const SWAPS_PER_CONTAINER: u32 = 3;

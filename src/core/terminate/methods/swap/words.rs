@@ -9,8 +9,8 @@ use crate::objects::pod::roles::{self, Unended};
 use crate::objects::pod::{Container, Pod};
 use crate::report::decision::Report;
 use crate::report::reason::Reason;
-use crate::terminate::circumstances::{Case, Circumstances};
 use crate::terminate::memory::{Memory, SwapRecord};
+use crate::terminate::{Case, Circumstances};
 
 /// The time after which a swap without observed effect is reported, if the effect may still come.
 /// Mostly the Event about the end reports the swap within seconds, and else a Warning by then.

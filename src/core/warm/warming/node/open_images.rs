@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::NodeProgress;
 use crate::objects::moment::Moment;
 use crate::warm::pod::{Shape, WarmerImage};
-use crate::warm::warming::action::{Action, End, Limits};
 use crate::warm::warming::evidence::{Verdict, has_run, judge};
+use crate::warm::warming::{Action, End, Limits};
 
 /// How long a status that proves nothing may stay unchanged before another pod is created: longer
 /// than a kubelet takes to act on a swap.

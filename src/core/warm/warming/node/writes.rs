@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::untaken::not_taken;
+use super::not_taken;
 use super::{NodeProgress, REPLACE};
 use crate::objects::moment::Moment;
 use crate::report::write_error::WriteError;
 use crate::warm::pod::WarmerPod;
-use crate::warm::warming::action::{Action, Answer, End, Limits};
+use crate::warm::warming::{Action, Answer, End, Limits};
 
 /// The wait for the watch to show why a write failed.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
