@@ -142,7 +142,8 @@ impl Life {
 
     /// The swaps in a pod that this life has observed.
     pub fn counts(&self, pod: &Pod) -> Swapped {
-        Swapped::of(pod, &self.memory, &self.rules, &self.allowed)
+        let is_new = self.memory.was_found_done(pod, self.now);
+        Swapped::of(pod, &self.memory, &self.rules, &self.allowed, is_new)
     }
 
     /// Looks at a pod, and remembers a report as made.

@@ -7,9 +7,10 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use swaplet_controller::frame::clock::time_of_day;
-use swaplet_controller::terminate::write_finish::{NUDGE, finish_patch};
+use swaplet_controller::terminate::write_finish::finish_patch;
 use swaplet_controller::warm::write::{self, Warmers};
 use swaplet_core::objects::pod::Phase;
+use swaplet_core::objects::pod::annotations::FINISHED;
 use swaplet_core::report::decision::Finish;
 use swaplet_core::restart::parked::{PARKED, Parked};
 use swaplet_core::warm::pod::Shape;
@@ -90,7 +91,7 @@ async fn pods_are_finished(leashed: &Leashed) {
             .patch(pod, "status", &patch)
             .await
             .unwrap_or_else(|error| panic!("{pod} {patch}: {error}"));
-        assert!(written.metadata.annotations.unwrap().contains_key(NUDGE));
+        assert!(written.metadata.annotations.unwrap().contains_key(FINISHED));
     }
 }
 

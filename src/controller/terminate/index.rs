@@ -603,7 +603,7 @@ impl Index {
             self.nodes.probe_starts(pod, until, now);
         }
         entry.memory.in_flight = true;
-        entry.since = SinceBegun::default();
+        entry.since = SinceBegun::of(&entry.pod, &action);
         let need = match &action {
             Action::Swap(_) | Action::Recreate(_) => {
                 let coming = self.restarting.get(uid).map_or(0, Begun::coming);

@@ -9,15 +9,12 @@ use kube::api::Patch;
 use kube::core::Request;
 use serde_json::{Value, json};
 use swaplet_core::objects::pod::PHASE_WRITTEN;
+use swaplet_core::objects::pod::annotations::FINISHED;
 use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::report::decision::Finish;
 
 use crate::frame::clock::time_of_day;
 use crate::frame::writer::{Outcome, Target, Writer, params};
-
-/// The annotation whose change makes a kubelet notice the phase. Its value is the time of the
-/// write, so each write changes it.
-pub const NUDGE: &str = "swaplet.io/finished";
 
 impl Writer {
     /// Writes the phase, the condition and the nudge.
@@ -44,7 +41,7 @@ pub fn finish_patch(uid: &str, finish: &Finish, now: jiff::Timestamp) -> Value {
     }
     if finish.nudge {
         metadata["annotations"] =
-            json!({NUDGE: now.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()});
+            json!({FINISHED: now.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()});
     }
     json!({"metadata": metadata, "status": {"phase": finish.phase.as_str(), "conditions": [condition]}})
 }

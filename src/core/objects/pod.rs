@@ -66,6 +66,8 @@ pub struct Pod {
     pub phase: Phase,
     /// True if `status.conditions` show that somebody has written the phase: [`PHASE_WRITTEN`].
     pub phase_was_written: bool,
+    /// True if it was swaplet, on a kubelet: the pod has [`annotations::FINISHED`] too.
+    pub phase_was_ours: bool,
     /// `status.reason`, or else that of the condition `DisruptionTarget`; a virtual-kubelet writes
     /// [`PROVIDER_FAILED`].
     pub reason: Box<str>,
@@ -75,6 +77,8 @@ pub struct Pod {
     /// The first native sidecar whose `restartPolicyRules` may start all containers of the pod
     /// again when it ends.
     pub restarter: Option<Box<str>>,
+    /// The native sidecar that ended last, which the node starts again, and when it ended.
+    pub native_end: Option<Box<NativeEnd>>,
     /// True if the pod asks virtual nodes of Alibaba for ACS instead of ECI: by the label [`ACS`],
     /// or by a class of ACS.
     pub on_acs: bool,
@@ -112,6 +116,15 @@ pub struct Owner {
     pub group: Box<str>,
     /// `kind` of the owner reference.
     pub kind: Box<str>,
+}
+
+/// The last end of a native sidecar.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NativeEnd {
+    /// `finishedAt` of the container
+    pub finished_at: Option<jiff::Timestamp>,
+    /// The name of the container.
+    pub name: Box<str>,
 }
 
 /// One of `spec.containers` with its status.

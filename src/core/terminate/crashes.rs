@@ -1,8 +1,9 @@
-//! Sidecars that the node may start again: each of their starts is a restart that a Job counts,
-//! besides those of swaps, and nothing says when the next one comes. So where the phase may be
-//! written, it ends such a pod, in the pause before the next start if there is one.
+//! Containers beside the main ones that the node may start again, native sidecars too: each of
+//! their starts is a restart that a Job counts, besides those of swaps, and nothing says when the
+//! next one comes. So where the phase may be written, it ends such a pod, in the pause before the
+//! next start if there is one.
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 
 use super::Case;
 use super::turn;
@@ -15,20 +16,25 @@ use crate::report::reason::Reason;
 /// its back-off (Kubernetes: twice `MaxContainerBackOff`).
 const FORGOTTEN: SignedDuration = SignedDuration::from_mins(10);
 
-/// Returns the report about sidecars of the pod that have ended and were started again, and may be
-/// again, if its Job counts that and all of them are due to end; `None` if there are none.
+/// Returns the report about containers of the pod, other than its main ones, that have ended and
+/// were started again, and may be again, if its Job counts that and all sidecars are due to end;
+/// `None` if there are none.
 pub(super) fn again(case: Case<'_>) -> Option<Report> {
     let pod = case.pod;
     if !case.around.may_be_kubelet() || !Ledger::counts(pod) || !turn::are_all_due(case) {
         return None;
     }
-    let crashing = roles::sidecars(pod).filter(|sidecar| {
-        !case
-            .memory
-            .shows_exit_image(sidecar, case.around.exit_images)
-            && restart(pod, sidecar).is_some_and(|end| is_recent(pod, end))
+    let crashing = pod.containers.iter().filter(|other| {
+        !roles::is_main(pod, other)
+            && !case.memory.shows_exit_image(other, case.around.exit_images)
+            && restart(pod, other).is_some_and(|end| is_recent(pod, end.finished_at))
     });
-    let names: Vec<_> = crashing.map(|sidecar| &*sidecar.name).collect();
+    let native = pod.native_end.as_deref();
+    let native = native.filter(|end| is_recent(pod, end.finished_at));
+    let names: Vec<_> = crashing
+        .map(|other| &*other.name)
+        .chain(native.map(|end| &*end.name))
+        .collect();
     let note = format!(
         "the Job counts each start of {}, which has ended before and is started again",
         names.join(", ")
@@ -47,7 +53,7 @@ fn restart<'a>(pod: &Pod, sidecar: &'a Container) -> Option<&'a Terminated> {
     (end.exit_code.is_some() && comes_back()).then_some(end)
 }
 
-fn is_recent(pod: &Pod, end: &Terminated) -> bool {
-    let times = end.finished_at.zip(roles::mains_ended_at(pod));
+fn is_recent(pod: &Pod, ended: Option<Timestamp>) -> bool {
+    let times = ended.zip(roles::mains_ended_at(pod));
     times.is_none_or(|(end, mains)| mains.duration_since(end) < FORGOTTEN)
 }

@@ -17,6 +17,7 @@ use crate::objects::recreate_request::RecreateRequest;
 use crate::objects::values::backoff::Backoff;
 use crate::report::decision::{Method, Swap};
 use crate::report::reason::Reason;
+use crate::terminate::methods::swap;
 
 /// The memory of one pod (one uid).
 #[derive(Clone, Debug, Default)]
@@ -69,6 +70,8 @@ pub struct SwapRecord {
     pub before: Option<Footprint>,
     /// When the exit image was first observed running; `None` if it was not.
     pub runs_since: Option<Moment>,
+    /// When the node was first shown to fail with the exit image; `None` if it was not.
+    pub(crate) trouble_since: Option<Moment>,
     /// The end of the sidecar itself, if the node showed it (kubelets before 1.36 show it for about
     /// a second).
     pub real_end: Option<Terminated>,
@@ -89,7 +92,7 @@ impl Memory {
         }
         if let Some(record) = &mut self.finish {
             record.observe(pod, now);
-        } else if self.mains_done_at.is_some() {
+        } else if self.mains_done_at.is_some() && !pod.phase.is_terminal() {
             self.finish = Some(Box::new(FinishRecord::new(pod, now)));
         }
         for sidecar in roles::sidecars(pod) {
@@ -100,6 +103,14 @@ impl Memory {
         self.observe_ends(pod);
         // A polled provider's next status resets it, and the library's next retry sets it again.
         self.rejected |= *pod.reason == *PROVIDER_FAILED && self.swapped_at(pod).is_some();
+    }
+
+    /// Returns true if the main containers were done when the pod was first observed, and a node that
+    /// an earlier run of the process has given an exit image may still not show it.
+    #[must_use]
+    pub fn was_found_done(&self, pod: &Pod, now: Moment) -> bool {
+        let found = self.mains_done_at.filter(|_| self.mains_ran_at.is_none());
+        found.is_some_and(|at| now < at + swap::patience(pod))
     }
 
     /// Returns when the first swap was made in the pod, as far as it shows one.
@@ -123,13 +134,17 @@ impl Memory {
             || shows_image_asked_for(container, exit_images)
     }
 
-    /// Records the exit images that a finished pod shows when it is first observed as swaps. It may
-    /// have ended while no process watched, and then its end was not reported.
+    /// Records the exit images that a finished pod shows when it is first observed as swaps, and its
+    /// phase as written. It may have ended while no process watched, and then its end was not
+    /// reported.
     pub fn find_ended(&mut self, pod: &Pod, exit_images: &ExitImages, now: Moment) {
         for sidecar in roles::sidecars(pod) {
             if self.shows_exit_image(sidecar, exit_images) {
                 self.swaps.push(SwapRecord::found(sidecar, now));
             }
+        }
+        if pod.phase_was_ours {
+            self.finish = Some(Box::new(FinishRecord::new(pod, now)));
         }
     }
 
@@ -240,6 +255,7 @@ impl Memory {
             times,
             before,
             runs_since: None,
+            trouble_since: None,
             real_end,
             failures: 0,
             failed_at: None,
@@ -277,6 +293,12 @@ impl SwapRecord {
         format!("{container}{times} (image {before}{to})")
     }
 
+    /// Returns when the node has acted on the swap, by this first sign of it, if that may count:
+    /// until the sidecar has stopped a node shows nothing, and that has an end.
+    pub(crate) fn acted_at(&self, sign: Option<Moment>, patience: Duration) -> Moment {
+        sign.unwrap_or(self.at).min(self.at + patience)
+    }
+
     fn found(sidecar: &Container, now: Moment) -> Self {
         Self {
             container: sidecar.name.clone(),
@@ -286,6 +308,7 @@ impl SwapRecord {
             times: 0,
             before: None,
             runs_since: None,
+            trouble_since: None,
             real_end: None,
             failures: 0,
             failed_at: None,
@@ -296,8 +319,12 @@ impl SwapRecord {
         let Some(status) = &sidecar.status else {
             return;
         };
-        if progress(sidecar, self.before.as_ref()) == Progress::Runs {
-            self.runs_since.get_or_insert(now);
+        match progress(sidecar, self.before.as_ref()) {
+            Progress::Runs => _ = self.runs_since.get_or_insert(now),
+            Progress::NotPulled(..) | Progress::NotStarted(..) => {
+                self.trouble_since.get_or_insert(now);
+            }
+            Progress::Unchanged | Progress::Ended => {}
         }
         self.count_failures(sidecar, status.restart_count);
         let shown = self.is_of_exit_image(sidecar);

@@ -1,6 +1,5 @@
 //! The exit image under another name: a runtime reports an image by any name that its bytes have.
 
-use swaplet_core::cluster::headroom::Swapped;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::ending::{Code, ends};
 
@@ -85,9 +84,7 @@ fn the_sidecars_own_image_with_new_bytes_is_not_taken_for_the_exit_image() {
 fn the_restart_is_not_awaited_any_more_whatever_name_the_node_has_for_the_exit_image() {
     for name in OTHER_NAMES.into_iter().chain([EXIT]) {
         let (mut life, after) = swapped(&ready("OnFailure").but("sidecar", is_own));
-        let coming = |life: &Life, pod: &PodBuilder| {
-            Swapped::of(&pod.read(), &life.memory, &life.rules, &life.allowed).coming
-        };
+        let coming = |life: &Life, pod: &PodBuilder| life.counts(&pod.read()).coming;
         life.sees(&after);
         assert_eq!(coming(&life, &after), 1, "{name}");
         let ended = sidecar_is(&after, |c| is_ended_by_exit_image(c, name));

@@ -95,6 +95,18 @@ fn a10_an_absurd_grace_period_is_one_of_a_year_and_does_not_overflow() {
     }
 }
 
+/// The node pulls when the sidecar has stopped, so one failure of a registry is no end of the swap.
+#[test]
+fn u94_the_tries_of_a_pull_count_from_the_first_one() {
+    let (mut life, after) = swapped(&ready("OnFailure").grace(60));
+    life.allowed.finish = true;
+    life.later(40).assert_silent(&after, Reason::SwapPending);
+    let troubled = sidecar_is(&after, |c| c.waiting("ErrImagePull", "503"));
+    life.tells(&troubled, Reason::ExitImageNotPulled);
+    let waits = life.assert_silent(&troubled, Reason::ExitImageNotPulled);
+    assert_eq!(waits.again, Some(moment(70)));
+}
+
 /// One report of each kind is made, and none hides another.
 #[test]
 fn trouble_of_one_sidecar_does_not_hide_that_of_another() {

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use swaplet_core::cluster::node_class::NodeClass;
-use swaplet_core::objects::pod::Phase;
+use swaplet_core::objects::pod::annotations::FINISHED;
+use swaplet_core::objects::pod::{PHASE_WRITTEN, Phase};
 use swaplet_core::report::reason::Reason;
 
 use super::{FIRST, QUIET_SECONDS, finish_of, finishing, on, ready, version, writes};
-use crate::builder::sidecar;
+use crate::builder::{PodBuilder, sidecar};
 
 #[test]
 fn the_phase_is_written_again_at_once_when_it_is_seen_taken_back_and_told_once() {
@@ -29,6 +31,36 @@ fn the_phase_is_written_again_at_once_when_it_is_seen_taken_back_and_told_once()
     // Also when the sidecar has just ended: the node is about to judge the pod by it.
     let ended = version(&ready("Never").but("log", |log| log.ended(143)), "10");
     writes(&mut life, &ended, Phase::Succeeded);
+}
+
+/// A leader that has written the phase may be replaced before its kubelet takes it back.
+#[test]
+fn u79_the_next_leader_goes_on_with_a_phase_that_was_taken_back() {
+    let written = |pod: PodBuilder| {
+        pod.set("/metadata/annotations", json!({FINISHED: "now"}))
+            .set(
+                "/status/conditions",
+                json!([{"type": PHASE_WRITTEN, "status": "True"}]),
+            )
+    };
+    let ended = ready("Never").but("log", |log| log.ended(143));
+    for back in [ready("Never"), ended.clone()] {
+        writes(&mut finishing(), &written(back), Phase::Succeeded);
+    }
+    // OpenKruise writes the same condition, and not the annotation.
+    let others = ended.set(
+        "/status/conditions",
+        json!([{"type": PHASE_WRITTEN, "status": "True"}]),
+    );
+    finishing().assert_silent(&others, Reason::SidecarsEnded);
+
+    let failed = written(ready("Never").but("log", |log| log.ended(143))).phase("Failed");
+    finishing().assert_silent(&failed, Reason::PodFinished);
+    let mut next = finishing();
+    next.memory
+        .find_ended(&failed.read(), &next.rules, next.now);
+    next.assert_silent(&failed, Reason::FinishPending);
+    next.later(20).tells(&failed, Reason::PodFailedAfterFinish);
 }
 
 #[test]

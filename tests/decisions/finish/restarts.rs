@@ -69,6 +69,37 @@ fn u16_a_sidecar_that_its_own_policy_starts_again_leaves_no_swap_beside_it() {
     }
 }
 
+/// Its starts count for the Job as those of any other container do. One that ended long before the
+/// main containers is not expected to end again.
+#[test]
+fn u75_a_native_sidecar_that_crashes_leaves_no_swap_beside_it() {
+    let native = |ended: &str| {
+        let end = json!({"terminated": {"exitCode": 0, "finishedAt": ended}});
+        let status = json!([{"name": "mesh", "restartCount": 1, "state": {"running": {}}, "lastState": end}]);
+        of_job(ready("OnFailure").but("main", |main| {
+            main.status(
+                "state",
+                json!({"terminated": {"exitCode": 0, "finishedAt": "2025-01-01T01:00:00Z"}}),
+            )
+        }))
+        .set(
+            "/spec/initContainers",
+            json!([{"name": "mesh", "image": "mesh", "restartPolicy": "Always"}]),
+        )
+        .set("/status/initContainerStatuses", status)
+    };
+    let pod = native("2025-01-01T00:59:00Z");
+    let (second, decision) = acts(&mut on(NodeClass::Kubelet, SECOND), &pod);
+    assert_eq!(finish_of(&decision).phase, Phase::Succeeded);
+    assert_eq!(second, QUIET_SECONDS);
+    let pod = native("2025-01-01T00:49:00Z");
+    let decision = on(NodeClass::Kubelet, SECOND).sees(&pod);
+    assert_eq!(
+        (decision.reason, decision.swaps_wanted),
+        (Reason::HeadroomWait, 1)
+    );
+}
+
 /// Where nodes cannot be read the first swap that works shows that images are updated, and not what
 /// else the node does.
 #[test]

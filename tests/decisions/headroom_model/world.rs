@@ -170,11 +170,13 @@ impl State {
             refused_policy: None,
             all_restart: false,
             restarter: None,
+            native_end: None,
             outranked_policies: Box::default(),
             malformed: None,
             node: "node".into(),
             reason: Box::default(),
             phase_was_written: false,
+            phase_was_ours: false,
             on_acs: false,
             platform_ends_sidecars: false,
             node_runs_on: swaplet_core::objects::runs_on::RunsOn::named(

@@ -67,7 +67,7 @@ pub(super) fn decide(pod: &Pod) {
         let now = Moment::after_start(Duration::from_secs(seconds));
         memory.observe(pod, &rules, now);
         image_troubles.observe(pod, &memory, now);
-        headroom.observe(pod, Swapped::of(pod, &memory, &rules, &allowed), 0);
+        headroom.observe(pod, Swapped::of(pod, &memory, &rules, &allowed, true), 0);
         let openkruise = OpenKruise {
             seen: true,
             coexist: Coexist::default(),

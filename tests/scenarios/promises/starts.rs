@@ -49,22 +49,27 @@ pub(super) fn seen(name: &str, image: &str, state: Value, restarts: u32) -> Pod 
 
 /// Has a Job that allows six, with these pods, whose sidecars ask for a listed image.
 pub(super) fn index_of_job(pods: &[&str]) -> Index {
+    let pods = pods.iter().map(|name| seen(name, "side:1", running(), 0));
+    index_with(pods.collect(), 6, true)
+}
+
+fn index_with(pods: Vec<Pod>, backoff_limit: u32, finish: bool) -> Index {
     let mut index = index_under(Rules {
         exit_images: ExitImages::new(None, vec!["registry.example/other/*".parse().unwrap()])
             .said_public(Public::Yes),
         allowed: AllowedMethods {
-            finish: true,
+            finish,
             ..AllowedMethods::default()
         },
         ..rules()
     });
-    for name in pods {
-        index.apply(seen(name, "side:1", running(), 0), NOW);
+    for pod in pods {
+        index.apply(pod, NOW);
     }
     let job = Job {
         uid: "job".into(),
         namespace: "default".into(),
-        backoff_limit: 6,
+        backoff_limit,
         bears_failure: false,
     };
     index.jobs(
@@ -212,4 +217,35 @@ fn u13_an_image_that_the_node_has_not_started_yet_counts_also_under_the_next_lea
     let mut index = narrow();
     index.apply(renamed("a"), NOW);
     assert!(!swaps_another(&mut index));
+}
+
+/// The node has the same bytes under two names, and reports the other one: nobody has changed the
+/// image. A node that were to start another one would have done so.
+#[test]
+fn u77_another_name_of_the_same_bytes_is_no_restart_to_come_for_ever() {
+    let mut pod = seen("a", "side:1", running(), 0);
+    pod.containers[1].status.as_mut().unwrap().image = "mirror.example/side:1".into();
+    let mut index = index_with(vec![pod], 2, false);
+    let swapped_at = (2..300).find(|second| {
+        index.wake(at(*second));
+        next(&mut index, at(*second)).is_some()
+    });
+    let second = swapped_at.expect("the pod is swapped");
+    assert!((90..=151).contains(&second), "{second}");
+}
+
+/// The watch is faster than the answer: what the container was before is what it was when the write
+/// began.
+#[test]
+fn u78_an_end_that_is_shown_before_the_answer_is_no_restart_to_come() {
+    let pods = ["a", "b"].map(|name| seen(name, "side:1", running(), 0));
+    let mut index = index_with(pods.into(), 3, true);
+    let (write, _) = next(&mut index, NOW).unwrap();
+    let first = write.target.name.clone();
+    let ended = json!({"terminated": {"exitCode": 0, "startedAt": "2025-01-01T00:00:09Z"}});
+    index.apply(seen(&first, LISTED, ended, 1), at(2));
+    index.written(write, &Ok(vec![LISTED.into()]), at(3));
+    index.wake(at(3));
+    let (write, method) = next(&mut index, at(3)).expect("one restart of two has been");
+    assert!(write.target.name != first && method == Method::Swap);
 }

@@ -49,6 +49,8 @@ pub(crate) struct Entry {
     pub(crate) since: SinceBegun,
     /// The restarts by swaps, as shown by the watch.
     pub(crate) swapped: Swapped,
+    /// True if they were counted while the pod was new ([`Memory::was_found_done`]).
+    is_new: bool,
     /// True while the watch has shown a state that has not been reconciled.
     pub(crate) fresh: bool,
     /// The time until which an applied, or possibly applied, swap counts although the watch has not
@@ -79,6 +81,7 @@ impl Entry {
             unconfirmed: None,
             since: SinceBegun::default(),
             swapped,
+            is_new: false,
             fresh: true,
             unseen: None,
             due: None,
@@ -254,7 +257,10 @@ impl Entry {
         let made = swaps.iter().zip(stored);
         for (swap, image) in made.filter(|(swap, image)| **image != swap.from) {
             if let Some(container) = self.pod.containers.get_mut(swap.index) {
-                self.memory.swapped(container, &swap.from, image, now);
+                let mut before = self.since.before.iter();
+                let before = before.find(|before| before.name == swap.container);
+                self.memory
+                    .swapped(before.unwrap_or(container), &swap.from, image, now);
                 // The watch has shown this swap, or a change by somebody else since.
                 if !self.since.images {
                     container.image.clone_from(image);
@@ -357,7 +363,7 @@ impl Entry {
         let age = ended_at(&self.pod).and_then(|ended| Some(today?.duration_since(ended)));
         if age.is_some_and(|age| age.abs() <= JUST_NOW) {
             self.memory.find_ended(&self.pod, exit_images, now);
-            self.was_ended = !self.memory.swaps.is_empty();
+            self.was_ended = self.memory.ending().is_some();
         }
     }
 }
@@ -377,8 +383,8 @@ fn ended_at(pod: &Pod) -> Option<Timestamp> {
 impl Entry {
     /// Updates the ledger from the pod; returns true on the first reconcile of a state that the
     /// watch has shown.
-    pub(crate) fn count(&mut self, headroom: &mut Ledger, rules: &Rules) -> bool {
-        let shown = self.shown(rules);
+    pub(crate) fn count(&mut self, headroom: &mut Ledger, rules: &Rules, now: Moment) -> bool {
+        let shown = self.shown(rules, now);
         let is_ours = self.pod.phase.is_terminal()
             && self
                 .memory
@@ -395,11 +401,13 @@ impl Entry {
 
     /// Reads the restarts by swaps from a state that the watch has shown, on its first reconcile;
     /// returns true if it is one. A swap known only from our own write still counts as granted.
-    fn shown(&mut self, rules: &Rules) -> bool {
-        if self.fresh {
+    fn shown(&mut self, rules: &Rules, now: Moment) -> bool {
+        let is_new = self.memory.was_found_done(&self.pod, now);
+        if self.fresh || self.is_new != is_new {
             let (images, allowed) = (&rules.exit_images, &rules.allowed);
-            self.swapped = Swapped::of(&self.pod, &self.memory, images, allowed);
+            self.swapped = Swapped::of(&self.pod, &self.memory, images, allowed, is_new);
         }
+        self.is_new = is_new;
         std::mem::take(&mut self.fresh)
     }
 

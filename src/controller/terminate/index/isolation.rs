@@ -81,7 +81,7 @@ impl Index {
         entry
             .memory
             .observe(&entry.pod, &self.rules.exit_images, now);
-        let shown = entry.count(&mut self.headroom, &self.rules);
+        let shown = entry.count(&mut self.headroom, &self.rules, now);
         let proved = entry.proves(&self.nodes, now);
         // Of a kubelet nothing is learned by it: it restarts containers, so the image is the cause.
         let failed_on_a_kubelet =

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::{Container, Pod};
 use super::{RuleSource, SidecarRule};
 use crate::objects::values::bounds::{self, cut};
-use crate::objects::values::lenient::{Lenient, Text};
+use crate::objects::values::lenient::{Lenient, Present, Text};
 
 /// The annotation with the names of containers that are sidecars.
 pub const SIDECARS: &str = "swaplet.io/sidecars";
@@ -22,6 +22,9 @@ pub const DELAY: &str = "swaplet.io/delay";
 pub const ORDER: &str = "swaplet.io/order";
 /// The annotation with the time in which sidecars may end by themselves.
 pub const WAIT_FOR_EXIT: &str = "swaplet.io/wait-for-exit";
+/// The annotation whose change makes a kubelet notice a phase that swaplet writes with it. Its value
+/// is the time of the write, so each write changes it.
+pub const FINISHED: &str = "swaplet.io/finished";
 
 /// The most entries of one annotation.
 const MOST: usize = 32;
@@ -52,6 +55,8 @@ pub struct Written {
     /// The record of parked containers, which restarts read.
     #[serde(rename = "swaplet.io/parked")]
     pub(crate) parked: Text<{ bounds::RECORD }>,
+    #[serde(rename = "swaplet.io/finished")]
+    finished: Lenient<Present>,
 }
 
 impl Written {
@@ -68,6 +73,7 @@ impl Written {
 
     /// Sets the rules of the containers of a pod according to its annotations.
     pub(crate) fn apply(&self, pod: &mut Pod) {
+        pod.phase_was_ours = pod.phase_was_written && self.finished.value == Present(true);
         if self.is_absent() {
             return;
         }

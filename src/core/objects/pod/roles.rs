@@ -86,7 +86,7 @@ pub fn mains(pod: &Pod) -> impl Iterator<Item = &Container> {
 }
 
 /// Returns true if the container is a main container.
-const fn is_main(pod: &Pod, container: &Container) -> bool {
+pub(crate) const fn is_main(pod: &Pod, container: &Container) -> bool {
     !is_called_sidecar(container) && !is_left_to_platform(pod, container)
 }
 

@@ -10,7 +10,7 @@ use self::rules::RuleView;
 use crate::objects::item::{ConditionView, View, any_malformed, items};
 use crate::objects::pod::container_spec::{Backing, EnvValue, EnvVar, MountSpec};
 use crate::objects::pod::{
-    ContainerState, ContainerStatus, ImageDigest, Phase, RestartPolicy, Terminated,
+    ContainerState, ContainerStatus, ImageDigest, NativeEnd, Phase, RestartPolicy, Terminated,
 };
 use crate::objects::runs_on::RunsOn;
 use crate::objects::values::bounds;
@@ -602,6 +602,26 @@ impl StatusList {
         self.0
             .iter()
             .map(|status| status.restart_count.value.unwrap_or_default())
+    }
+
+    /// Returns the end of the native sidecar that ended last.
+    pub(crate) fn native_end<X>(&self, inits: &Objects<ContainerView<X>>) -> Option<NativeEnd> {
+        let natives = items(inits).filter(|init| init.is_native_sidecar());
+        let ends = natives.filter_map(|init| {
+            let name = init.name.value.as_ref()?;
+            let mut statuses = self.0.iter();
+            let status = statuses.find(|status| status.name.value.as_ref() == Some(name))?;
+            let states = [&status.state, &status.last_state];
+            let mut ends = states
+                .into_iter()
+                .filter_map(|s| s.value.0.terminated.value.as_ref());
+            let end = ends.find(|end| end.exit_code.value.is_some())?;
+            Some(NativeEnd {
+                finished_at: end.finished_at.value,
+                name: name.clone(),
+            })
+        });
+        ends.max()
     }
 
     /// Returns whether an init container has ended so that the node starts all containers of the pod

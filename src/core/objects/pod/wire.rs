@@ -120,6 +120,7 @@ impl Pod {
         let (meta, spec, status) = (&mut view.metadata, &mut view.spec, &mut view.status);
         let mut inits = StatusList::read(std::mem::take(&mut status.init_container_statuses));
         let init_restarts = inits.restarts().fold(0, i64::saturating_add);
+        let native_end = inits.native_end(&spec.init_containers).map(Box::new);
         let (ended, restarter) = inits.restart_all(&spec.init_containers);
         let mut statuses = StatusList::read(std::mem::take(&mut status.container_statuses));
         let containers = std::mem::take(&mut spec.containers.value);
@@ -156,6 +157,7 @@ impl Pod {
             node: spec.node_name.value.clone().unwrap_or_default(),
             phase: status.phase.value,
             phase_was_written: conditions().any(|condition| condition.is_of(PHASE_WRITTEN)),
+            phase_was_ours: false,
             reason: status
                 .reason
                 .value
@@ -164,6 +166,7 @@ impl Pod {
                 .unwrap_or_default(),
             all_restart: ended || conditions().any(|c| c.is(ALL_RESTART, "True")),
             restarter,
+            native_end,
             on_acs: labels.get(ACS).is_some_and(|value| &**value == "true")
                 || labels.contains_key(ACS_CLASS),
             platform_ends_sidecars: false,

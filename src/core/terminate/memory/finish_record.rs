@@ -45,8 +45,11 @@ pub struct FinishRecord {
 }
 
 impl FinishRecord {
-    /// Creates the record; a pod observed for the first time counts as changed just now.
+    /// Creates the record; a pod observed for the first time counts as changed just now. Where an
+    /// earlier run of the process has written the phase, what it began goes on: a kubelet that has
+    /// taken the phase back is about to judge the pod by its sidecars.
     pub(crate) fn new(pod: &Pod, now: Moment) -> Self {
+        let is_found = pod.phase_was_ours;
         let mut record = Self {
             unrest_since: now,
             version: pod.version.clone(),
@@ -54,8 +57,8 @@ impl FinishRecord {
             status: digest(pod),
             status_changed_at: now,
             returning: Vec::new(),
-            writes: 0,
-            written_at: None,
+            writes: is_found.into(),
+            written_at: is_found.then_some(now),
             under_way: None,
             is_unseen: false,
         };
@@ -185,6 +188,8 @@ impl FinishRecord {
 fn digest(pod: &Pod) -> u64 {
     let mut hasher = DefaultHasher::new();
     pod.phase.hash(&mut hasher);
+    pod.other_restarts.hash(&mut hasher);
+    pod.native_end.hash(&mut hasher);
     pod.containers
         .iter()
         .for_each(|container| container.status.hash(&mut hasher));

@@ -192,6 +192,7 @@ fn pending(
 
 fn watch(pod: &Pod, sidecar: &Container, record: &SwapRecord) -> Swapped {
     let patience = patience(pod);
+    let trouble = record.acted_at(record.trouble_since, patience);
     let (reason, reported, until, what) = match evidence::progress(sidecar, record.before.as_ref())
     {
         Progress::NotPulled(why, message) => {
@@ -202,7 +203,7 @@ fn watch(pod: &Pod, sidecar: &Container, record: &SwapRecord) -> Swapped {
             (
                 Reason::ExitImageNotPulled,
                 true,
-                record.at + TROUBLE_PASSES,
+                trouble + TROUBLE_PASSES,
                 what,
             )
         }
@@ -214,7 +215,7 @@ fn watch(pod: &Pod, sidecar: &Container, record: &SwapRecord) -> Swapped {
             (
                 Reason::ExitImageNotStarted,
                 true,
-                record.at + TROUBLE_PASSES,
+                trouble + TROUBLE_PASSES,
                 what,
             )
         }
@@ -223,9 +224,7 @@ fn watch(pod: &Pod, sidecar: &Container, record: &SwapRecord) -> Swapped {
                 "{} was started and does not end: its command comes from a volume, or the image is not an exit image",
                 sidecar.image
             );
-            // Not from the swap: until the sidecar has stopped, no exit image runs.
-            let since = record.runs_since.unwrap_or(record.at);
-            let until = since.min(record.at + patience) + EXIT_IMAGE_RUNS;
+            let until = record.acted_at(record.runs_since, patience) + EXIT_IMAGE_RUNS;
             (Reason::ExitImageRuns, false, until, what)
         }
         Progress::Unchanged | Progress::Ended => {

@@ -4,20 +4,40 @@
 //! taken back by then. A write without an answer is recognised by what it alone leaves: the exit
 //! image in the spec, or the condition that goes with a phase.
 
-use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::pod::evidence::exit_image_shown;
-use swaplet_core::report::decision::Action;
+use swaplet_core::objects::pod::{Container, Pod};
+use swaplet_core::report::decision::{Action, Swap};
 use swaplet_core::terminate::memory::Memory;
 
 /// What the watch has shown of a pod since a write to it began: an answer that comes later proves
 /// less.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct SinceBegun {
+    /// The containers that the write changes, as they were then: the node may have acted on it before
+    /// the answer comes.
+    pub(crate) before: Vec<Container>,
     /// True if another state of the pod was shown, older or newer than the write.
     pub(crate) any: bool,
     /// True if another image of a container was shown: the write was applied, or somebody else
     /// changed it.
     pub(crate) images: bool,
+}
+
+impl SinceBegun {
+    /// Returns what a write begins with.
+    pub(crate) fn of(pod: &Pod, action: &Action) -> Self {
+        let swaps: &[Swap] = match action {
+            Action::Swap(swaps) => swaps,
+            Action::Finish(_) | Action::Recreate(_) => &[],
+        };
+        let before = swaps
+            .iter()
+            .filter_map(|swap| pod.containers.get(swap.index));
+        Self {
+            before: before.cloned().collect(),
+            ..Self::default()
+        }
+    }
 }
 
 /// Returns true if a write whose answer was lost is observed to have been applied. Changes by

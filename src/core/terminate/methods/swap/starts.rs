@@ -59,16 +59,15 @@ fn has_ended_well(sidecar: &Container) -> bool {
 
 impl Swapped {
     /// Counts the swapped containers in the pod, which the memory must have observed, and the
-    /// restarts that are to be expected of them.
+    /// restarts that are to be expected of them. `is_new`: [`Memory::was_found_done`].
     #[must_use]
     pub fn of(
         pod: &Pod,
         memory: &Memory,
         exit_images: &ExitImages,
         allowed: &AllowedMethods,
+        is_new: bool,
     ) -> Self {
-        // Its images were changed by nobody before the main containers were done.
-        let was_done = memory.mains_ran_at.is_none() && memory.mains_done_at.is_some();
         let mut swapped = Self::default();
         for sidecar in roles::sidecars(pod) {
             if memory.shows_exit_image(sidecar, exit_images) {
@@ -78,7 +77,7 @@ impl Swapped {
             } else if sidecar.end().is_none() {
                 swapped.left += 1;
                 // An earlier run may have written it, under a name that only that run knew.
-                swapped.coming += u32::from(was_done && is_being_changed(sidecar));
+                swapped.coming += u32::from(is_new && is_being_changed(sidecar));
             }
         }
         swapped
