@@ -262,13 +262,43 @@ fn what_the_set_names_no_more_is_taken_back_without_a_word() {
     let back = alone(&other, &node, &mut memory, 1);
     assert_eq!(write(&back).report, None);
     node.takes(write(&back));
-    assert_eq!(
-        (node.image(1), node.image(2), node.annotation(RECORD)),
-        (OLD, PARK, "")
-    );
+    assert_eq!((node.image(1), node.image(2)), (OLD, PARK));
     node.starts(2);
     let again = alone(&other, &node, &mut memory, 2);
     assert_eq!(&*write(&again).image, "r.example/mesh:3");
+}
+
+/// A kubelet starts what it pulls, also when the spec has another image by then.
+#[test]
+fn u76_the_image_of_an_upgrade_that_was_taken_back_is_no_new_one_that_works() {
+    for lives in [true, false] {
+        let (mut node, mut memory) = (Node::new("a"), PodMemory::new());
+        let old_run = node.object["status"]["containerStatuses"][2].clone();
+        node.takes(write(&alone(&set(), &node, &mut memory, 0)));
+        let pulled = {
+            let mut pulled = node.clone();
+            pulled.starts(2);
+            pulled.object["status"]["containerStatuses"][2].clone()
+        };
+        let other = set_of(&spec("r.example/mesh:3"));
+        for now in [1, 2] {
+            node.takes(write(&alone(&other, &node, &mut memory, now)));
+        }
+        assert_eq!(node.image(2), "r.example/mesh:3");
+        assert_eq!(node.object["status"]["containerStatuses"][2], old_run);
+        node.object["status"]["containerStatuses"][2] = pulled;
+        node.changed();
+        for now in [3, 30] {
+            if lives {
+                memory = PodMemory::new();
+            }
+            assert_eq!(alone(&other, &node, &mut memory, now).writes, []);
+        }
+        node.starts(2);
+        assert_eq!(alone(&other, &node, &mut memory, 40).writes, []);
+        node.takes(write(&alone(&other, &node, &mut memory, 43)));
+        assert_eq!((node.image(1), node.image(2)), (PARK, "r.example/mesh:3"));
+    }
 }
 
 #[test]
@@ -308,10 +338,12 @@ proptest! {
     /// before or an empty one, and one container with an image that has been shown ready is never
     /// emptied before the other one was.
     #[test]
-    fn never_is_the_last_working_container_emptied(steps in prop::collection::vec((0..6u8, 0..40u64), 1..60)) {
+    fn never_is_the_last_working_container_emptied(steps in prop::collection::vec((0..7u8, 0..40u64), 1..60)) {
         let mut node = Node::new("a");
         let mut memory = PodMemory::new();
         let mut ready: BTreeMap<usize, bool> = [(1, true), (2, false)].into();
+        // What it was given since a container was started from what the spec has.
+        let mut given: [Vec<String>; 3] = Default::default();
         let mut now = 0;
         let mut image = 1;
         for (step, wait) in steps {
@@ -323,7 +355,15 @@ proptest! {
                     let shown = node.object["status"]["containerStatuses"][nth]["image"].clone();
                     if shown != node.image(nth) {
                         node.starts(nth);
+                        given[nth].clear();
                         ready.insert(nth, node.image(nth) != PARK);
+                    }
+                },
+                6 => for nth in [1, 2] {
+                    if let Some(image) = given[nth].first().filter(|image| **image != node.image(nth)) {
+                        let image = image.clone();
+                        node.starts(nth);
+                        node.object["status"]["containerStatuses"][nth]["image"] = json!(image);
                     }
                 },
                 4 => for nth in [1, 2] {
@@ -347,6 +387,7 @@ proptest! {
                 }
                 ready.insert(nth, false);
                 node.takes(change);
+                given[nth].push(change.image.to_string());
             }
         }
     }

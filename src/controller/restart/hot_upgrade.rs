@@ -224,8 +224,12 @@ impl HotUpgrades {
         let Some(kept) = self.sets.get_mut(&selected.set) else {
             return;
         };
+        let were_listed = kept.are_listed();
         if kept.observe(selected, event) {
             kept.wake(self.clock.now() + GATHER);
+        }
+        if !were_listed && kept.are_listed() {
+            self.wake_all();
         }
     }
 
@@ -244,15 +248,20 @@ impl HotUpgrades {
         let Some(is_left_out) = self.sets.get(name).map(|kept| kept.is_left_out) else {
             return;
         };
-        // A pair in two sets belongs to the first of them by name.
+        // A pair in two sets belongs to the first of them by name, whose pods must be known.
         let is_before = |other: &str| !is_left_out && other < name;
         let before = self.sets.iter().take_while(|(other, _)| is_before(other));
-        let taken = kept::taken(before.map(|(_, kept)| kept));
+        let before: Vec<_> = before.map(|(_, kept)| kept).collect();
+        let taken = kept::taken(before.iter().copied());
+        let may_be_taken = self.sets.get(name).is_some_and(|kept| {
+            let mut unlisted = before.iter().filter(|other| !other.are_listed());
+            unlisted.any(|other| kept.set.shares_sidecars(&other.set))
+        });
         let Some(kept) = self.sets.get_mut(name) else {
             return;
         };
         kept.due = self.defects.left_alone_until(&name.into(), now);
-        if kept.due.is_some() {
+        if kept.due.is_some() || may_be_taken {
             return;
         }
         self.is_changed |= kept.lists_again(now);

@@ -1,9 +1,11 @@
 //! What others do with the pods and the sets, and who has not asked for upgrades.
 
+use std::time::Duration;
+
 use http::Method;
 use serde_json::json;
 use swaplet_core::terminate::openkruise::Coexist;
-use swaplet_testbed::apiserver::{Effect, Recorded, Verb};
+use swaplet_testbed::apiserver::{Effect, Recorded, Rule, Verb};
 
 use super::{MERGE, SETS, Upgrades, image, pod, set};
 use crate::harness::SWAPLET;
@@ -252,4 +254,47 @@ async fn without_the_flag_and_without_a_set_no_pods_are_watched_for_it() {
     let _next = world.start();
     world.wait(60).await;
     assert_eq!(lists() - before, plain);
+}
+
+/// Whose pods are not listed yet may have all of those that the other one selects.
+#[tokio::test(start_paused = true)]
+async fn u88_the_second_of_two_sets_waits_until_the_pods_of_the_first_are_known() {
+    let world = Upgrades::with_pods(1).await;
+    let (first, mut second) = (set(2, json!({})), set(3, json!({})));
+    second["metadata"]["name"] = json!("other");
+    let (path, json) = (format!("{SETS}/mesh"), "application/json");
+    world.request(Method::DELETE, &path, json, &json!({})).await;
+    let _life = world.start();
+    world.wait(5).await;
+    let slow = Rule::new(Effect::Delay(Duration::from_secs(20))).resource("pods");
+    world.server.faults().add(slow.user_agent(SWAPLET).times(1));
+    for set in [&first, &second] {
+        world.request(Method::POST, SETS, json, set).await;
+        world.wait(2).await;
+    }
+    world.wait(10).await;
+    assert_eq!((world.works("p0"), world.writes().len()), (image(1), 0));
+    world.wait(120).await;
+    assert_eq!((world.works("p0"), world.writes().len()), (image(2), 3));
+}
+
+/// `${CANARY}` was not resolved: it would have selected all pods.
+#[tokio::test(start_paused = true)]
+async fn u85_a_set_with_a_selector_that_no_label_can_match_handles_no_pod_and_says_so() {
+    for field in ["selector", "updateStrategy"] {
+        let world = Upgrades::with_pods(1).await;
+        let _life = world.start();
+        let bad = json!({"matchLabels": {"my canary": "true"}});
+        let bad = match field {
+            "selector" => json!({"selector": bad}),
+            _ => json!({"updateStrategy": {"selector": bad}}),
+        };
+        world.edit_set(json!({"spec": bad})).await;
+        world.upgrade_to(2).await;
+        world.edit_set(json!({"spec": bad})).await;
+        world.wait(120).await;
+        assert_eq!((world.works("p0"), world.writes().len()), (image(1), 0));
+        let message = world.status()["message"].to_string();
+        assert!(message.contains("is not a label key"), "{message}");
+    }
 }

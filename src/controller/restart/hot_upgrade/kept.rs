@@ -12,6 +12,7 @@ use crate::frame::writer::report::Notice;
 use crate::frame::writer::shares::Shares;
 use crate::frame::writer::{RETRY, Target, TargetKind};
 use crate::restart::hot_upgrade::MOST_SETS;
+use kube::core::{Expression, Selector};
 use serde_json::{Value, json};
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::values::backoff::Backoff;
@@ -51,9 +52,10 @@ impl Selected {
         self.namespace.is_empty() || self.namespace == pod.namespace
     }
 
-    /// Returns `updateStrategy.selector`.
-    pub(super) fn updated(&self) -> kube::core::Selector {
-        label_selector::parse(&self.updated).unwrap_or_default()
+    /// Returns `updateStrategy.selector`. What cannot be read selects nothing.
+    pub(super) fn updated(&self) -> Selector {
+        let nothing = || Selector::from(Expression::In("app".to_owned(), BTreeSet::new()));
+        label_selector::parse(&self.updated).unwrap_or_else(|_| nothing())
     }
 }
 
@@ -216,7 +218,7 @@ impl Kept {
     }
 
     /// Returns true if all pods have been listed.
-    fn are_listed(&self) -> bool {
+    pub(super) fn are_listed(&self) -> bool {
         let mut all = self.mirrors.iter();
         all.all(|(selected, mirror)| mirror.is_complete() || self.hidden.contains(selected))
     }
@@ -414,6 +416,14 @@ impl Kept {
             message.push(format!(
                 "there are more than {MOST_SETS} SidecarSets: this one handles no pod until another one is deleted"
             ));
+        }
+        if let Some(selected) = self.hidden.first() {
+            message.push(match &*selected.namespace {
+                "" => "its pods cannot be listed, so they are not counted".to_owned(),
+                namespace => {
+                    format!("pods of {namespace} cannot be listed, so they are not counted")
+                }
+            });
         }
         if counts.failed > 0 {
             message.push(format!(

@@ -8,6 +8,8 @@ use kube_core::{Expression, Selector};
 use serde::Deserialize as _;
 use serde_json::Value;
 
+use super::bounds::cut;
+
 /// Reads a selector such as `app=web,tier in (a, b),!old`; the empty one selects everything.
 ///
 /// # Errors
@@ -38,7 +40,48 @@ pub(crate) fn read(written: &Value, most: usize) -> Result<Selector, String> {
             "it has {size} labels and values: write at most {most}"
         ));
     }
+    check(&labels)?;
     Selector::try_from(labels).map_err(|error| format!("it is not a label selector: {error}"))
+}
+
+/// Checks the keys and values of a selector, which no schema of a CRD restricts, and for which the
+/// API server answers a list with 400.
+///
+/// # Errors
+/// The first one that is wrong, and what is right.
+pub(crate) fn check(labels: &LabelSelector) -> Result<(), String> {
+    let pairs = labels.match_labels.iter().flatten();
+    for (key, value) in pairs {
+        check_label(key, [&**value])?;
+    }
+    for one in labels.match_expressions.iter().flatten() {
+        check_label(&one.key, one.values.iter().flatten().map(|value| &**value))?;
+    }
+    Ok(())
+}
+
+/// Checks a key with its values.
+///
+/// # Errors
+/// What is wrong with them, and what is right.
+pub(crate) fn check_label<'a>(
+    key: &str,
+    values: impl IntoIterator<Item = &'a str>,
+) -> Result<(), String> {
+    let shown = |text: &str| cut(text, SHOWN);
+    if !is_label_key(key) {
+        return Err(format!(
+            "{:?} is not a label key: write one like app or example.com/app",
+            shown(key)
+        ));
+    }
+    match values.into_iter().find(|value| !is_label_value(value)) {
+        Some(value) => Err(format!(
+            "{:?} is not a label value: write at most {NAME} letters and digits, with - _ . between them",
+            shown(value)
+        )),
+        None => Ok(()),
+    }
 }
 
 /// Splits at the commas that are not inside parentheses.
@@ -111,6 +154,8 @@ fn unparsable(why: &str) -> String {
 
 /// The longest name of a label and the longest value.
 const NAME: usize = 63;
+/// The bytes of a key or value that are shown to recognise it.
+const SHOWN: usize = 64;
 /// The longest domain before the name of a label.
 const DOMAIN: usize = 253;
 

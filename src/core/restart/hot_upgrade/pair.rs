@@ -7,6 +7,7 @@ use super::record::{Entry, RECORD};
 use super::sidecar_set::{HotContainer, SidecarSet, UpgradeImages};
 use crate::image::renamed::may_be_renamed;
 use crate::objects::moment::Moment;
+use crate::objects::pod::evidence::exit_image_shown;
 use crate::report::decision::Report;
 use crate::report::reason::Reason;
 
@@ -216,7 +217,7 @@ impl<'a> Pair<'a> {
     /// one. If its image was set back, as by a webhook, it is reported.
     #[must_use]
     pub fn ends(&self, empty: &UpgradeContainer, working: &UpgradeContainer) -> Option<Change> {
-        self.begun()?;
+        let entry = self.begun()?;
         let named = self.pod.working.get(&self.sidecar.name)?;
         if *named == working.name {
             return Some(self.change(empty, &empty.image, None));
@@ -224,7 +225,7 @@ impl<'a> Pair<'a> {
         let why = "the change of the image was undone, by a webhook of the cluster or somebody";
         (*named == empty.name).then(|| Change {
             image: empty.image.clone(),
-            ..self.take_back(empty, working, Some(why))
+            ..self.take_back(empty, working, entry, Some(why))
         })
     }
 
@@ -240,10 +241,15 @@ impl<'a> Pair<'a> {
     /// Begins an upgrade: the empty container gets the new image.
     #[must_use]
     pub fn begin(&self, empty: &UpgradeContainer, working: &UpgradeContainer) -> Change {
+        let image = &self.sidecar.image;
+        let before = self.pod.record.0.get(&self.sidecar.name);
+        let mut earlier = before.map(Entry::all).unwrap_or_default();
+        earlier.retain(|earlier| earlier != image);
         let entry = Entry {
-            image: self.sidecar.image.clone(),
+            image: image.clone(),
             run: empty.run.clone(),
             failed: None,
+            earlier,
         };
         let before = self.pod.versions.get(&working.name);
         let before = before.map_or("0", |version| version);
@@ -276,9 +282,8 @@ impl<'a> Pair<'a> {
             };
         }
         if !new.has(&entry.image) {
-            let image = &entry.image;
-            let why = format!("a webhook of the cluster has made that of {image}");
-            return Step::Write(self.take_back(new, old, Some(&why)));
+            let why = format!("a webhook of the cluster has made {} of it", new.image);
+            return Step::Write(self.take_back(new, old, entry, Some(&why)));
         }
         let began = *memory.began.get_or_insert(now);
         if runs(new, entry, images) {
@@ -291,7 +296,7 @@ impl<'a> Pair<'a> {
         }
         memory.ready = None;
         if entry.image != self.sidecar.image {
-            return Step::Write(self.take_back(new, old, None));
+            return Step::Write(self.take_back(new, old, entry, None));
         }
         let mut until = began + READY_WITHIN;
         if let Some((reason, words)) = new.trouble.as_ref().filter(|_| !backs_off(new, entry)) {
@@ -299,13 +304,13 @@ impl<'a> Pair<'a> {
             // An invalid name is never pulled.
             if &**reason == "InvalidImageName" || since + TROUBLE <= now {
                 let why = format!("{reason}: {words}");
-                return Step::Write(self.take_back(new, old, Some(&why)));
+                return Step::Write(self.take_back(new, old, entry, Some(&why)));
             }
             until = until.min(since + TROUBLE);
         }
         if until <= now {
             let why = format!("it has not become ready in {} s", READY_WITHIN.as_secs());
-            return Step::Write(self.take_back(new, old, Some(&why)));
+            return Step::Write(self.take_back(new, old, entry, Some(&why)));
         }
         Step::Wait(until)
     }
@@ -334,14 +339,15 @@ impl<'a> Pair<'a> {
         &self,
         new: &UpgradeContainer,
         old: &UpgradeContainer,
+        entry: &Entry,
         why: Option<&str>,
     ) -> Change {
-        let failed = why.map(|_| Entry {
-            image: self.sidecar.image.clone(),
+        let failed = Entry {
             run: Box::default(),
             failed: Some(self.set.generation),
-        });
-        let mut change = self.change(new, &self.sidecar.empty, failed);
+            ..entry.clone()
+        };
+        let mut change = self.change(new, &self.sidecar.empty, Some(failed));
         change.annotations.extend([
             self.names_working(old),
             says(VERSION, new, "0"),
@@ -351,7 +357,7 @@ impl<'a> Pair<'a> {
             reason: Reason::HotUpgradeFailed,
             note: format!(
                 "{}: the image {} is reverted, {} keeps working with {}: {why}; no other pod of the namespace gets it, change the SidecarSet {} to try again",
-                self.sidecar.name, new.image, old.name, old.image, self.set.name
+                self.sidecar.name, entry.image, old.name, old.image, self.set.name
             ),
         });
         change
@@ -380,9 +386,12 @@ impl<'a> Pair<'a> {
 
 /// Returns true if the status shows a container with the new image, which is ready. A kubelet shows
 /// it running when its postStart hook has ended (`docs/measured.md`). The image in the status may
-/// be spelled otherwise, so it only must not be the one before.
+/// be spelled otherwise, so it only must be none of those before.
 fn runs(new: &UpgradeContainer, entry: &Entry, images: &UpgradeImages) -> bool {
-    new.is_ready && new.run != entry.run && !images.is_empty(&new.shown)
+    let mut earlier = entry.earlier.iter();
+    let is_before = images.is_empty(&new.shown)
+        || earlier.any(|image| exit_image_shown(&new.shown, image) == Some(true));
+    new.is_ready && new.run != entry.run && !is_before
 }
 
 /// Returns true if the node backs off before it starts the new image for the first time. A kubelet

@@ -25,6 +25,27 @@ pub struct Entry {
     /// The generation of the `SidecarSet` for which it was taken back; `None` until then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<i64>,
+    /// Images of earlier upgrades that were taken back since the container was last seen to work: a
+    /// kubelet does not break off a pull, so it may start them all the same.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<Box<str>>,
+}
+
+/// The most images that are recorded as taken back. Of more, the first may still be pulled.
+const MOST_EARLIER: usize = 8;
+
+impl Entry {
+    /// Returns the images of this upgrade, which was taken back, and of those before it.
+    #[must_use]
+    pub fn all(&self) -> Vec<Box<str>> {
+        let mut all = self.earlier.clone();
+        all.retain(|image| *image != self.image);
+        all.push(self.image.clone());
+        if all.len() > MOST_EARLIER {
+            all.remove(1);
+        }
+        all
+    }
 }
 
 impl Record {
@@ -62,7 +83,7 @@ mod tests {
         let entry = Entry {
             image: "mesh:2".into(),
             run: "containerd://1 0".into(),
-            failed: None,
+            ..Entry::default()
         };
         let record = Record::default().with("mesh", Some(entry.clone()));
         let text = record.as_text().unwrap();

@@ -211,6 +211,13 @@ impl SidecarSet {
         })
     }
 
+    /// Returns true if both sets handle a sidecar of the same name.
+    #[must_use]
+    pub fn shares_sidecars(&self, other: &Self) -> bool {
+        let names = |one: &HotContainer| other.containers.iter().any(|two| one.name == two.name);
+        self.containers.iter().any(names)
+    }
+
     /// Returns true if the set selects pods of this namespace.
     #[must_use]
     pub fn has_namespace(&self, namespace: &str) -> bool {

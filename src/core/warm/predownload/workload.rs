@@ -9,7 +9,7 @@ use crate::objects::pod;
 use crate::objects::recreate_request::{GROUP, VERSION};
 use crate::objects::values::bounded_object::BoundedObject;
 use crate::objects::values::bounds::{self, cut};
-use crate::objects::values::label_selector::{is_label_key, is_label_value};
+use crate::objects::values::label_selector::check_label;
 use crate::objects::values::lenient::{Lenient, Object, Objects, Shape, Text, drain_map};
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
@@ -352,7 +352,7 @@ impl ExpressionView {
                 SelectorView::MOST
             ));
         }
-        check(&key, &values)?;
+        check_label(&key, values.iter().map(|value| &**value))?;
         let values: Vec<_> = values.into_iter().map(String::from).collect();
         Ok(LabelSelectorRequirement {
             key: key.into(),
@@ -368,25 +368,8 @@ fn label(key: &Text, value: &Text) -> Result<(String, String), String> {
             "a member of matchLabels is not a string, or too long: write KEY: VALUE".to_owned(),
         );
     };
-    check(key, std::slice::from_ref(value))?;
+    check_label(key, [&**value])?;
     Ok((key.to_string(), value.to_string()))
-}
-
-fn check(key: &str, values: &[Box<str>]) -> Result<(), String> {
-    let shown = |text: &str| bounds::cut(text, 64);
-    if !is_label_key(key) {
-        return Err(format!(
-            "{:?} is not a label key: write one like app or example.com/app",
-            shown(key)
-        ));
-    }
-    match values.iter().find(|value| !is_label_value(value)) {
-        Some(value) => Err(format!(
-            "{:?} is not a label value: write at most 63 letters and digits, with - _ . between them",
-            shown(value)
-        )),
-        None => Ok(()),
-    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::{Completion, MOST_IMAGES, Parallelism, PodWishes, PullSpec, Targets};
 use crate::image::ImageReference;
 use crate::objects::values::bounds::{self, cut};
-use crate::objects::values::label_selector::{is_label_key, is_label_value};
+use crate::objects::values::label_selector;
 
 /// The most names of Secrets and of nodes: far beyond any real list.
 const MOST_SECRETS: usize = 64;
@@ -186,7 +186,7 @@ fn targets(
 ) -> Result<Targets, String> {
     let read = |field: &str, labels: LabelSelector| {
         check_members(field, &labels)?;
-        check_labels(field, &labels)?;
+        label_selector::check(&labels).map_err(|error| format!("invalid {field}: {error}"))?;
         Selector::try_from(labels).map_err(|error| format!("invalid {field}: {error}"))
     };
     match (selector, pods) {
@@ -232,38 +232,6 @@ fn check_members(field: &str, labels: &LabelSelector) -> Result<(), String> {
         return Err(format!(
             "{field} has {members} labels and expressions: write at most {MOST_MEMBERS}"
         ));
-    }
-    Ok(())
-}
-
-/// Returns an error for keys and values that no label can have: the API server would refuse each
-/// list with 400, and a schema cannot restrict the keys of a map.
-fn check_labels(field: &str, labels: &LabelSelector) -> Result<(), String> {
-    let pairs = labels
-        .match_labels
-        .iter()
-        .flatten()
-        .map(|(key, value)| (key, std::slice::from_ref(value)));
-    let expressions = labels.match_expressions.iter().flatten();
-    let sets = expressions.map(|expression| {
-        (
-            &expression.key,
-            expression.values.as_deref().unwrap_or_default(),
-        )
-    });
-    for (key, values) in pairs.chain(sets) {
-        if !is_label_key(key) {
-            return Err(format!(
-                "invalid {field}: {:?} is not a label key: write one like app or example.com/app",
-                cut(key, SHOWN)
-            ));
-        }
-        if let Some(value) = values.iter().find(|value| !is_label_value(value)) {
-            return Err(format!(
-                "invalid {field}: {:?} is not a label value: write at most 63 letters and digits, with - _ . between them",
-                cut(value, SHOWN)
-            ));
-        }
     }
     Ok(())
 }
