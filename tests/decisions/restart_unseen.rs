@@ -152,7 +152,7 @@ fn d3_a_question_that_the_api_server_does_not_take_ends_a_request_at_once_unless
     for request in [request(|_| ()), request(without_deadline)] {
         assert_eq!(
             given_up(&decided(&request, refused, 1)),
-            "the API server rejects the request for the pod p: list: 400"
+            "the pod p cannot be read: list: 400"
         );
     }
     let begun = begun(|_| ());

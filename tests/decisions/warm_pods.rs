@@ -76,8 +76,9 @@ fn an_old_state_of_a_pod_that_is_gone_brings_nothing_back() {
     node.after(60).creates(A, "v");
 }
 
+/// On a node that pulls one image after the other the park image may stand behind others.
 #[test]
-fn a_pod_that_does_not_start_says_what_keeps_it() {
+fn u87_a_pod_that_does_not_start_is_tried_as_often_as_a_pull_and_says_what_keeps_it() {
     for (status, words) in [
         (
             json!({"conditions": [{"type": "PodScheduled", "status": "False", "message": "0/3 nodes: Insufficient pods"}]}),
@@ -94,11 +95,16 @@ fn a_pod_that_does_not_start_says_what_keeps_it() {
         (json!({}), "its node has not reported why"),
     ] {
         let mut node = Node::new(&[A, B]);
-        node.creates(A, "u")
-            .sees(starting("u", status))
-            .after(119)
-            .assert_silent();
-        node.after(1).deletes("u").assert_silent();
+        for uid in ["u", "v"] {
+            assert_eq!(node.ends(), [None, None]);
+            node.creates(A, uid)
+                .sees(starting(uid, status.clone()))
+                .after(119)
+                .assert_silent();
+            node.after(1).deletes(uid).assert_silent();
+            node.after(60);
+        }
+        node.assert_silent();
         assert!(
             node.ends()
                 .iter()

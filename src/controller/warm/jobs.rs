@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::caches::CacheNews;
+use self::step::orphans::Deletion;
 use crate::frame::clock::{Now, TimeOfDay};
 use crate::frame::connection::Namespaces;
 use crate::frame::isolated::{Defects, isolated, log, read};
@@ -72,9 +73,8 @@ pub struct PullJobs {
     /// The jobs that had a pod on a node after the last step.
     taken: Taken,
     pods: BTreeMap<Box<str>, WarmerPod>,
-    /// Pods that we are deleting, with the earliest time of another deletion request; and
-    /// terminating ones, with the time until which they count.
-    deletions: BTreeMap<Box<str>, Moment>,
+    /// Pods that we are deleting, and terminating ones.
+    deletions: BTreeMap<Box<str>, Deletion>,
     finalizers: Finalizers,
     job_mirrors: BTreeMap<JobKind, Mirror<Key>>,
     pod_mirror: Mirror<Box<str>>,
@@ -229,7 +229,9 @@ impl PullJobs {
             )
         });
         writes.extend(self.delete_orphans(now.moment));
-        let strays = self.strays().filter(|pod| self.is_in_our_namespace(pod));
+        let strays = self
+            .strays()
+            .filter(|pod| self.is_in_our_namespace(pod) && self.may_pull(pod, now.moment));
         let mut occupancy = Occupancy::of(&self.jobs.all, strays, now.moment);
         for node in occupancy.changes(&self.taken) {
             self.jobs

@@ -151,7 +151,7 @@ fn carry_out(
     let why = match sight {
         _ if !names_a_pod(request) => NO_NAME.to_owned(),
         Sight::Refused(why) if !request.has_begun() => {
-            format!("the API server rejects the request for the pod {name}: {why}")
+            format!("the pod {name} cannot be read: {why}")
         }
         Sight::Unseen | Sight::Refused(_) => return unseen(request, memory, around),
         Sight::Absent if request.pod_uid.is_none() => format!("no found Pod named {name}"),

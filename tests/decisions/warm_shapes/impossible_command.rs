@@ -220,9 +220,11 @@ fn events_of_other_images_give_a_pod_no_more_time_than_its_own() {
 #[test]
 fn a_pod_that_no_node_takes_is_given_up() {
     let mut node = impossible(&[A, B]);
-    creates(&mut node, &[A, B], "u");
-    node.after(119).assert_silent();
-    node.after(1).deletes("u");
+    for uid in ["u", "v"] {
+        creates(&mut node, &[A, B], uid);
+        node.after(119).assert_silent();
+        node.after(1).deletes(uid).after(60);
+    }
     assert!(
         why(&node, 1).contains("has not started within 120 s"),
         "{}",

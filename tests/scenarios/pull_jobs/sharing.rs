@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 
 use serde_json::json;
+use swaplet_testbed::apiserver::Effect;
 use tokio::time::sleep;
 
 use super::*;
@@ -187,4 +188,23 @@ async fn u28_a_pod_that_does_not_go_away_from_a_node_that_is_left_keeps_no_other
     assert!(message.contains("no longer needed"), "{message}");
     jobs.wait(120).await;
     assert_eq!(counts(&jobs.status(ONE, "j")), [1, 0, 1, 0, 0]);
+}
+
+/// A policy denies the deletion of a pod whose job is gone: it held its node for every job.
+#[tokio::test(start_paused = true)]
+async fn u84_a_pod_whose_deletion_is_denied_keeps_its_node_for_two_minutes_only() {
+    let jobs = Jobs::on(1, &missing("registry.example/app0:*")).await;
+    let world = &jobs.cluster.world;
+    let _life = jobs.controller();
+    jobs.create(ONE, "first", json!({"image": image(0)})).await;
+    jobs.wait(10).await;
+    world.fault(Effect::reply(403), |rule| {
+        rule.verb(Verb::Delete).resource("pods")
+    });
+    jobs.delete(ONE, "first").await;
+    jobs.create(ONE, "second", json!({"image": image(1)})).await;
+    jobs.wait(90).await;
+    assert_eq!(counts(&jobs.status(ONE, "second"))[2], 0);
+    jobs.wait(60).await;
+    assert_eq!(counts(&jobs.status(ONE, "second"))[2], 1);
 }

@@ -6,8 +6,9 @@ use http::Method;
 use serde_json::{Value, json};
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_testbed::apiserver::{Effect, Verb};
+use swaplet_testbed::virtual_node::Profile;
 
-use super::world::{Restarts, app};
+use super::world::{Restarts, app, pod};
 
 const REQUESTS: &str = "/apis/apps.kruise.io/v1alpha1/namespaces/default/containerrecreaterequests";
 const CRR: &str = "containerrecreaterequests";
@@ -168,12 +169,30 @@ async fn d3_a_pod_that_the_api_server_takes_no_question_for_ends_its_request_in_
     world.wait(30).await;
     let (phase, words) = outcome(&world, "r");
     assert!(
-        phase == "Failed"
-            && words.starts_with("the API server rejects the request for the pod p: "),
+        phase == "Failed" && words.starts_with("the pod p cannot be read: "),
         "{words}"
     );
     world.end_fault(fault);
     assert_eq!(world.restarts("app"), 1);
+    world.assert_quiet().await;
+}
+
+/// It was looked for until the deadline of the request, or for an hour.
+#[tokio::test(start_paused = true)]
+async fn u90_a_pod_whose_hooks_are_too_large_ends_its_request_in_words() {
+    let mut large = pod("Always");
+    let hook = json!({"preStop": {"exec": {"command": ["x".repeat(200 << 10)]}}});
+    large["spec"]["containers"][0]["lifecycle"] = hook;
+    let world = Restarts::on(Profile::kubelet(), &large).await;
+    let _life = world.start_controller();
+    world.request("r", &app()).await;
+    world.wait(30).await;
+    let (phase, words) = outcome(&world, "r");
+    assert!(
+        phase == "Failed" && words.contains("its hooks, probes and ports are larger"),
+        "{words}"
+    );
+    assert_eq!(world.restarts("app"), 0);
     world.assert_quiet().await;
 }
 

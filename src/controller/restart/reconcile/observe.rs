@@ -14,6 +14,9 @@ use crate::frame::queue::reschedule;
 use crate::frame::watch::Event;
 use crate::frame::watch::mirror::Change;
 
+/// Why the pod of a request is not read: its names are there, as it is watched by them.
+const UNREADABLE: &str = "its hooks, probes and ports are larger than 128 KiB";
+
 impl Restarts {
     /// Handles an event of the watch of requests.
     pub fn handle(&mut self, event: Event<RestartRequestWire>, now: Moment) {
@@ -102,8 +105,11 @@ impl Restarts {
             Event::ListStart => entry.listed = false,
             Event::Listed(pod) | Event::Applied(pod) => {
                 entry.listed = true;
-                if let Some(pod) = read("pod", || pod.read()) {
-                    entry.sight = Seen::There(Box::new(pod));
+                match read("pod", || pod.read()) {
+                    Some(pod) => entry.sight = Seen::There(Box::new(pod)),
+                    // What was seen of it before may be all that is needed.
+                    None if matches!(entry.sight, Seen::There(_)) => {}
+                    None => entry.sight = Seen::Refused(UNREADABLE.into()),
                 }
             }
             Event::ListEnd if !entry.listed => entry.sight = Seen::Absent,

@@ -191,7 +191,7 @@ impl NodeProgress {
             Some(seen) if matches!(seen.pod.phase, Phase::Succeeded | Phase::Failed) => {
                 self.delete_ended_pod(limits, now)
             }
-            Some(seen) if !has_started(&seen.pod) => self.wait_for_start(now),
+            Some(seen) if !has_started(&seen.pod) => self.wait_for_start(limits, now),
             Some(_) => self.advance(limits, slots, now),
         };
         self.writing = action.is_some();
@@ -238,7 +238,9 @@ impl NodeProgress {
         })
     }
 
-    fn wait_for_start(&mut self, now: Moment) -> Option<Action> {
+    /// Gives up a pod that does not start. Its image may have waited behind other pulls of the node,
+    /// so another pod is tried, like after any other loss.
+    fn wait_for_start(&mut self, limits: &Limits, now: Moment) -> Option<Action> {
         if now < self.since + START {
             return None;
         }
@@ -247,10 +249,10 @@ impl NodeProgress {
             .as_ref()
             .map(|seen| what_keeps(&seen.pod))
             .unwrap_or_default();
-        self.fail_all(&format!(
-            "the warmer pod has not started within {} s: {why}",
-            START.as_secs()
-        ));
+        let seconds = START.as_secs();
+        let why = format!("the warmer pod has not started within {seconds} s: {why}");
+        self.setback(&why, limits);
+        self.not_before = now + REPLACE;
         self.delete(true)
     }
 

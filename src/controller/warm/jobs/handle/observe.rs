@@ -12,6 +12,7 @@ use crate::frame::watch::mirror::Change;
 use crate::warm::jobs::PullJobs;
 use crate::warm::jobs::caches::CacheNews;
 use crate::warm::jobs::entry::Entry;
+use crate::warm::jobs::step::orphans::Deletion;
 use crate::warm::jobs::{Key, key_of};
 
 impl PullJobs {
@@ -93,7 +94,13 @@ impl PullJobs {
                 self.jobs.each(now, |_, entry| entry.observe_pod(&pod, now));
                 let uid = pod.uid.clone();
                 if pod.deleting && self.pods.get(&uid).is_none_or(|known| !known.deleting) {
-                    self.deletions.insert(uid.clone(), now + LEAVE);
+                    self.deletions.insert(
+                        uid.clone(),
+                        Deletion {
+                            since: now,
+                            again: now + LEAVE,
+                        },
+                    );
                 }
                 self.pods.insert(uid, pod);
             }

@@ -6,7 +6,9 @@ use std::time::Duration;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::pod::WarmerPod;
+use swaplet_core::warm::warming::LEAVE;
 
+use crate::frame::writer::is_unreached;
 use crate::warm::jobs::PullJobs;
 use crate::warm::jobs::entry::Entry;
 use crate::warm::jobs::{Key, PullWrite};
@@ -16,6 +18,15 @@ const DELETE_AGAIN: Duration = Duration::from_secs(60);
 /// The wait after the API server has denied it: a right is missing, as for a pod that somebody has
 /// made to look like one of ours in a namespace of their own.
 const DENIED_AGAIN: Duration = Duration::from_secs(600);
+
+/// The deletion of a pod.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deletion {
+    /// When it was requested first, or when the pod was first seen terminating.
+    pub(crate) since: Moment,
+    /// The earliest time of another request.
+    pub(crate) again: Moment,
+}
 
 impl PullJobs {
     /// Returns the strays to delete: those of jobs that are not left alone after a panic.
@@ -59,21 +70,20 @@ impl PullJobs {
             .collect()
     }
 
+    /// Returns false for a pod that pulls nothing for us any more, or whose deletion takes too long,
+    /// or is denied: it may stay for ever, as a job also leaves its own behind.
+    pub(crate) fn may_pull(&self, pod: &WarmerPod, now: Moment) -> bool {
+        let deletion = self.deletions.get(&pod.uid);
+        let is_left = deletion.is_some_and(|deletion| deletion.since + LEAVE <= now);
+        !is_left && !pod.phase.is_terminal()
+    }
+
     /// Returns the number of pods that each job still has but no longer needs. Left out are those
-    /// that have been terminating for long, as a job also leaves its own behind, and pods on nodes
-    /// that are not Ready: they may stay for ever, and pull nothing.
+    /// that may stay for ever, and those on nodes that are not Ready.
     pub(crate) fn leaving(&self, now: Moment) -> BTreeMap<Box<str>, usize> {
         let mut leaving = BTreeMap::new();
-        let is_left = |pod: &WarmerPod| {
-            pod.deleting
-                && self
-                    .deletions
-                    .get(&pod.uid)
-                    .is_some_and(|until| *until <= now)
-        };
-        let may_pull = |pod: &&WarmerPod| {
-            !is_left(pod) && self.nodes.all.get(&pod.node).is_some_and(|node| node.ready)
-        };
+        let is_ready =
+            |pod: &&WarmerPod| self.nodes.all.get(&pod.node).is_some_and(|node| node.ready);
         let jobs = self.by_uid();
         let is_of_its_job = |pod: &&WarmerPod| {
             let job = jobs.get(&*pod.job);
@@ -81,7 +91,8 @@ impl PullJobs {
         };
         self.orphans(now)
             .filter(is_of_its_job)
-            .filter(may_pull)
+            .filter(|pod| self.may_pull(pod, now))
+            .filter(is_ready)
             .for_each(|pod| *leaving.entry(pod.job.clone()).or_default() += 1);
         leaving
     }
@@ -92,12 +103,15 @@ impl PullJobs {
                 && self
                     .deletions
                     .get(&pod.uid)
-                    .is_none_or(|again| *again <= now)
+                    .is_none_or(|deletion| deletion.again <= now)
         };
         let orphans: Vec<WarmerPod> = self.orphans(now).filter(is_due).cloned().collect();
         // Not again before the answer, however long that takes.
-        self.deletions
-            .extend(orphans.iter().map(|pod| (pod.uid.clone(), Moment::NEVER)));
+        for pod in &orphans {
+            let again = Moment::NEVER;
+            let first = Deletion { since: now, again };
+            self.deletions.entry(pod.uid.clone()).or_insert(first).again = again;
+        }
         orphans
             .into_iter()
             .map(|pod| PullWrite::DeletePod(Box::new(pod)))
@@ -112,21 +126,23 @@ impl PullJobs {
         now: Moment,
     ) {
         let wait = match answer {
-            Err(WriteError::Denied(_)) => DENIED_AGAIN,
+            Err(WriteError::Denied(words)) if !is_unreached(words) => DENIED_AGAIN,
             _ => DELETE_AGAIN,
         };
         // Once it is seen terminating, that time counts.
-        let again = self.deletions.get_mut(&pod.uid);
-        if let Some(again) = again.filter(|again| **again == Moment::NEVER) {
-            *again = now + wait;
+        let deletion = self.deletions.get_mut(&pod.uid);
+        if let Some(deletion) = deletion.filter(|deletion| deletion.again == Moment::NEVER) {
+            deletion.again = now + wait;
         }
     }
 
-    /// Returns when the next deletion may be requested again; `None` if all are being answered.
+    /// Returns when the next deletion may be requested again, or counts no more; `None` if there is
+    /// none.
     pub(crate) fn next_deletion(&self, now: Moment) -> Option<Moment> {
-        let times = self.deletions.values().copied();
+        let times = self.deletions.values();
         times
-            .filter(|again| *again > now && *again < Moment::NEVER)
+            .flat_map(|deletion| [deletion.again, deletion.since + LEAVE])
+            .filter(|time| *time > now && *time < Moment::NEVER)
             .min()
     }
 }

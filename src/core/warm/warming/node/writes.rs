@@ -55,7 +55,9 @@ impl NodeProgress {
             (Action::Create { .. }, Err(WriteError::Conflict)) if is_unsure_for_long => {
                 self.name_is_taken(limits, now)
             }
-            (_, Ok(None) | Err(WriteError::Conflict)) => self.not_before = now + LOOK_AGAIN,
+            (_, Ok(None) | Err(WriteError::Conflict)) => {
+                self.not_before = self.not_before.max(now + LOOK_AGAIN);
+            }
             // It was not taken, as above.
             (_, Err(WriteError::Failed { .. })) => {}
             (Action::Create { .. }, Err(WriteError::Gone)) => {
