@@ -60,6 +60,11 @@ or has repository, tag and digest. */}}
 {{- include "swaplet.image" (dict "image" .Values.parkImage "digest" .Values.parkImageDigest) }}
 {{- end }}
 
+{{- /* A pattern of images as a regular expression: * stands for any characters but / and @. */}}
+{{- define "swaplet.pattern" -}}
+^{{ . | replace "." "[.]" | replace "*" "[^/@]*" }}$
+{{- end }}
+
 {{- define "swaplet.subjects" -}}
 - kind: ServiceAccount
   name: {{ include "swaplet.account" . }}

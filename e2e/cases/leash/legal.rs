@@ -2,7 +2,7 @@
 
 mod costs;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{LimitRange, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -67,6 +67,7 @@ async fn pods_are_finished(leashed: &Leashed) {
     for (pod, phase) in [
         ("done", Phase::Succeeded),
         ("failed", Phase::Failed),
+        ("agent-failed", Phase::Failed),
         ("ended", Phase::Succeeded),
     ] {
         let uid = leashed
@@ -290,6 +291,17 @@ async fn a_warmer_pod_is_made_swapped_and_deleted() {
     let leashed = Leashed::new("leash-warms").await;
     let warmers = warmers(&leashed);
     let pods: Api<Pod> = Api::namespaced(leashed.swaplet.clone(), &leashed.world.namespace);
+    // What an administrator sets for all containers of a namespace is filled in before the policies ask.
+    let limits = json!({"metadata": {"name": "defaults"}, "spec": {"limits": [{"type": "Container",
+        "default": {"cpu": "500m", "memory": "512Mi", "ephemeral-storage": "10Gi"},
+        "defaultRequest": {"cpu": "250m", "memory": "256Mi", "ephemeral-storage": "50Mi"}}]}});
+    let limits = serde_json::from_value(limits).unwrap();
+    leashed
+        .world
+        .api::<LimitRange>()
+        .create(&PostParams::default(), &limits)
+        .await
+        .unwrap();
     let mut made = write::pod(
         &warmers,
         "nowhere",

@@ -131,6 +131,18 @@ impl Leashed {
             &[],
         )
         .await;
+        // On this node nobody ends it, so it is a main container to the controller.
+        let mut agent = main(self);
+        agent["name"] = json!("agent");
+        agent["env"] = json!([{"name": "ECI_CONTAINER_TYPE", "value": "sidecar"}]);
+        let mut with_agent = self.both();
+        with_agent.as_array_mut().unwrap().push(agent);
+        self.is_there(
+            pod(self, "agent-failed", "Never", with_agent),
+            &[("main", Some(0)), ("log", None), ("agent", Some(1))],
+            &[],
+        )
+        .await;
         self.is_there(
             pod(self, "failed", "Never", self.both()),
             &[("main", Some(1)), ("log", None)],

@@ -237,10 +237,20 @@ impl ExitImages {
         if !self.grants(&reference) {
             return self.fall_back(Some(asked));
         }
+        let is_default = self.is_default(&reference);
+        // In the administrator's spelling, which the admission policies compare as text.
+        let exact = |pattern: &&ImagePattern| {
+            !pattern.as_str().contains('*') && pattern.matches(&reference)
+        };
+        let default = self.default.as_ref().filter(|_| is_default);
+        let listed = self.listed.iter().find(exact).map(ImagePattern::as_str);
         Ok(Choice {
-            image: asked,
+            image: default
+                .map(ImageReference::as_str)
+                .or(listed)
+                .unwrap_or(asked),
             refused: None,
-            is_default: self.is_default(&reference),
+            is_default,
         })
     }
 

@@ -230,6 +230,15 @@ fn pods_that_are_no_matter() {
     }
 }
 
+/// A set that was written before the park image was replaced: what it names was never on the list.
+#[test]
+fn u83_of_the_empty_images_of_a_set_the_park_image_itself_is_written() {
+    let mut old = spec(NEW);
+    old["containers"][0]["upgradeStrategy"]["hotUpgradeEmptyImage"] = json!("r.example/park:0");
+    let set = set_of(&old);
+    assert_eq!(&*set.containers[0].empty, PARK);
+}
+
 #[test]
 fn what_a_set_says_is_read_or_told() {
     let said = |spec: Value| set_of(&spec).problems.join("; ");

@@ -7,7 +7,7 @@ use swaplet_core::report::reason::Reason;
 
 use super::{OWN, calls, on_volume, ready, with_work_volume};
 use crate::builder::{sidecar, sidecar_with_image};
-use crate::expect::{EXIT, LISTED, Life, rules, swaps_in, swaps_to, warns};
+use crate::expect::{EXIT, LISTED, Life, rules, rules_with, swaps_in, swaps_to, warns};
 
 // Images that the administrator lists.
 
@@ -72,4 +72,23 @@ fn a_default_with_other_paths_is_looked_at_with_those() {
         Reason::NeedsImage,
     );
     assert!(note.contains("--path /entrypoint"), "it gave way: {note}");
+}
+
+/// The admission policies compare text: another spelling of the same image is denied.
+#[test]
+fn u81_an_image_that_is_granted_is_written_as_the_administrator_spells_it() {
+    let life = || {
+        Life::under(rules_with(
+            Some("myorg/exit:v1"),
+            &["r.example/exit", "r.example/other/*"],
+        ))
+    };
+    for (asked, written) in [
+        ("docker.io/myorg/exit:v1", "myorg/exit:v1"),
+        ("r.example/exit:latest", "r.example/exit"),
+        ("r.example/other/exit:v2", "r.example/other/exit:v2"),
+    ] {
+        let pod = ready("Never", sidecar_with_image("side", asked));
+        swaps_in(life, &pod, &[("side", written)]);
+    }
 }

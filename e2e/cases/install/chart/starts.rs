@@ -81,6 +81,14 @@ const REFUSED: &[(&str, &str)] = &[
         "terminate.exitImage=r.example/swaplet:v1,parkImage=r.example/swaplet:v1,restart.enabled=true",
         "parkImage is terminate.exitImage",
     ),
+    (
+        "terminate.exitImages={r.example/swaplet/*},parkImage=r.example/swaplet/park:v1,restart.enabled=true",
+        "parkImage is one of terminate.exitImages (r.example/swaplet/*)",
+    ),
+    (
+        "terminate.exitImage=r.example/exit:v1,parkImage=r.example/park:v1,hotUpgrade.enabled=true,hotUpgrade.images={r.example/*}",
+        "hotUpgrade.images has the park image or the exit image (r.example/*)",
+    ),
 ];
 
 /// Runs the controller of these manifests as far as it goes without a cluster.

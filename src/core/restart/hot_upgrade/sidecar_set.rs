@@ -78,6 +78,15 @@ impl UpgradeImages {
         let is_other = |image: &ImageReference| self.empty.iter().any(|other| other.matches(image));
         ImageReference::parse(image).is_ok_and(|image| is_park(&image) || is_other(&image))
     }
+
+    /// Returns the image to write for an empty one that a set names: of the repository of the park
+    /// image only that itself, as nobody has admitted the others.
+    fn written<'a>(&'a self, empty: &'a str) -> &'a str {
+        let named = ImageReference::parse(empty).ok();
+        let park = self.park.as_ref();
+        let park = park.filter(|park| named.is_some_and(|named| named.same_repository(park)));
+        park.map_or(empty, ImageReference::as_str)
+    }
 }
 
 /// A `SidecarSet`, reduced to what hot upgrades need.
@@ -374,6 +383,6 @@ fn container(written: &Value, images: &UpgradeImages) -> Result<HotContainer, Pr
     Ok(HotContainer {
         name: name.into(),
         image: image.into(),
-        empty: empty.into(),
+        empty: images.written(&empty).into(),
     })
 }
