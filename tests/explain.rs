@@ -171,6 +171,15 @@ async fn b4_only_a_denial_of_the_same_write_counts_after_which_nothing_else_was_
         later["eventTime"] = "2026-11-21T19:50:14.622512Z".into();
         events.push(later);
     });
+    // Right after the denial it is told what else keeps the pod, and something of its Job.
+    let and_why = with(&|events| {
+        for (reason, time) in [("NotSwappable", "14.6"), ("JobUnknown", "15.6")] {
+            let mut later = events[0].clone();
+            later["reason"] = reason.into();
+            later["eventTime"] = format!("2026-11-21T19:50:{time}22512Z").into();
+            events.push(later);
+        }
+    });
     let of_the_phase = with(&|events| {
         events[0]["note"] =
             "the API server forbids to write the phase of the pod: that is forbidden".into();
@@ -184,6 +193,7 @@ async fn b4_only_a_denial_of_the_same_write_counts_after_which_nothing_else_was_
     for (situation, reason) in [
         (with(&|_| {}), "WriteDenied"),
         (of_the_phase_too, "WriteDenied"),
+        (and_why, "WriteDenied"),
         (later, "SidecarSwapped"),
         (of_the_phase, "SidecarSwapped"),
     ] {

@@ -6,7 +6,7 @@ use swaplet_testbed::apiserver::{Effect, Verb};
 
 use super::harness::{Life, World};
 use super::node::Kubelet;
-use super::objects::PARK;
+use super::objects::{PARK, pod_of, sidecar};
 
 const SWAP: &str = r#"{method="swap",class="Kubelet"}"#;
 
@@ -25,6 +25,18 @@ impl Life {
             r#"swaplet_watch_age_seconds{{resource="{resource}"}}"#
         ))
     }
+}
+
+/// Such a pod works, and no alert says that it is stuck.
+#[tokio::test(start_paused = true)]
+async fn u93_a_pod_of_sidecars_alone_waits_for_nobody() {
+    let world = World::new();
+    world
+        .run_pod(&pod_of("p", "OnFailure", vec![sidecar("a"), sidecar("b")]))
+        .await;
+    let life = world.start_controller();
+    world.wait(1200).await;
+    assert_eq!((life.pods_for("OnlySidecars"), life.oldest()), (1.0, 0.0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -270,6 +270,35 @@ async fn a_phase_that_somebody_takes_back_on_a_virtual_node_is_no_way() {
     );
 }
 
+/// That the pod ended proves nothing of the way.
+#[tokio::test(start_paused = true)]
+async fn u92_a_pod_that_is_evicted_is_no_way_that_works() {
+    let bed = Bed::with(Profile::inert()).await;
+    let server = bed.server.clone();
+    tokio::spawn(async move {
+        let pods: kube::Api<k8s_openapi::api::core::v1::Pod> =
+            kube::Api::default_namespaced(server.client_as("somebody"));
+        let evicted = json!({"status": {"phase": "Failed", "reason": "Evicted", "message": "the node was low on memory"}});
+        loop {
+            sleep(Duration::from_secs(1)).await;
+            for pod in server.peek_all("pods") {
+                let mut containers = pod["spec"]["containers"].as_array().unwrap().iter();
+                if containers.any(|one| one["image"] == EXIT) {
+                    let name = pod["metadata"]["name"].as_str().unwrap();
+                    let patch = kube::api::Patch::Merge(&evicted);
+                    let _ = pods
+                        .patch_status(name, &kube::api::PatchParams::default(), &patch)
+                        .await;
+                }
+            }
+        }
+    });
+    let (probed, _) = bed.run().await;
+    let words = probed.stopped.as_ref().unwrap().to_string();
+    assert!(words.contains("Evicted"), "{probed:#?}");
+    assert!(probed.tried.is_empty(), "{probed:#?}");
+}
+
 /// The park image exits with 143, as most sidecars do, so such a provider fails the pod of a user
 /// as it fails this one.
 #[tokio::test(start_paused = true)]

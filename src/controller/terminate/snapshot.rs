@@ -156,12 +156,18 @@ impl Snapshot {
     }
 
     /// Returns the note of the Event that says that a write like the one that is decided is not
-    /// applied. What was denied before something else was said is past.
+    /// applied. What was denied before another write was reported is past; what only says that
+    /// nothing was written, or is about the Job, changes nothing.
     #[must_use]
     pub fn write_denied(&self, pod: &Pod, decision: &Decision) -> Option<&str> {
         let verb = decision.action.as_ref()?.verb();
         let said = self.said(pod)?.into_iter().rev();
-        let mut denied = said.take_while(|said| said.reason == Reason::WriteDenied.as_str());
+        let still = |said: &&Said| {
+            let reason = said.reason();
+            reason.is_some_and(|reason| reason.needs_a_hand() || reason.regards_job())
+        };
+        let is_denial = |said: &&Said| said.reason() == Some(Reason::WriteDenied);
+        let mut denied = said.take_while(still).filter(is_denial);
         Some(&denied.find(|said| said.note.contains(verb))?.note)
     }
 

@@ -20,7 +20,7 @@ use swaplet_core::cluster::node_verdicts::Proved;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::SidecarRule;
 use swaplet_core::objects::pod::annotations::SIDECARS;
-use swaplet_core::objects::pod::{Container, Pod};
+use swaplet_core::objects::pod::{Container, Pod, roles};
 use swaplet_core::objects::values::backoff::Backoff;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 use swaplet_core::report::decision::{Action, Decision, Method, Report, Swap};
@@ -106,7 +106,9 @@ impl Entry {
 
     /// Updates the census after a decision.
     pub(crate) fn count_in(&mut self, census: &mut Census) {
-        let waits = self.last.is_some_and(waits_for_its_end);
+        // Where every container is a sidecar none of them has to wait for another one.
+        let has_mains = roles::mains(&self.pod).next().is_some();
+        let waits = has_mains && self.last.is_some_and(waits_for_its_end);
         let now = Counted {
             reason: self.last,
             waits_since: self.memory.mains_done_at.filter(|_| waits),

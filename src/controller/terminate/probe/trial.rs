@@ -68,6 +68,10 @@ impl Trial<'_> {
                 .clone()
                 .or_else(|| (clock.now().since_start() >= self.probe.timeout).then(over));
             if let Some((answer, note)) = answer {
+                // Its end by somebody else, as by eviction, says nothing of the way.
+                if answer == Answer::Works && pod["status"]["phase"] != "Succeeded" {
+                    return Err(Stopped::NotStarted(note));
+                }
                 let evidence = differences(&ready, &pod);
                 return Ok(Tried {
                     way: self.way,
@@ -135,6 +139,7 @@ impl Trial<'_> {
             Reason::SidecarSwapped
             | Reason::SwapPending
             | Reason::PhaseWritten
+            | Reason::SidecarKilled
             | Reason::FinishNotQuiet => (self.report)(format!("{}: {note}", self.way)),
             Reason::SidecarEnded => heard.answer = Some((Answer::Works, note)),
             reason => heard.answer = Some((Answer::Fails(reason), note)),

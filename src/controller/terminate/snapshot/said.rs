@@ -94,7 +94,7 @@ fn told(event: WholeObject<DynamicObject>) -> Option<Told> {
 
 impl Said {
     /// Returns the reason; `None` if only another version of swaplet has it.
-    fn reason(&self) -> Option<Reason> {
+    pub(crate) fn reason(&self) -> Option<Reason> {
         Reason::ALL
             .into_iter()
             .find(|reason| reason.as_str() == self.reason)
