@@ -51,11 +51,16 @@ struct Shared {
 
 impl RegistryProxy {
     pub async fn start(manner: Manner) -> Self {
+        Self::before(&variable("SWAPLET_E2E_REGISTRY"), manner).await
+    }
+
+    /// In front of this registry.
+    pub async fn before(registry: &str, manner: Manner) -> Self {
         let shared = Arc::new(Shared {
             manner: Mutex::new(manner),
             asked: AtomicUsize::new(0),
             client: reqwest::Client::new(),
-            registry: variable("SWAPLET_E2E_REGISTRY"),
+            registry: registry.to_owned(),
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -14,7 +14,11 @@ mod record;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use kube::Client;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::PostParams;
+use kube::{Api, Client};
 use serde_json::json;
 use swaplet::image::{ImagePattern, ImageReference};
 use swaplet_testbed::virtual_node::images::digest_of as digest_on_mock;
@@ -26,11 +30,13 @@ use swaplet_testbed::{ApiServer, Clock};
 use crate::api_server::side;
 use crate::differences::KUBELET;
 use crate::images::{Images, digest_of, push_work};
+use crate::registry_proxy::{Manner, RegistryProxy};
 use crate::shared::compare::Difference;
 use crate::shared::known::KnownList;
 use crate::shared::random::{Random, numbers, only, seed};
 use crate::shared::runner::{Pair, run};
-use case::{ALIASES, Case};
+use crate::world::variable;
+use case::{ALIASES, Case, IMAGES, MISSING, PRIVATE, RIGHT, WRONG};
 use drive::{Place, drive};
 use record::compare;
 
@@ -55,11 +61,8 @@ struct Nodes {
     seed: u64,
     real: Place,
     runs: AtomicUsize,
-}
-
-fn variable(name: &str) -> String {
-    std::env::var(name)
-        .unwrap_or_else(|_| panic!("{name} is not set: run `eval \"$(e2e/cluster env)\"` first"))
+    /// Gives images to those who log in.
+    _private: RegistryProxy,
 }
 
 impl Nodes {
@@ -75,6 +78,12 @@ impl Nodes {
         let digest = digest_of(&registry, &images.work).await;
         let alias = |number| format!("{registry}/e2e/work:alias-{number}@{digest}");
         let (first, second) = (alias(1), alias(2));
+        let private = RegistryProxy::before(&registry, Manner::Login("reader", "right")).await;
+        let behind = "e2e/work-private:v1";
+        push_work(&registry, &format!("{registry}/{behind}")).await;
+        for (name, password) in [(RIGHT, "right"), (WRONG, "wrong")] {
+            create_login(&client, &namespace, (name, password), &private.host()).await;
+        }
         let images = [
             images.work,
             other,
@@ -82,6 +91,7 @@ impl Nodes {
             images.missing,
             first,
             second,
+            format!("{}/{behind}", private.host()),
         ];
         let real = Place {
             client,
@@ -94,6 +104,7 @@ impl Nodes {
             seed: seed(),
             real,
             runs: AtomicUsize::new(0),
+            _private: private,
         }
     }
 
@@ -119,13 +130,15 @@ impl Nodes {
     }
 }
 
-async fn on_mock(case: &Case, name: &str, images: [String; 6]) -> Vec<serde_json::Value> {
+async fn on_mock(case: &Case, name: &str, images: [String; IMAGES]) -> Vec<serde_json::Value> {
     let server = ApiServer::new(Clock::default());
     let mut options = NodeOptions::new(
         "mock",
         Profile::Kubelet(KubeletOptions::of(KubeletVersion::V1_36)),
     );
-    options.images.missing = vec![ImagePattern::parse(&images[3]).unwrap()];
+    options.images.missing = vec![ImagePattern::parse(&images[MISSING]).unwrap()];
+    options.images.private = vec![ImagePattern::parse(&images[PRIVATE]).unwrap()];
+    options.images.secrets = vec![RIGHT.to_owned()];
     tokio::spawn(VirtualNode::new(server.client(), server.clock(), options).run());
     tokio::time::sleep(Duration::from_secs(1)).await;
     let place = Place {
@@ -136,6 +149,23 @@ async fn on_mock(case: &Case, name: &str, images: [String; 6]) -> Vec<serde_json
         is_real: false,
     };
     drive(&place, case, name, None).await
+}
+
+/// Makes a Secret with the password of the user `reader` for a registry.
+async fn create_login(client: &Client, namespace: &str, login: (&str, &str), host: &str) {
+    let (name, password) = login;
+    let auth = STANDARD.encode(format!("reader:{password}"));
+    let config = json!({"auths": {host: {"auth": auth}}}).to_string();
+    let secret = json!({"metadata": {"name": name}, "type": "kubernetes.io/dockerconfigjson",
+        "stringData": {".dockerconfigjson": config}});
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    secrets
+        .create(
+            &PostParams::default(),
+            &serde_json::from_value(secret).unwrap(),
+        )
+        .await
+        .unwrap();
 }
 
 impl Pair for Nodes {
@@ -181,8 +211,13 @@ pub fn pod(place: &Place, case: &Case, name: &str) -> serde_json::Value {
         json!({"name": format!("c{index}"), "image": place.images[0], "imagePullPolicy": one.pulled, "args": args})
     };
     let containers: Vec<_> = case.containers.iter().enumerate().map(container).collect();
+    let secrets: Vec<_> = case
+        .secret
+        .iter()
+        .map(|name| json!({"name": name}))
+        .collect();
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {
         "nodeName": place.node, "restartPolicy": case.policy, "terminationGracePeriodSeconds": 2, "containers": containers,
-        "automountServiceAccountToken": false, "enableServiceLinks": false,
+        "imagePullSecrets": secrets, "automountServiceAccountToken": false, "enableServiceLinks": false,
     }})
 }

@@ -23,5 +23,17 @@ mod differences;
 #[path = "../cases/images.rs"]
 mod images;
 mod kubelet;
+#[allow(dead_code, reason = "the cases use the rest of it")]
+#[path = "../cases/registry_proxy.rs"]
+mod registry_proxy;
 mod shared;
 mod virtual_node;
+/// As in the cases.
+mod world {
+    /// A variable of the cluster.
+    pub fn variable(name: &str) -> String {
+        std::env::var(name).unwrap_or_else(|_| {
+            panic!("{name} is not set: run `eval \"$(e2e/cluster env)\"` first")
+        })
+    }
+}

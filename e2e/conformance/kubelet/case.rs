@@ -56,6 +56,13 @@ pub const EXIT: usize = 2;
 pub const MISSING: usize = 3;
 /// The same bytes as the first, by their digest, under a tag that no registry has.
 pub const ALIASES: [usize; 2] = [4, 5];
+/// One that its registry gives to pods with the Secret [`RIGHT`] alone.
+pub const PRIVATE: usize = 6;
+pub const IMAGES: usize = 7;
+
+/// The Secret with the password of the registry of [`PRIVATE`], and one with another password.
+pub const RIGHT: &str = "right";
+pub const WRONG: &str = "wrong";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -71,6 +78,8 @@ pub enum Action {
 pub struct Case {
     pub policy: &'static str,
     pub containers: Vec<Container>,
+    /// The pull secret of the pod.
+    pub secret: Option<&'static str>,
     /// Each comes when the pod has come to rest.
     pub actions: Vec<Action>,
 }
@@ -83,9 +92,11 @@ impl Case {
         let actions = (0..random.weighted(&[(10, 0), (30, 1), (25, 2), (20, 4), (15, 6)]))
             .map(|_| action(random, count))
             .collect();
+        let secret = random.pick(&[None, Some(RIGHT), Some(RIGHT), Some(WRONG)]);
         let mut case = Self {
             policy,
             containers,
+            secret,
             actions,
         };
         case.settle_ends();
@@ -165,7 +176,11 @@ fn action(random: &mut Random, count: usize) -> Action {
             container,
             image: random.pick(&ALIASES),
         },
-        80..92 => Action::Swap {
+        80..88 => Action::Swap {
+            container,
+            image: PRIVATE,
+        },
+        88..95 => Action::Swap {
             container,
             image: MISSING,
         },
@@ -175,7 +190,7 @@ fn action(random: &mut Random, count: usize) -> Action {
 
 impl Display for Case {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(out, "  {}", self.policy)?;
+        writeln!(out, "  {} {:?}", self.policy, self.secret)?;
         self.containers
             .iter()
             .enumerate()

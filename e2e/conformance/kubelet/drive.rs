@@ -12,7 +12,7 @@ use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
-use super::case::{Action, Case};
+use super::case::{Action, Case, IMAGES};
 use super::pod;
 use super::record::{Record, compare};
 
@@ -21,9 +21,9 @@ pub struct Place {
     pub client: Client,
     pub namespace: String,
     pub node: String,
-    /// The work image, another one like it, the exit image, one that no registry has, and the first
-    /// again under two other names.
-    pub images: [String; 6],
+    /// The work image, another one like it, the exit image, one that no registry has, the first
+    /// again under two other names, and one that needs a login.
+    pub images: [String; IMAGES],
     pub is_real: bool,
 }
 
