@@ -86,6 +86,7 @@ fn stand_at(
         &Around {
             find: &|_| sight.clone(),
             mount_delay: MOUNT_DELAY,
+            park: None,
             edited_at: Moment::START,
             now: moment(now),
         },

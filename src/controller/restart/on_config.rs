@@ -43,6 +43,7 @@ use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::on_config::annotation::{RESTART_ON, ReferenceKind};
 use swaplet_core::restart::on_config::pod::{ConfiguredPod, ConfiguredPodWire};
 use swaplet_core::restart::on_config::{Content, Contents, as_text};
+use swaplet_core::restart::reconcile::ParkImage;
 use swaplet_core::restart::request::{
     RequestedPod, RestartRequest, RestartRequestWire, new_request,
 };
@@ -60,12 +61,14 @@ const IDLE: Duration = Duration::from_secs(3600);
 pub const MOUNT_DELAY_SECONDS: u16 = 120;
 
 /// The settings of restarts for changed configuration.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct RestartOnSettings {
     /// The namespace of the records.
     pub state_namespace: String,
     /// The time until a change of an object is in the files of a mounted volume.
     pub mount_delay: Duration,
+    /// The park image, if there is one.
+    pub park: Option<ParkImage>,
 }
 
 /// Runs the loop; returns only with the reason why it cannot continue.
@@ -443,7 +446,7 @@ impl Run {
         let mut without_room = Vec::new();
         for member in self
             .state
-            .members(group, &self.records, self.settings.mount_delay, now)
+            .members(group, &self.records, &self.settings, now)
         {
             if !member.standing.record.is_empty()
                 && !self.records.keep(member.pod, &member.standing.record)

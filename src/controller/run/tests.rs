@@ -122,6 +122,7 @@ async fn of_pods_whose_configuration_has_changed() {
     world.start_restarting(Some(RestartOnSettings {
         state_namespace: "state".to_owned(),
         mount_delay: Duration::from_secs(120),
+        park: None,
     }));
     wait(SOON).await;
     break_for(Some("bad"));

@@ -26,6 +26,8 @@ pub mod round;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use crate::restart::reconcile::ParkImage;
+
 use crate::objects::moment::Moment;
 use crate::objects::values::short_digest::short_hex;
 use crate::restart::on_config::annotation::{Reference, Source};
@@ -104,6 +106,9 @@ pub struct Around<'a> {
     pub find: &'a dyn Fn(&Reference) -> Sight,
     /// How long a change of an object takes to reach the files of a mounted volume.
     pub mount_delay: Duration,
+    /// The park image: a container that has it loads nothing. It is the idle one of a pair that is
+    /// hot-upgraded, or is about to be started anew.
+    pub park: Option<&'a ParkImage>,
     /// The time since when the metadata of the pod has been unchanged.
     pub edited_at: Moment,
     /// The time of the decision.
@@ -138,11 +143,16 @@ pub fn stand(
     let recorded = with_requests(recorded, requests);
     for (container, sources) in pod.wish.iter().flatten() {
         let mut changes = Changes::default();
+        let image = pod.images.get(container);
+        let is_idle = image
+            .zip(around.park)
+            .is_some_and(|(image, park)| park.is(image));
         for source in sources {
             let before = recorded
                 .get(container)
                 .and_then(|contents| contents.get(source));
-            let before = before.filter(|before| !was_waited_for(pod, container, source, before));
+            let before =
+                before.filter(|before| !is_idle && !was_waited_for(pod, container, source, before));
             let kept = match around.sight(pod, container, source) {
                 Sight::Seen { content, since } => {
                     insert(&mut standing.current, container, source, content.clone());

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use swaplet::image::build::derived_paths;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::restart::on_config::Content;
 use swaplet_core::restart::on_config::annotation::{RESTART_ON, Reference};
@@ -10,6 +11,7 @@ use swaplet_core::restart::on_config::pod::{ConfiguredPod, ConfiguredPodWire};
 use swaplet_core::restart::on_config::{
     Around, Asked, Contents, Progress, QUIET, Sight, as_text, from_text, stand,
 };
+use swaplet_core::restart::reconcile::ParkImage;
 
 use super::{
     MOUNT_DELAY, asked, contents, env_from, is, is_silent, pod, pod_with, seen, source, stand_at,
@@ -99,6 +101,7 @@ fn metadata_of_the_pod_is_compared_with_what_a_container_has_taken_of_it() {
         let around = Around {
             find: &|_| unreachable!("no object is named"),
             mount_delay: MOUNT_DELAY,
+            park: None,
             edited_at: moment(100),
             now: moment(now),
         };
@@ -130,6 +133,7 @@ fn metadata_of_the_pod_is_compared_with_what_a_container_has_taken_of_it() {
     let around = Around {
         find: &|_| Sight::Unseen,
         mount_delay: MOUNT_DELAY,
+        park: None,
         edited_at: moment(100),
         now: moment(1000),
     };
@@ -164,6 +168,7 @@ fn one_restart_for_all_objects_of_a_container() {
             &Around {
                 find: &find,
                 mount_delay: MOUNT_DELAY,
+                park: None,
                 edited_at: Moment::START,
                 now: moment(now),
             },
@@ -171,6 +176,36 @@ fn one_restart_for_all_objects_of_a_container() {
     };
     assert!(at(119).stale.is_empty(), "b alone would be due at once");
     assert_eq!(at(120).stale, both("2", "2"));
+}
+
+/// The idle one of a pair that is hot-upgraded would be refused, and its request fail that of the
+/// working one.
+#[test]
+fn u86_a_container_with_the_park_image_is_never_stale() {
+    let park = ParkImage::new(
+        "r.example/park:1".parse().unwrap(),
+        derived_paths([""; 0]).unwrap(),
+    );
+    for (image, stale) in [("r.example/park:1", false), ("r.example/app:1", true)] {
+        let mut spec = env_from(false);
+        spec["image"] = json!(image);
+        let pod = pod_with("p", "app=configmap/a", &spec, &json!({"running": {}}));
+        let standing = stand(
+            &pod,
+            &contents(is("1")),
+            &[],
+            &Around {
+                find: &|_| seen(is("2"), 0),
+                mount_delay: MOUNT_DELAY,
+                park: Some(&park),
+                edited_at: Moment::START,
+                now: moment(1000),
+            },
+        );
+        assert_eq!(standing.stale.is_empty(), !stale, "{image}");
+        let recorded = if stale { "1" } else { "2" };
+        assert_eq!(standing.record, contents(is(recorded)), "{image}");
+    }
 }
 
 #[test]

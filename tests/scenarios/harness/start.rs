@@ -199,6 +199,7 @@ impl World {
             let on_config = RestartOnSettings {
                 state_namespace: "state".to_owned(),
                 mount_delay: Duration::from_secs(120),
+                park: None,
             };
             settings.restart = Some(RestartSettings {
                 time_of_day: TimeOfDay(Arc::new(move || clock.now())),

@@ -71,6 +71,7 @@ impl RestartArgs {
             on_config: on_config.map(|state_namespace| RestartOnSettings {
                 state_namespace: state_namespace.to_owned(),
                 mount_delay,
+                park: park.clone(),
             }),
             readiness_gates: self.restart_readiness_gates,
             park,

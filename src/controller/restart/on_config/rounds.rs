@@ -196,7 +196,7 @@ impl Run {
         let is_unknown = trouble.is_some();
         let members = self
             .state
-            .members(group, &self.records, self.settings.mount_delay, now);
+            .members(group, &self.records, &self.settings, now);
         let pods: Vec<ConfiguredPod> = members.iter().map(|member| member.pod.clone()).collect();
         let due = members
             .iter()
@@ -242,7 +242,7 @@ impl Run {
     ) -> Option<(Round, Option<(usize, Report)>)> {
         let mut members = self
             .state
-            .members(group, &self.records, self.settings.mount_delay, now);
+            .members(group, &self.records, &self.settings, now);
         let round = decide(&members, Vec::new());
         let asks = |(_, action): &&(usize, Action)| matches!(action, Action::Ask { .. });
         let Some(&(first, _)) = round.actions.iter().find(asks) else {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::frame::isolated::read;
 use crate::frame::watch::mirror::{Change, Mirror};
 use crate::frame::watch::{Event, shared};
+use crate::restart::on_config::RestartOnSettings;
 use crate::restart::on_config::records::Records;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::restart::on_config::annotation::{Reference, Source};
@@ -510,7 +511,7 @@ impl State {
         &'a self,
         of: &Group,
         records: &Records,
-        mount_delay: Duration,
+        settings: &RestartOnSettings,
         now: Moment,
     ) -> Vec<Member<'a>> {
         let find = |reference: &Reference| {
@@ -525,7 +526,8 @@ impl State {
             let requests = self.requests_of(pod);
             let around = Around {
                 find: &find,
-                mount_delay,
+                mount_delay: settings.mount_delay,
+                park: settings.park.as_ref(),
                 edited_at: self.edited_at.get(&pod.uid).copied().unwrap_or_default(),
                 now,
             };

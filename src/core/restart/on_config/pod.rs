@@ -41,6 +41,8 @@ pub struct ConfiguredPod {
     /// How a container uses an object, in its environment or volumes; no entry if it uses it in
     /// another way.
     pub uses: BTreeMap<(Box<str>, Reference), Use>,
+    /// `image` of the containers that the annotation names.
+    pub images: BTreeMap<Box<str>, Box<str>>,
     /// The labels and annotations that a container's environment takes, for the containers that are
     /// restarted for them.
     pub metadata: BTreeMap<Box<str>, Content>,
@@ -125,7 +127,13 @@ impl FromView for ConfiguredPod {
             Err(problem) => (BTreeMap::new(), Err(problem)),
         };
         let labels = labels.into_iter();
+        let is_named = |name: &str| wish.iter().flatten().any(|(named, _)| **named == *name);
+        let images = items(&spec.containers).filter_map(|one| {
+            let name = one.name.value.as_ref().filter(|name| is_named(name))?;
+            Some((name.clone(), one.image.value.clone()?))
+        });
         Some(Self {
+            images: images.collect(),
             namespace: required(meta.namespace)?,
             name: required(meta.name)?,
             uid: required(meta.uid)?,
