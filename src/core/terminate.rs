@@ -530,9 +530,7 @@ fn own_failure<'a>(case: Case<'_>, other: &'a Container) -> Option<&'a Terminate
     let is_early = |end: &Terminated| {
         end.finished_at.is_some() && end.finished_at < roles::mains_ended_at(pod)
     };
-    let failed = other
-        .end()
-        .filter(|end| end.exit_code.is_some_and(|code| code != 0));
+    let failed = other.end().filter(|end| end.has_failed());
     failed.filter(|end| around.node.is_kubelet() || is_early(end))
 }
 

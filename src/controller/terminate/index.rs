@@ -48,7 +48,7 @@ use swaplet_core::report::write_error::WriteError;
 use swaplet_core::terminate::ending::Ends;
 use swaplet_core::terminate::memory::Memory;
 use swaplet_core::terminate::memory::image_troubles::ImageTroubles;
-use swaplet_core::terminate::methods::swap::patience;
+use swaplet_core::terminate::methods::swap::{grace, patience};
 use swaplet_core::terminate::{Circumstances, decide};
 
 /// The pods, and the queues of those that need a write or another reconcile.
@@ -447,8 +447,6 @@ pub(crate) struct Begun {
 
 /// The time until a node begins a restart whose write it has observed.
 const BEGINS: Duration = Duration::from_secs(60);
-/// The grace period of a pod that names none.
-const GRACE: u32 = 30;
 
 impl Begun {
     /// Returns the number of expected restarts that the watch has not shown.
@@ -461,8 +459,7 @@ impl Begun {
     /// Returns the time after which a restart that has been written has come, or never will: a
     /// container has its grace period to stop.
     pub(crate) fn late_effect(&self) -> Duration {
-        let grace = self.pod.grace_seconds.unwrap_or(GRACE);
-        LATE_EFFECT.max(BEGINS + Duration::from_secs(grace.into()))
+        LATE_EFFECT.max(BEGINS + grace(&self.pod))
     }
 
     /// Returns true if the watch has shown all expected restarts.

@@ -230,6 +230,14 @@ pub struct Terminated {
     pub finished_at: Option<jiff::Timestamp>,
 }
 
+impl Terminated {
+    /// Returns true if it ended with an exit code other than 0.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.exit_code.is_some_and(|code| code != 0)
+    }
+}
+
 /// `status.phase`
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Phase {

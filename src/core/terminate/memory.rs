@@ -379,7 +379,7 @@ impl SwapRecord {
                 Some(_) => shown != Some(false) && self.runs_again(sidecar),
                 None => shown == Some(true),
             };
-            return is_ours && end.exit_code.is_some_and(|code| code != 0);
+            return is_ours && end.has_failed();
         }
         matches!(
             progress(sidecar, self.before.as_ref()),

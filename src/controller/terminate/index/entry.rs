@@ -10,7 +10,7 @@ use super::{Census, Counted, Effect, Write, notice};
 use crate::cluster::nodes::Nodes;
 use crate::cluster::rules::Rules;
 use crate::frame::metrics::Timed;
-use crate::frame::writer::{Outcome, Target, is_unreached};
+use crate::frame::writer::{Outcome, RETRY, Target, is_unreached};
 use crate::terminate::index::LATE_EFFECT;
 use jiff::{SignedDuration, Timestamp};
 use swaplet_core::cluster::exit_images::ExitImages;
@@ -29,12 +29,6 @@ use swaplet_core::report::reason::Reason;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::terminate::ending;
 use swaplet_core::terminate::memory::{Memory, proof};
-
-/// The backoff after failed writes.
-pub(crate) const RETRY: Backoff = Backoff {
-    first: Duration::from_millis(500),
-    longest: Duration::from_secs(60),
-};
 
 /// A pod with everything that is known of it beyond its object.
 pub(crate) struct Entry {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use super::{Memory, SwapRecord};
 use crate::objects::moment::Moment;
 use crate::objects::pod::evidence::{Progress, exit_image_shown, progress};
-use crate::objects::pod::{Container, Pod, RestartPolicy, roles};
+use crate::objects::pod::{Container, Pod, RestartPolicy, Terminated, roles};
 use crate::report::decision::Report;
 use crate::report::reason::Reason;
 use crate::terminate::ended_by_itself;
@@ -71,10 +71,8 @@ impl ImageTroubles {
     /// succeeded: on a node that is known to replace containers, or by the exit image itself.
     /// One that has ended by itself says nothing of it.
     pub fn failed(&mut self, pod: &Pod, memory: &Memory, now: Moment) {
-        let has_failed = |container: &Container| {
-            let code = container.end().and_then(|end| end.exit_code);
-            code.is_some_and(|code| code != 0)
-        };
+        let has_failed =
+            |container: &Container| container.end().is_some_and(Terminated::has_failed);
         for (container, record) in swapped(pod, memory) {
             let is_by_swap = !ended_by_itself(pod, container, record, memory);
             if record.before.is_some() && has_failed(container) && is_by_swap {

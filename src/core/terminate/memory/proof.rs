@@ -72,7 +72,7 @@ fn failed_by_swaps(pod: &Pod, memory: &Memory, swapped: &[Swapped<'_>]) -> bool 
                 .any(|(sidecar, _)| sidecar.name == container.name)
     };
     let ended_well = |(sidecar, record): &Swapped<'_>| {
-        !sidecar.end().is_some_and(has_failed)
+        !sidecar.end().is_some_and(Terminated::has_failed)
             && evidence::proves_update(sidecar, record.before.as_ref())
     };
     pod.restart_policy == RestartPolicy::Never
@@ -85,11 +85,7 @@ fn failed_by_swaps(pod: &Pod, memory: &Memory, swapped: &[Swapped<'_>]) -> bool 
             .containers
             .iter()
             .filter(is_untouched)
-            .any(|container| container.end().is_some_and(has_failed))
-}
-
-fn has_failed(end: &Terminated) -> bool {
-    end.exit_code.is_some_and(|code| code != 0)
+            .any(|container| container.end().is_some_and(Terminated::has_failed))
 }
 
 /// Returns true if the container has ended with an error that is the exit image's own: it could not
@@ -97,7 +93,7 @@ fn has_failed(end: &Terminated) -> bool {
 fn is_end_of_exit_image((sidecar, record): &Swapped<'_>) -> bool {
     sidecar.end().is_some_and(|end| {
         let proves_update = || evidence::proves_update(sidecar, record.before.as_ref());
-        has_failed(end) && (evidence::is_start_error(end) || proves_update())
+        end.has_failed() && (evidence::is_start_error(end) || proves_update())
     })
 }
 

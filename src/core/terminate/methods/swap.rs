@@ -302,7 +302,8 @@ pub fn patience(pod: &Pod) -> Duration {
 }
 
 /// Returns how long one container may take to stop.
-pub(crate) fn grace(pod: &Pod) -> Duration {
+#[must_use]
+pub fn grace(pod: &Pod) -> Duration {
     Duration::from_secs(pod.grace_seconds.unwrap_or(DEFAULT_GRACE_SECONDS).into())
 }
 
