@@ -135,6 +135,9 @@ fn climb(case: Case<'_>) -> Decision {
     if let Some(decision) = finish::advance(case, &all) {
         return decision;
     }
+    if all.is_empty() && roles::returning(pod).next().is_none() {
+        return Decision::quiet(Reason::SidecarsEnded);
+    }
     let fails_again = swap::fails_again(case).or_else(|| crashes::again(case));
     if all.is_empty() && fails_again.is_none() {
         return Decision::quiet(Reason::SidecarsEnded);

@@ -268,6 +268,24 @@ fn what_the_set_names_no_more_is_taken_back_without_a_word() {
     assert_eq!(&*write(&again).image, "r.example/mesh:3");
 }
 
+/// It is no older one, whatever tag was tried before.
+#[test]
+fn u76_after_a_tag_that_was_taken_back_an_image_by_digest_works() {
+    let (mut node, mut memory) = (Node::new("a"), PodMemory::new());
+    node.takes(write(&alone(&set(), &node, &mut memory, 0)));
+    let pinned = format!("r.example/mesh@sha256:{}", "b".repeat(64));
+    let mut by_digest = set_of(&spec(NEW));
+    by_digest.containers[0].image = pinned.as_str().into();
+    for now in [1, 2] {
+        node.takes(write(&alone(&by_digest, &node, &mut memory, now)));
+    }
+    assert_eq!(node.image(2), pinned);
+    node.starts(2);
+    assert_eq!(alone(&by_digest, &node, &mut memory, 3).writes, []);
+    node.takes(write(&alone(&by_digest, &node, &mut memory, 6)));
+    assert_eq!((node.image(1), node.image(2)), (PARK, &*pinned));
+}
+
 /// A kubelet starts what it pulls, also when the spec has another image by then.
 #[test]
 fn u76_the_image_of_an_upgrade_that_was_taken_back_is_no_new_one_that_works() {

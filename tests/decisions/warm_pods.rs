@@ -95,7 +95,11 @@ fn u87_a_pod_that_does_not_start_is_tried_as_often_as_a_pull_and_says_what_keeps
         (json!({}), "its node has not reported why"),
     ] {
         let mut node = Node::new(&[A, B]);
-        for uid in ["u", "v"] {
+        let tries: &[&str] = match words {
+            "its node has not reported why" => &["u", "v"],
+            _ => &["u"],
+        };
+        for uid in tries {
             assert_eq!(node.ends(), [None, None]);
             node.creates(A, uid)
                 .sees(starting(uid, status.clone()))

@@ -294,7 +294,7 @@ async fn a_warmer_pod_is_made_swapped_and_deleted() {
     // What an administrator sets for all containers of a namespace is filled in before the policies ask.
     let limits = json!({"metadata": {"name": "defaults"}, "spec": {"limits": [{"type": "Container",
         "default": {"cpu": "500m", "memory": "512Mi", "ephemeral-storage": "10Gi"},
-        "defaultRequest": {"cpu": "250m", "memory": "256Mi", "ephemeral-storage": "50Mi"}}]}});
+        "max": {"ephemeral-storage": "20Gi"}}]}});
     let limits = serde_json::from_value(limits).unwrap();
     leashed
         .world

@@ -137,12 +137,14 @@ impl Leashed {
         agent["env"] = json!([{"name": "ECI_CONTAINER_TYPE", "value": "sidecar"}]);
         let mut with_agent = self.both();
         with_agent.as_array_mut().unwrap().push(agent);
-        self.is_there(
-            pod(self, "agent-failed", "Never", with_agent),
-            &[("main", Some(0)), ("log", None), ("agent", Some(1))],
-            &[],
-        )
-        .await;
+        for (name, policy) in [("agent-failed", "Never"), ("agent-crashed", "OnFailure")] {
+            self.is_there(
+                pod(self, name, policy, with_agent.clone()),
+                &[("main", Some(0)), ("log", None), ("agent", Some(1))],
+                &[],
+            )
+            .await;
+        }
         self.is_there(
             pod(self, "failed", "Never", self.both()),
             &[("main", Some(1)), ("log", None)],

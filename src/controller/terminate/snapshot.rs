@@ -164,7 +164,11 @@ impl Snapshot {
         let said = self.said(pod)?.into_iter().rev();
         let still = |said: &&Said| {
             let reason = said.reason();
-            reason.is_some_and(|reason| reason.needs_a_hand() || reason.regards_job())
+            reason.is_some_and(|reason| match reason {
+                Reason::FinishNotQuiet => true,
+                Reason::SwapUndone => false,
+                _ => reason.needs_a_hand() || reason.regards_job() || reason.regards_restart(),
+            })
         };
         let is_denial = |said: &&Said| said.reason() == Some(Reason::WriteDenied);
         let mut denied = said.take_while(still).filter(is_denial);

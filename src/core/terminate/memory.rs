@@ -110,7 +110,7 @@ impl Memory {
     #[must_use]
     pub fn was_found_done(&self, pod: &Pod, now: Moment) -> bool {
         let found = self.mains_done_at.filter(|_| self.mains_ran_at.is_none());
-        found.is_some_and(|at| now < at + swap::patience(pod))
+        found.is_some_and(|at| now < at + swap::patience(pod).min(swap::LONGEST))
     }
 
     /// Returns when the first swap was made in the pod, as far as it shows one.
@@ -453,7 +453,8 @@ impl Memory {
             .or(self.request_seen_at)
     }
 
-    /// Returns true if this run of the process has written something for the pod.
+    /// Returns true if this run of the process has written something for the pod, or an earlier one its
+    /// phase.
     #[must_use]
     pub(crate) fn has_acted(&self) -> bool {
         let finished = self

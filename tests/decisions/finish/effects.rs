@@ -7,6 +7,7 @@ use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::objects::pod::annotations::FINISHED;
 use swaplet_core::objects::pod::{PHASE_WRITTEN, Phase};
 use swaplet_core::report::reason::Reason;
+use swaplet_core::terminate::methods::AllowedMethods;
 
 use super::{FIRST, QUIET_SECONDS, finish_of, finishing, on, ready, version, writes};
 use crate::builder::{PodBuilder, sidecar};
@@ -47,6 +48,12 @@ fn u79_the_next_leader_goes_on_with_a_phase_that_was_taken_back() {
     for back in [ready("Never"), ended.clone()] {
         writes(&mut finishing(), &written(back), Phase::Succeeded);
     }
+    // Where this one may not write phases, nothing goes on.
+    let mut never = on(NodeClass::Kubelet, AllowedMethods::default());
+    assert_eq!(
+        never.sees(&written(ready("Never"))).reason,
+        Reason::SidecarSwapped
+    );
     // OpenKruise writes the same condition, and not the annotation.
     let others = ended.set(
         "/status/conditions",

@@ -100,6 +100,25 @@ fn u75_a_native_sidecar_that_crashes_leaves_no_swap_beside_it() {
     );
 }
 
+/// Where no sidecar is left nothing is to be ended: what crashes is not swaplet's.
+#[test]
+fn u75_a_pod_whose_sidecars_have_ended_is_left_alone() {
+    let end = json!({"terminated": {"exitCode": 0}});
+    let status =
+        json!([{"name": "mesh", "restartCount": 1, "state": {"running": {}}, "lastState": end}]);
+    let pod = of_job(ready("OnFailure").but("log", |log| log.ended(0)))
+        .set(
+            "/spec/initContainers",
+            json!([{"name": "mesh", "image": "mesh", "restartPolicy": "Always"}]),
+        )
+        .set("/status/initContainerStatuses", status);
+    let mut life = on(NodeClass::Kubelet, SECOND);
+    for _ in 0..3 {
+        life.assert_silent(&pod, Reason::SidecarsEnded);
+        life.later(QUIET_SECONDS);
+    }
+}
+
 /// Where nodes cannot be read the first swap that works shows that images are updated, and not what
 /// else the node does.
 #[test]

@@ -189,7 +189,7 @@ async fn u90_a_pod_whose_hooks_are_too_large_ends_its_request_in_words() {
     world.wait(30).await;
     let (phase, words) = outcome(&world, "r");
     assert!(
-        phase == "Failed" && words.contains("its hooks, probes and ports are larger"),
+        phase == "Failed" && words.contains("its hooks and ports are larger"),
         "{words}"
     );
     assert_eq!(world.restarts("app"), 0);

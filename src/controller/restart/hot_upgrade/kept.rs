@@ -200,9 +200,11 @@ impl Kept {
         let Some(mirror) = self.mirrors.get_mut(selected) else {
             return false;
         };
-        if matches!(event, Event::Hidden(_)) {
+        let is_new = !mirror.is_complete();
+        if matches!(event, Event::Hidden(_)) || is_new && matches!(event, Event::Forbidden(_)) {
             return self.hidden.insert(selected.clone());
         }
+        let was_hidden = matches!(event, Event::ListEnd) && self.hidden.remove(selected);
         let (was_listed, before) = (mirror.is_complete(), self.pods.by_uid.len());
         let pods = self.pods.by_uid.iter();
         let known = pods.filter(|(_, kept)| selected.has(&kept.pod));
@@ -211,7 +213,7 @@ impl Kept {
             Some(mirror::Change::Put(pod)) => self.keep(pod),
             Some(mirror::Change::Gone(uids)) => {
                 uids.iter().for_each(|uid| self.pods.forget(uid));
-                !was_listed || self.pods.by_uid.len() < before
+                was_hidden || !was_listed || self.pods.by_uid.len() < before
             }
             None => false,
         }

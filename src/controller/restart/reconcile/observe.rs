@@ -15,7 +15,8 @@ use crate::frame::watch::Event;
 use crate::frame::watch::mirror::Change;
 
 /// Why the pod of a request is not read: its names are there, as it is watched by them.
-const UNREADABLE: &str = "its hooks, probes and ports are larger than 128 KiB";
+const UNREADABLE: &str =
+    "its hooks and ports are larger than 128 KiB, or reading it failed (the log says why)";
 
 impl Restarts {
     /// Handles an event of the watch of requests.

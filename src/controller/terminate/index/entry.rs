@@ -93,6 +93,7 @@ impl Entry {
         self.since.any |= self.pod.version != pod.version || pod.version.is_empty();
         let mut pairs = self.pod.containers.iter().zip(&pod.containers);
         self.since.images |= pairs.any(|(before, now)| before.image != now.image);
+        self.since.refresh(&pod);
         self.pod = pod;
         self.fresh = true;
         self.list = list;
@@ -250,10 +251,11 @@ impl Entry {
 
     fn swapped(&mut self, swaps: &[Swap], stored: &[Box<str>], now: Moment) {
         // One that a webhook has put back alone is written once more, and that is refused.
+        let begun_with = std::mem::take(&mut self.since.before);
         let made = swaps.iter().zip(stored);
         for (swap, image) in made.filter(|(swap, image)| **image != swap.from) {
             if let Some(container) = self.pod.containers.get_mut(swap.index) {
-                let mut before = self.since.before.iter();
+                let mut before = begun_with.iter();
                 let before = before.find(|before| before.name == swap.container);
                 self.memory
                     .swapped(before.unwrap_or(container), &swap.from, image, now);
@@ -490,9 +492,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const FORGOTTEN: Duration = Duration::from_secs(180);
 
 impl Entry {
-    /// Records a denial. A swap that is denied repeatedly gives way to the next method, which needs
+    /// Records a denial. A method that is denied repeatedly gives way to the next one, which needs
     /// another right: the first time at once, later after a minute, so that a pod that does not
-    /// change gets one write a minute. All other writes of the pod back off.
+    /// change gets one write a minute.
     pub(crate) fn denied(&mut self, write: Write, words: &str, now: Moment) -> Vec<Effect> {
         let method = write.action.method();
         let denial = Denial::of(words);
@@ -514,7 +516,7 @@ impl Entry {
             .denied
             .remember(method, note.as_str().into(), now, longest);
         let denials = self.memory.denied.of(method);
-        if !denials.are_lasting() || !matches!(write.action, Action::Swap(_)) {
+        if !denials.are_lasting() {
             self.memory.not_before = Some(until);
         } else if !denials.are_news() {
             self.memory.not_before = Some(now + RETRY.longest);

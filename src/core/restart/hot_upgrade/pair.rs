@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::pod::{UpgradeContainer, UpgradePod, VERSION, VERSION_ALT, WORKING};
 use super::record::{Entry, RECORD};
 use super::sidecar_set::{HotContainer, SidecarSet, UpgradeImages};
+use crate::image::reference::ImageReference;
 use crate::image::renamed::may_be_renamed;
 use crate::objects::moment::Moment;
 use crate::objects::pod::evidence::exit_image_shown;
@@ -244,7 +245,8 @@ impl<'a> Pair<'a> {
         let image = &self.sidecar.image;
         let before = self.pod.record.0.get(&self.sidecar.name);
         let mut earlier = before.map(Entry::all).unwrap_or_default();
-        earlier.retain(|earlier| earlier != image);
+        // What may be the same cannot be told from it.
+        earlier.retain(|earlier| exit_image_shown(earlier, image) != Some(true));
         let entry = Entry {
             image: image.clone(),
             run: empty.run.clone(),
@@ -389,9 +391,20 @@ impl<'a> Pair<'a> {
 /// be spelled otherwise, so it only must be none of those before.
 fn runs(new: &UpgradeContainer, entry: &Entry, images: &UpgradeImages) -> bool {
     let mut earlier = entry.earlier.iter();
-    let is_before = images.is_empty(&new.shown)
-        || earlier.any(|image| exit_image_shown(&new.shown, image) == Some(true));
+    let is_earlier =
+        !names(&new.shown, &entry.image) && earlier.any(|image| names(&new.shown, image));
+    let is_before = images.is_empty(&new.shown) || is_earlier;
     new.is_ready && new.run != entry.run && !is_before
+}
+
+/// Returns true if a status shows this image by its own tag or digest, however it is spelled.
+fn names(shown: &str, image: &str) -> bool {
+    let read = |text: &str| ImageReference::parse(text).ok();
+    read(shown).zip(read(image)).is_some_and(|(shown, image)| {
+        shown.same_repository(&image)
+            && shown.digest() == image.digest()
+            && (image.digest().is_some() || shown.tag() == image.tag())
+    })
 }
 
 /// Returns true if the node backs off before it starts the new image for the first time. A kubelet

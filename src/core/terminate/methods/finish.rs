@@ -160,6 +160,10 @@ pub(crate) fn may_end(case: Case<'_>) -> bool {
 pub(crate) fn advance(case: Case<'_>, unended: &[Unended<'_>]) -> Option<Decision> {
     let memory = case.memory;
     memory.finish.as_deref()?.written_at?;
+    // An earlier run of the process, which has begun it, may have been allowed more.
+    if !turn::may_finish(case.pod, memory, case.around.allowed) {
+        return None;
+    }
     match step(case, unended) {
         Step::Here(decision) => Some(decision),
         Step::Next { .. } => None,

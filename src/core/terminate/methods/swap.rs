@@ -346,7 +346,7 @@ const WAITS: Duration = Duration::from_secs(120);
 /// How long a pod waits for pods that are being deleted, besides their grace period.
 const DELETED: Duration = Duration::from_secs(30);
 /// The most that a pod's own grace periods add to these waits.
-const LONGEST: Duration = Duration::from_secs(600);
+pub(crate) const LONGEST: Duration = Duration::from_secs(600);
 
 /// Decides what to do if this many restarts do not fit into what the pod's Job allows; `None` if
 /// they do. A wait has an end: then the next method is tried, and room that comes is still taken.

@@ -164,10 +164,10 @@ pub fn has_run(how: &str) -> String {
     )
 }
 
-/// Returns the reason why a pod has not started.
+/// Returns the reason why a pod has not started; `None` if nothing says it.
 #[must_use]
-pub fn what_keeps(pod: &WarmerPod) -> String {
-    match &pod.init {
+pub fn what_keeps(pod: &WarmerPod) -> Option<String> {
+    let why = match &pod.init {
         ContainerState::Waiting { reason, message } if !message.is_empty() => {
             format!(
                 "the init container with the park image waits: {}",
@@ -184,8 +184,9 @@ pub fn what_keeps(pod: &WarmerPod) -> String {
             "the scheduler cannot place the pod: {}",
             cut(&pod.unschedulable)
         ),
-        _ => "its node has not reported why".to_owned(),
-    }
+        _ => return None,
+    };
+    Some(why)
 }
 
 /// Returns true if the runtime reports the container's image by this name.

@@ -238,21 +238,23 @@ impl NodeProgress {
         })
     }
 
-    /// Gives up a pod that does not start. Its image may have waited behind other pulls of the node,
-    /// so another pod is tried, like after any other loss.
+    /// Gives up a pod that does not start. Where nothing says why, its image may wait behind other
+    /// pulls of the node, so another pod is tried, like after any other loss.
     fn wait_for_start(&mut self, limits: &Limits, now: Moment) -> Option<Action> {
         if now < self.since + START {
             return None;
         }
-        let why = self
-            .pod
-            .as_ref()
-            .map(|seen| what_keeps(&seen.pod))
-            .unwrap_or_default();
+        let known = self.pod.as_ref().and_then(|seen| what_keeps(&seen.pod));
+        let why = known.as_deref().unwrap_or("its node has not reported why");
         let seconds = START.as_secs();
         let why = format!("the warmer pod has not started within {seconds} s: {why}");
-        self.setback(&why, limits);
-        self.not_before = now + REPLACE;
+        if known.is_some() {
+            self.fail_all(&why);
+        } else if !self.expected {
+            // Another try to delete the same pod is no other pod.
+            self.setback(&why, limits);
+            self.not_before = now + REPLACE;
+        }
         self.delete(true)
     }
 

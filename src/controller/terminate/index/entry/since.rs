@@ -13,8 +13,8 @@ use swaplet_core::terminate::memory::Memory;
 /// less.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SinceBegun {
-    /// The containers that the write changes, as they were then: the node may have acted on it before
-    /// the answer comes.
+    /// The containers that the write changes, as they were before it: the node may have acted on it
+    /// before the answer comes.
     pub(crate) before: Vec<Container>,
     /// True if another state of the pod was shown, older or newer than the write.
     pub(crate) any: bool,
@@ -36,6 +36,17 @@ impl SinceBegun {
         Self {
             before: before.cloned().collect(),
             ..Self::default()
+        }
+    }
+
+    /// Updates the containers that still have the image from before the write.
+    pub(crate) fn refresh(&mut self, pod: &Pod) {
+        for before in &mut self.before {
+            let mut same = pod.containers.iter();
+            let same = same.find(|now| now.name == before.name && now.image == before.image);
+            if let Some(now) = same {
+                before.clone_from(now);
+            }
         }
     }
 }
