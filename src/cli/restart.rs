@@ -182,7 +182,8 @@ impl RestartArgs {
             .resources()
             .await
             .map_err(anyhow::Error::msg);
-        let known = resources.map(|resources| resources.serve(PLURAL));
+        let known = resources
+            .and_then(|resources| resources.serve_if_known(PLURAL).map_err(anyhow::Error::msg));
         if !self.direct
             && known.context("cannot check whether the cluster has ContainerRecreateRequests")?
         {

@@ -326,3 +326,25 @@ async fn without_the_right_to_see_clone_sets_the_others_get_their_jobs() {
     world.wait(60).await;
     assert_eq!(jobs(&world).len(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn u44_clone_sets_are_forgotten_and_not_asked_for_once_their_crd_is_gone() {
+    let world = World::new();
+    install_clone_sets(&world).await;
+    let _life = world.start_predownloading_controller();
+    world.wait(60).await;
+    let crd = format!("{CRDS}/clonesets.apps.kruise.io");
+    let gone = json!({"spec": {"versions": [{"name": "v1alpha1", "served": false, "storage": true, "schema": {}}]}});
+    world
+        .request(Method::PATCH, &crd, "application/merge-patch+json", &gone)
+        .await;
+    world.wait(120).await;
+    let before = world.requests().len();
+    world.wait(600).await;
+    let since = world.requests().split_off(before);
+    let asked: Vec<_> = since
+        .iter()
+        .filter(|request| request.resource == "clonesets")
+        .collect();
+    assert!(asked.is_empty(), "{asked:#?}");
+}

@@ -236,8 +236,8 @@ async fn crds(client: &Client, flags: &Flags) -> Result<Vec<(&'static str, bool)
         return Ok(Vec::new());
     }
     let resources = discover(client, GROUP).await?;
-    let there = |(name, _)| (name, resources.serve(name));
-    Ok(needed.into_iter().map(there).collect())
+    let there = |(name, _)| Ok((name, resources.serve_if_known(name)?));
+    needed.into_iter().map(there).collect()
 }
 
 /// Asks without credentials, whatever the user has.

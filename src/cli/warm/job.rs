@@ -39,8 +39,8 @@ pub(super) async fn create(
     if !Discovery::new(client.clone())
         .resources()
         .await
+        .and_then(|resources| resources.serve_if_known(KIND.plural()))
         .map_err(anyhow::Error::msg)?
-        .serve(KIND.plural())
     {
         anyhow::bail!(
             "the API server has no ImageListPullJobs: apply deploy/crds/imagelistpulljobs.yaml and let `swaplet run --warm` run, or leave \

@@ -263,7 +263,8 @@ impl Observer {
 
     async fn observe(&self) -> Result<(), Closed> {
         let pause = match self.discovery.resources().await {
-            Ok(resources) if resources.serve(PLURAL) => return self.beside().await,
+            // Where the query is forbidden, it may be there.
+            Ok(resources) if !resources.lack(PLURAL) => return self.beside().await,
             Ok(_) => {
                 self.report(vec![News::Terminator(Terminator::Absent), News::Seen])
                     .await?;
@@ -291,13 +292,13 @@ impl Observer {
                 Next::News(news) => news,
                 Next::Died => return Err(Closed),
                 Next::Trouble(trouble) => match self.discovery.resources_now().await {
-                    Ok(resources) if !resources.serve(PLURAL) => {
+                    Ok(resources) if resources.lack(PLURAL) => {
                         return self.report(beside.all_gone()).await;
                     }
                     _ => beside.trouble(trouble).into_iter().collect(),
                 },
                 Next::Forbidden => match self.discovery.resources().await {
-                    Ok(resources) if !resources.serve(PLURAL) => {
+                    Ok(resources) if resources.lack(PLURAL) => {
                         return self.report(beside.all_gone()).await;
                     }
                     Ok(resources) => beside.judge(resources.are_openkruises()),

@@ -1,13 +1,14 @@
 //! OpenKruise's manager, and who of both ends the sidecars of a pod.
 
 use serde_json::json;
-use swaplet_testbed::apiserver::{Effect, Verb};
+use swaplet_testbed::apiserver::{Effect, Rule, Verb};
 
 use super::daemon::OBEDIENT;
 use super::{JSON, REQUESTS, both};
 use crate::harness::World;
 use crate::node::Kubelet;
 use crate::objects::pod;
+use crate::predownload::install_clone_sets;
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_openkruise_acts_on_is_left_to_it() {
@@ -141,4 +142,30 @@ async fn a_manager_without_the_sidecar_terminator_is_no_rival() {
     );
     assert_eq!(world.events("p"), ["SidecarEnded"]);
     world.assert_quiet_beside_openkruise().await;
+}
+
+/// The main container of `p` ends while this fault is there; its pod is left to OpenKruise.
+async fn is_left_under(effect: Effect, narrow: impl Fn(Rule) -> Rule) {
+    let world = World::with_openkruise("OnFailure").await;
+    world.start_manager("SidecarTerminator=true").await;
+    // Swaplet's own CRDs alone are no OpenKruise.
+    install_clone_sets(&world).await;
+    world.start_kubelet(Kubelet::default());
+    world.fault(effect, narrow);
+    let _life = world.start_beside(both());
+    world.wait(1).await;
+    world.ends("p", "main", 0).await;
+    world.wait(400).await;
+    assert_eq!(
+        (world.patches("p"), world.events("p")),
+        (0, vec!["LeftToOpenKruise".to_owned()])
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn u33_where_nobody_may_ask_for_its_kinds_openkruise_is_not_taken_for_absent() {
+    is_left_under(Effect::reply(403).into(), |rule| {
+        rule.outside("/apis/apps.kruise.io")
+    })
+    .await;
 }

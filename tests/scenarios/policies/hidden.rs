@@ -104,3 +104,25 @@ async fn a_policy_that_asks_for_labels_of_namespaces_ends_nothing_while_these_ar
     world.wait(60).await;
     assert_eq!(world.phase("p"), "Succeeded");
 }
+
+/// A right to see policies is not one to ask which kinds there are.
+#[tokio::test(start_paused = true)]
+async fn u33_policies_count_where_nobody_may_ask_for_their_kinds() {
+    let world = World::new();
+    install(&world).await;
+    super::apply(&world, "rules", json!([{"name": "log"}])).await;
+    world.start_kubelet(Kubelet::default());
+    world.fault(Effect::reply(403), |rule| rule.outside("/apis/swaplet.io"));
+    let _life = world.start_controller_with_policies(0);
+    ended(&world, "p", "log").await;
+    world.wait(30).await;
+    assert_eq!(world.phase("p"), "Succeeded");
+    // A watch that fails is a reason to ask.
+    world.fault(Effect::reply(500), |rule| {
+        rule.verb(Verb::Watch).resource("sidecarpolicies").times(2)
+    });
+    world.wait(120).await;
+    ended(&world, "q", "log").await;
+    world.wait(30).await;
+    assert_eq!(world.phase("q"), "Succeeded");
+}

@@ -5,6 +5,7 @@ mod openkruise_there;
 mod refusals;
 
 use serde_json::json;
+use swaplet_testbed::apiserver::Effect;
 
 use super::*;
 
@@ -146,4 +147,22 @@ async fn a_job_that_exceeds_its_deadline_fails_what_is_open() {
         json!({"node": "n1", "message": "job exceeds activeDeadlineSeconds"})
     );
     jobs.assert_quiet().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn u33_a_job_goes_on_while_nobody_may_ask_for_its_kind() {
+    let jobs = Jobs::on(1, &slow()).await;
+    let _life = jobs.controller();
+    jobs.create(LIST, "l", json!({"images": images(5)})).await;
+    jobs.wait(15).await;
+    let pods = jobs.cluster.pods();
+    jobs.cluster.world.fault(Effect::reply(403), |rule| {
+        rule.outside("/apis/apps.kruise.io")
+    });
+    jobs.wait(45).await;
+    assert_eq!(
+        jobs.cluster.pods()[0]["metadata"]["uid"],
+        pods[0]["metadata"]["uid"]
+    );
+    assert_eq!(jobs.completed(LIST, "l").await["succeeded"], 5);
 }

@@ -181,11 +181,15 @@ async fn a_container_that_is_parked_when_the_crd_is_removed() {
     let forbidden = world.fault(Effect::reply(403), |rule| {
         rule.outside("/apis/apps.kruise.io")
     });
+    let unseen = world.fault(Effect::reply(403), |rule| {
+        rule.verb(Verb::List).resource("containerrecreaterequests")
+    });
     let next = world.start_controller();
     world.wait(120).await;
     assert_eq!(world.image("app"), PARK);
     next.line.hide(Some("/apis/apps.kruise.io"));
     world.end_fault(forbidden);
+    world.end_fault(unseen);
     world.wait(60).await;
     assert!(
         world.image("app") == APP && is_unmarked(&world),

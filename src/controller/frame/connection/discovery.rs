@@ -1,4 +1,5 @@
-//! The resources of OpenKruise's API group, requested once for all tasks that need to know them.
+//! The resources of an API group, as of OpenKruise's, requested once for all tasks that need to
+//! know them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,8 +44,8 @@ const OUR_RESOURCES: [&str; 4] = [
 pub struct Resources(Seen<Arc<[String]>>);
 
 impl Resources {
-    /// Returns true if the API server serves the resource of this plural name; false if the query
-    /// is forbidden, because then the resource cannot be used either.
+    /// Returns true if the API server is known to serve the resource of this plural name. What is
+    /// not served need not be absent: see [`lack`](Self::lack).
     #[must_use]
     pub fn serve(&self, plural: &str) -> bool {
         matches!(&self.0, Seen::Found(names) if names.iter().any(|name| name == plural))
@@ -55,6 +56,17 @@ impl Resources {
     #[must_use]
     pub fn lack(&self, plural: &str) -> bool {
         !matches!(self.0, Seen::Hidden) && !self.serve(plural)
+    }
+
+    /// Like [`serve`](Self::serve), for where what is absent counts as gone.
+    ///
+    /// # Errors
+    /// Fails where the query is forbidden: the resource may be there or not.
+    pub fn serve_if_known(&self, plural: &str) -> Result<bool, String> {
+        match self.0 {
+            Seen::Hidden => Err("the query for its API group is forbidden".to_owned()),
+            _ => Ok(self.serve(plural)),
+        }
     }
 
     /// Returns true if the group has kinds that swaplet's CRDs do not define, as OpenKruise always
@@ -76,6 +88,8 @@ impl Resources {
 #[derive(Clone)]
 pub struct Discovery {
     client: Client,
+    /// The group, with its version.
+    group: Arc<str>,
     start: Instant,
     /// The last answer, and when it was requested. The lock is held during a request, because the
     /// other callers want the same answer.
@@ -84,11 +98,18 @@ pub struct Discovery {
 }
 
 impl Discovery {
-    /// Returns a discovery without an answer yet.
+    /// Returns a discovery of OpenKruise's group, without an answer yet.
     #[must_use]
     pub fn new(client: Client) -> Self {
+        Self::of(client, &format!("{GROUP}/{VERSION}"))
+    }
+
+    /// Like [`new`](Self::new), of this group, given with its version.
+    #[must_use]
+    pub fn of(client: Client, group: &str) -> Self {
         Self {
             client,
+            group: group.into(),
             start: Instant::now(),
             last: Arc::default(),
             clock: ServerClock::default(),
@@ -141,7 +162,7 @@ impl Discovery {
             return Ok(resources.clone());
         }
         let asked = Instant::now();
-        let (resources, date) = answer(&self.client, &format!("{GROUP}/{VERSION}")).await?;
+        let (resources, date) = answer(&self.client, &self.group).await?;
         if let Some(date) = date {
             self.clock.shows(date);
         }

@@ -1,4 +1,4 @@
-//! Watches of kinds of OpenKruise's API, for as long as the API server serves them.
+//! Watches of kinds that a CRD defines, for as long as the API server serves them.
 
 use std::fmt::Debug;
 
@@ -23,14 +23,17 @@ pub(crate) struct Served {
 }
 
 impl Served {
+    /// Returns true if the kind is to be watched: also where the query is forbidden, for the watch
+    /// may be allowed, but not what may be OpenKruise's.
     fn is_in(self, resources: &Resources) -> bool {
-        resources.serve(self.plural) && !(self.is_ours_alone && resources.are_openkruises())
+        !(resources.lack(self.plural) || self.is_ours_alone && resources.are_openkruises())
     }
 
     /// Returns true if the kind is known not to be watched. Where the query is forbidden, there may
     /// be objects of it.
     fn is_out(self, resources: &Resources) -> bool {
-        resources.lack(self.plural) || (self.is_ours_alone && resources.are_openkruises())
+        resources.lack(self.plural)
+            || (self.is_ours_alone && resources.serve(self.plural) && resources.are_openkruises())
     }
 }
 
@@ -177,7 +180,14 @@ mod tests {
                 });
                 (events, rule)
             };
-            for (code, is_listed) in [(403, false), (503, false), (404, reports_absence)] {
+            let gone = Rule::new(Effect::reply(404)).resource(PLURAL);
+            let absent = server.faults().add(gone.clone());
+            let (mut events, rule) = begin(403);
+            assert!(!lists(&mut events).await, "it may be there");
+            server.faults().remove(absent);
+            assert!(lists(&mut events).await, "it is, and is watched");
+            server.faults().remove(rule.unwrap());
+            for (code, is_listed) in [(503, false), (404, reports_absence)] {
                 let (mut events, rule) = begin(code);
                 assert_eq!(lists(&mut events).await, is_listed, "{code}");
                 server.faults().remove(rule.unwrap());
@@ -185,7 +195,6 @@ mod tests {
             }
             let (mut events, _) = begin(0);
             assert!(lists(&mut events).await);
-            let gone = Rule::new(Effect::reply(404)).resource(PLURAL);
             server.faults().add(gone);
             let hidden = Rule::new(Effect::reply(403)).outside("/apis/");
             let hidden = server.faults().add(hidden);

@@ -1,26 +1,22 @@
 //! Watches policies, once the API server serves them, and namespace labels, if a policy selects by
 //! them.
 
-use std::time::Duration;
-
 use kube::api::ListParams;
 use kube::{Api, Client};
 use swaplet_core::objects::namespace::NamespaceWire;
 use swaplet_core::objects::sidecar_policy::{GROUP, PolicyKind, VERSION};
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use tokio::sync::{mpsc, watch};
-use tokio::time::sleep;
 
 use crate::frame::connection::Namespaces;
-use crate::frame::connection::discovery::ask;
+use crate::frame::connection::discovery::Discovery;
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::{Unlisted, watch_all_kept};
+use crate::frame::watch::served::{Served, watch_served};
 use crate::frame::watch::{Event, watch_noted};
 
 /// The capacity of the channel between these tasks and the loop.
 const BUFFER: usize = 256;
-/// The interval between two checks whether the kinds are installed.
-const ROUND: Duration = Duration::from_secs(30);
 
 /// An event for the loop.
 #[derive(Debug)]
@@ -49,11 +45,19 @@ pub struct Scope {
 #[must_use]
 pub fn observe(scope: &Scope, wants_namespaces: watch::Receiver<bool>) -> mpsc::Receiver<News> {
     let (news, receiver) = mpsc::channel(BUFFER);
+    let discovery = Discovery::of(scope.client.clone(), &format!("{GROUP}/{VERSION}"));
     for kind in PolicyKind::ALL {
-        let (scope, news) = (scope.clone(), news.clone());
+        let served = Served {
+            plural: kind.plural(),
+            is_ours_alone: false,
+            reports_absence: true,
+        };
+        let scope = scope.clone();
+        let policies = watch_served(discovery.clone(), served, move |_| watches(kind, &scope));
+        let news = news.clone();
         tokio::spawn(async move {
             tokio::select! {
-                _ = follow_policies(kind, &scope, &news) => drop(news.send(News::Died).await),
+                _ = report(policies, &news, |event| News::Policy(kind, event)) => drop(news.send(News::Died).await),
                 () = news.closed() => {}
             }
         });
@@ -68,27 +72,14 @@ pub fn observe(scope: &Scope, wants_namespaces: watch::Receiver<bool>) -> mpsc::
     receiver
 }
 
-/// Returns `None` if the receiver is dropped or the watch has ended.
-async fn follow_policies(kind: PolicyKind, scope: &Scope, news: &mpsc::Sender<News>) -> Option<()> {
-    let report = |event| news.send(News::Policy(kind, event));
+/// Reports the events of a watch. Returns `None` if the receiver is dropped or the watch has ended.
+async fn report<K>(
+    mut events: mpsc::Receiver<Event<K>>,
+    news: &mpsc::Sender<News>,
+    of: impl Fn(Event<K>) -> News,
+) -> Option<()> {
     loop {
-        if !is_served(kind, scope).await {
-            // An empty list: all policies of the kind are gone.
-            report(Event::ListStart).await.ok()?;
-            report(Event::ListEnd).await.ok()?;
-            while !is_served(kind, scope).await {
-                sleep(ROUND).await;
-            }
-        }
-        let mut events = watches(kind, scope);
-        loop {
-            let event = events.recv().await?;
-            let is_trouble = matches!(event, Event::Trouble(_));
-            report(event).await.ok()?;
-            if is_trouble && !is_served(kind, scope).await {
-                break;
-            }
-        }
+        news.send(of(events.recv().await?)).await.ok()?;
     }
 }
 
@@ -110,27 +101,16 @@ fn watches(kind: PolicyKind, scope: &Scope) -> mpsc::Receiver<Event<BoundedObjec
     }
 }
 
-/// Returns whether the API server serves the kind; true on an error, which the watch reports.
-async fn is_served(kind: PolicyKind, scope: &Scope) -> bool {
-    match ask(&scope.client, &format!("{GROUP}/{VERSION}")).await {
-        Ok(resources) => resources.serve(kind.plural()),
-        Err(_) => true,
-    }
-}
-
 async fn follow_namespaces(
     scope: &Scope,
     news: &mpsc::Sender<News>,
     mut wanted: watch::Receiver<bool>,
 ) -> Option<()> {
     wanted.wait_for(|wanted| *wanted).await.ok()?;
-    let mut events = watch_noted(
+    let events = watch_noted(
         Api::<NamespaceWire>::all(scope.client.clone()),
         ListParams::default(),
         &scope.ages,
     );
-    loop {
-        let event = events.recv().await?;
-        news.send(News::Namespace(event)).await.ok()?;
-    }
+    report(events, news, News::Namespace).await
 }

@@ -125,3 +125,23 @@ async fn where_the_api_server_does_not_know_them_any_more_such_nodes_are_skipped
         (vec![3, 2, 1, 0, 0], 1)
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn u33_image_caches_count_as_there_while_nobody_may_ask_for_them() {
+    let jobs = Jobs::beside_eci(1).await;
+    jobs.serve_image_caches().await;
+    let _life = jobs.caching_controller();
+    let never = json!({"image": image(0), "completionPolicy": {"type": "Never"}});
+    jobs.create(ONE, "never", never).await;
+    jobs.wait(40).await;
+    let world = &jobs.cluster.world;
+    world.fault(Effect::reply(403), |rule| {
+        rule.outside("/apis/eci.alibabacloud.com")
+    });
+    // A watch that fails is a reason to ask.
+    world.fault(Effect::reply(500), |rule| {
+        rule.verb(Verb::Watch).resource("imagecaches")
+    });
+    jobs.wait(120).await;
+    assert_eq!(counts(&jobs.status(ONE, "never")), [3, 2, 1, 0, 0]);
+}

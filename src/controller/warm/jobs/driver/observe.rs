@@ -141,7 +141,7 @@ impl Observer {
 
     async fn ours(&self) -> Result<Ours, String> {
         let resources = self.discovery.resources().await?;
-        if !resources.serve(self.kind.plural()) {
+        if !resources.serve_if_known(self.kind.plural())? {
             return Ok(Ours::NotServed);
         }
         // If swaplet processes every job, OpenKruise's manager does not matter.

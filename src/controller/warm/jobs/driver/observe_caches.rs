@@ -62,5 +62,5 @@ async fn follow(client: &Client, ages: &WatchAges, news: &mpsc::Sender<CacheNews
 }
 
 async fn are_served(client: &Client) -> Result<bool, String> {
-    Ok(ask(client, API_VERSION).await?.serve(IMAGE_CACHES))
+    ask(client, API_VERSION).await?.serve_if_known(IMAGE_CACHES)
 }
