@@ -72,6 +72,8 @@ pub struct Known {
     coexist: Coexist,
     terminator: Terminator,
     daemons: Daemons,
+    /// True while the pods of its daemon cannot be watched: any node may have one.
+    are_daemons_hidden: bool,
     /// The requests to its daemon, by namespace and uid of the pod.
     requests: HashMap<Box<str>, RecreateRequest>,
 }
@@ -107,6 +109,7 @@ impl Known {
             coexist: rules.coexist,
             terminator: Terminator::Absent,
             daemons: Daemons::default(),
+            are_daemons_hidden: false,
             requests: HashMap::new(),
         }
     }
@@ -117,23 +120,32 @@ impl Known {
         self.seen = false;
     }
 
-    /// Returns true if a pod of its daemon is on the node, Ready or not.
+    /// Returns true if a pod of its daemon is on the node, or may be, Ready or not.
     #[must_use]
     pub fn has_daemon(&self, node: &str) -> bool {
-        self.daemons.on(node) != Daemon::None
+        self.daemon(node) != Daemon::None
     }
 
-    /// Like [`has_daemon`](Self::has_daemon), but `None` before the first check. An empty `node`
-    /// means any node.
+    /// Like [`has_daemon`](Self::has_daemon), but `None` before the first check, and where none can
+    /// be seen. An empty `node` means any node.
     #[must_use]
     pub fn has_daemon_if_seen(&self, node: &str) -> Option<bool> {
-        self.seen.then(|| {
+        (self.seen && !self.are_daemons_hidden).then(|| {
             if node.is_empty() {
                 !self.daemons.are_none()
             } else {
                 self.has_daemon(node)
             }
         })
+    }
+
+    /// Returns the daemon of a node. One that may be there counts as not Ready: pods are left to
+    /// it, and it is not used.
+    fn daemon(&self, node: &str) -> Daemon {
+        match self.daemons.on(node) {
+            Daemon::None if self.are_daemons_hidden => Daemon::NotReady,
+            seen => seen,
+        }
     }
 
     /// Returns what decisions about a pod have to know of OpenKruise.
@@ -143,7 +155,7 @@ impl Known {
             seen: self.seen,
             coexist: self.coexist,
             terminator: self.terminator,
-            daemon: self.daemons.on(&pod.node),
+            daemon: self.daemon(&pod.node),
             request: request_for(&self.requests, pod),
         }
     }
@@ -165,6 +177,8 @@ impl Known {
                 self.seen = true;
                 Concerns::Everybody
             }
+            News::Lacks(Right::WatchDaemons, _) => self.hides_daemons(true),
+            News::Has(Right::WatchDaemons) => self.hides_daemons(false),
             News::Trouble(_) | News::Lacks(..) | News::Has(_) => Concerns::Nobody,
             News::Terminator(terminator) if terminator == self.terminator => Concerns::Nobody,
             News::Terminator(terminator) => {
@@ -188,6 +202,14 @@ impl Known {
                 Some(request) => Concerns::Pod(request.pod_uid),
                 None => Concerns::Nobody,
             },
+        }
+    }
+
+    fn hides_daemons(&mut self, hidden: bool) -> Concerns {
+        if std::mem::replace(&mut self.are_daemons_hidden, hidden) == hidden {
+            Concerns::Nobody
+        } else {
+            Concerns::Everybody
         }
     }
 }
@@ -360,7 +382,9 @@ pub(crate) struct Followed<K> {
     forbidden: Option<String>,
     /// True while a part of it is forbidden, which lasts until the next list.
     hidden: bool,
-    /// Set once the first list is complete, or has failed and is not waited for.
+    /// Set once the first list is complete, or is not waited for: one of requests that has failed,
+    /// and one that is known to be forbidden. That of daemons is waited for, because pods are taken
+    /// from OpenKruise where no daemon is.
     pub settled: bool,
 }
 
@@ -398,10 +422,9 @@ impl<K> Followed<K> {
     }
 
     fn take(&mut self, event: Event<K>) -> Next {
-        self.settled |= matches!(
-            event,
-            Event::ListEnd | Event::Trouble(_) | Event::Forbidden(_)
-        );
+        let is_waited_for = self.right == Right::WatchDaemons;
+        self.settled |= matches!(event, Event::ListEnd)
+            || !is_waited_for && matches!(event, Event::Trouble(_) | Event::Forbidden(_));
         Next::News(match event {
             Event::ListStart => {
                 self.listed.clear();
@@ -464,6 +487,7 @@ impl<K> Followed<K> {
     /// Handles a forbidden watch. Where OpenKruise itself is not installed there is nothing to
     /// watch, so the watch is given up until it comes.
     pub fn judge(&mut self, openkruise_is_there: bool) -> Vec<News> {
+        self.settled |= self.forbidden.is_some();
         match &self.forbidden {
             None => Vec::new(),
             Some(_) if openkruise_is_there && self.rests() => {

@@ -169,3 +169,14 @@ async fn u33_where_nobody_may_ask_for_its_kinds_openkruise_is_not_taken_for_abse
     })
     .await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn u35_while_the_pods_of_the_daemon_cannot_be_seen_none_is_taken_from_it() {
+    let of_daemon = |rule: Rule| {
+        rule.verb(Verb::List)
+            .resource("pods")
+            .namespace("kruise-system")
+    };
+    is_left_under(Effect::reply(503).into(), |rule| of_daemon(rule).times(3)).await;
+    is_left_under(Effect::reply(403).into(), of_daemon).await;
+}
