@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::verdict_store::{AllKept, node_of};
+use super::verdict_store::{AllKept, all_kept, merge, node_of};
 use jiff::Timestamp;
 use swaplet_core::cluster::budget::Rate;
 use swaplet_core::cluster::node_class::{ACS_ROW, NodeClass, Recognised};
@@ -100,8 +100,10 @@ impl Nodes {
         &self.verdicts
     }
 
-    /// Restores the verdicts of earlier runs; `now` and `today` are the same moment.
-    pub fn restore_kept(&mut self, kept: AllKept, now: Moment, today: Timestamp) {
+    /// Restores the verdicts of earlier runs that are newer than what is known; `now` and `today`
+    /// are the same moment.
+    pub fn restore_kept(&mut self, mut kept: AllKept, now: Moment, today: Timestamp) {
+        merge(&mut kept, all_kept(&self.verdicts, now, today));
         for (key, kept) in kept {
             let node = node_of(&key);
             match kept.restore(now, today) {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::frame::clock::time_of_day;
 use crate::frame::kept_map::{Entries, KeptMap, fitting};
 use crate::frame::list::list;
 use crate::frame::serve::Health;
@@ -20,7 +21,7 @@ use swaplet_core::cluster::node_verdicts::{
 };
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::report::write_error::WriteError;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -28,6 +29,8 @@ use tokio::time::{Instant, sleep, timeout};
 pub const CONFIG_MAP: &str = "swaplet-node-verdicts";
 /// The pause between two writes: everything proved meanwhile goes into one.
 const WRITE_EVERY: Duration = Duration::from_secs(30);
+/// The further pause before a read or a write that has failed is repeated.
+const AGAIN: Duration = Duration::from_secs(60);
 /// The prefix of the key of a verdict about pods under `Never`; no node name has the character at
 /// its end.
 const UNDER_NEVER: &str = "under-never_";
@@ -103,13 +106,15 @@ pub async fn all_in(client: &Client, namespace: Option<&str>) -> kube::Result<Al
 /// A task in the background that stores verdicts.
 pub struct VerdictStore {
     latest: watch::Sender<AllKept>,
+    found: mpsc::UnboundedReceiver<AllKept>,
     stop: Arc<Notify>,
     task: JoinHandle<()>,
 }
 
 impl VerdictStore {
     /// Starts to store verdicts in this namespace, yielding to the swaps of `precedence`. Returns
-    /// what an earlier run has stored there; nothing if that cannot be read.
+    /// what an earlier run has stored there; nothing if that cannot be read, which
+    /// [`found`](Self::found) may return later.
     pub async fn start(
         client: Client,
         namespace: &str,
@@ -118,22 +123,35 @@ impl VerdictStore {
     ) -> (Self, AllKept) {
         // What was proved is true whoever leads.
         let writer = Writer::new(client, DEADLINE);
+        let (finds, mut found) = mpsc::unbounded_channel();
         let mut keeper = Keeper {
             map: KeptMap::new(writer, namespace, CONFIG_MAP),
             health,
             precedence,
+            others: AllKept::new(),
+            is_read: false,
+            is_written: true,
+            found: finds,
         };
-        let kept = match keeper.map.read().await {
-            Ok(entries) => read(entries),
-            Err(error) => {
-                keeper.warn(&error);
-                AllKept::new()
-            }
-        };
+        keeper.read().await;
+        // The loop has these before it has any of its own.
+        keeper.others.clear();
+        let kept = found.try_recv().unwrap_or_default();
         let (latest, changes) = watch::channel(AllKept::new());
         let stop = Arc::new(Notify::new());
         let task = tokio::spawn(keeper.keep(changes, Arc::clone(&stop)));
-        (Self { latest, stop, task }, kept)
+        let store = Self {
+            latest,
+            found,
+            stop,
+            task,
+        };
+        (store, kept)
+    }
+
+    /// Returns verdicts of others that were found later, to be restored as the first ones.
+    pub async fn found(&mut self) -> Option<AllKept> {
+        self.found.recv().await
     }
 
     /// Replaces the verdicts to store.
@@ -154,40 +172,97 @@ struct Keeper {
     map: KeptMap,
     health: Health,
     precedence: Precedence,
+    /// What was found in the ConfigMap since the start: kept beside those of the loop, which may
+    /// not have them yet.
+    others: AllKept,
+    /// True once the ConfigMap was read, or written where there was none.
+    is_read: bool,
+    /// False while the latest verdicts could not be written.
+    is_written: bool,
+    found: mpsc::UnboundedSender<AllKept>,
 }
 
 impl Keeper {
     async fn keep(mut self, mut changes: watch::Receiver<AllKept>, stop: Arc<Notify>) {
-        while changes.changed().await.is_ok() {
+        loop {
+            let is_last = tokio::select! {
+                changed = changes.changed() => {
+                    self.is_written &= changed.is_err();
+                    changed.is_err()
+                }
+                () = sleep(AGAIN), if !(self.is_read && self.is_written) => false,
+            };
             self.precedence.yield_to_swaps(Instant::now()).await;
-            let latest = changes.borrow_and_update().clone();
-            self.write(latest).await;
-            if changes.has_changed().is_err() {
+            if !self.is_read {
+                self.read().await;
+            }
+            if !self.is_written {
+                let latest = changes.borrow_and_update().clone();
+                self.is_written = self.write(latest).await;
+            }
+            if is_last {
                 return;
             }
-            tokio::select! {
-                () = sleep(WRITE_EVERY) => {}
-                () = stop.notified() => {}
+            // Once the loop has ended, what it said last is written without a pause.
+            if changes.has_changed().is_ok() {
+                tokio::select! {
+                    () = sleep(WRITE_EVERY) => {}
+                    () = stop.notified() => {}
+                }
             }
         }
     }
 
-    /// Writes the verdicts. If another replica has written meanwhile, both are merged: the newer
-    /// one counts per node.
-    async fn write(&mut self, mut latest: AllKept) {
+    async fn read(&mut self) {
+        match self.map.read().await {
+            Ok(entries) => {
+                self.find(read(entries));
+                if self.is_written {
+                    self.health.has(Right::KeepVerdicts);
+                }
+            }
+            Err(error) => self.warn(&error),
+        }
+    }
+
+    /// Keeps what others have stored, and passes it on to the loop.
+    fn find(&mut self, theirs: AllKept) {
+        self.is_read = true;
+        self.others.clone_from(&theirs);
+        // The loop may have ended.
+        let _ = self.found.send(theirs);
+    }
+
+    /// Writes the verdicts, and those of others: the newer one counts per node. Returns false if
+    /// they could not be written.
+    async fn write(&mut self, mut latest: AllKept) -> bool {
+        let today = time_of_day();
         for _ in 0..TRIES {
-            let data = data(&latest);
-            let written = self
-                .map
-                .replace(data, |theirs| merge(&mut latest, read(theirs)));
-            match written.await {
-                Ok(()) => return self.health.has(Right::KeepVerdicts),
+            self.others
+                .retain(|_, kept| kept.restore(Moment::START, today).is_some());
+            merge(&mut latest, self.others.clone());
+            let mut theirs = None;
+            let written = self.map.replace(data(&latest), |entries| {
+                theirs = Some(read(entries));
+            });
+            let written = written.await;
+            if let Some(theirs) = theirs {
+                self.find(theirs);
+            }
+            match written {
+                Ok(()) => {
+                    self.is_read = true;
+                    self.health.has(Right::KeepVerdicts);
+                    return true;
+                }
                 Err(WriteError::Conflict | WriteError::Gone) => {}
                 Err(WriteError::Denied(error) | WriteError::Failed { error, .. }) => {
-                    return self.warn(&error);
+                    self.warn(&error);
+                    return false;
                 }
             }
         }
+        false
     }
 
     /// Logs an error once, until it works again.
@@ -204,7 +279,8 @@ impl Keeper {
     }
 }
 
-fn merge(ours: &mut AllKept, theirs: AllKept) {
+/// Adds the verdicts of others; of two of one node the newer one counts.
+pub(super) fn merge(ours: &mut AllKept, theirs: AllKept) {
     for (node, theirs) in theirs {
         match ours.get(&node) {
             Some(ours) if ours.proved_at >= theirs.proved_at => {}

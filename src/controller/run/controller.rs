@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::Settings;
 use crate::cluster::nodes::{Change, Learned};
 use crate::cluster::openkruise::News;
-use crate::cluster::verdict_store::{VerdictStore, all_kept};
+use crate::cluster::verdict_store::{AllKept, VerdictStore, all_kept};
 use crate::frame::clock::{Clock, time_of_day};
 use crate::frame::connection::UNREACHABLE;
 use crate::frame::connection::discovery::Discovery;
@@ -78,7 +78,7 @@ pub(super) struct Controller {
     brake: Moment,
     /// The time of day, as it was last read.
     today: Timestamp,
-    verdicts: Option<VerdictStore>,
+    pub(super) verdicts: Option<VerdictStore>,
     progress: Option<mpsc::UnboundedSender<Progress>>,
     reported: Reported,
 }
@@ -539,10 +539,15 @@ impl Controller {
     pub(in crate::run) async fn restore_verdicts(&mut self, client: Client, namespace: &str) {
         let (health, precedence) = (self.health.clone(), self.precedence.clone());
         let (store, kept) = VerdictStore::start(client, namespace, health, precedence).await;
+        self.verdicts_found(kept);
+        self.verdicts = Some(store);
+    }
+
+    pub(in crate::run) fn verdicts_found(&mut self, kept: AllKept) {
         self.index
             .nodes
             .restore_kept(kept, self.clock.now(), time_of_day());
-        self.verdicts = Some(store);
+        self.index.enqueue_where(|_| true);
     }
 
     pub(in crate::run) fn learned(&self, learned: &Learned) {

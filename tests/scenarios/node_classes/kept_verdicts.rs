@@ -196,3 +196,83 @@ async fn without_the_right_to_keep_verdicts_everything_else_goes_on() {
         );
     }
 }
+
+/// The keys of the ConfigMap.
+fn kept(world: &World) -> Vec<String> {
+    let map = world
+        .server
+        .peek("configmaps", "state", "swaplet-node-verdicts")
+        .unwrap();
+    map["data"].as_object().unwrap().keys().cloned().collect()
+}
+
+/// A pod shows that its provider fails; so long after that.
+async fn fails(world: &World, name: &str, later: u64) {
+    world.ends(name, "main", 0).await;
+    world.wait(1).await;
+    world.provider_fails(name, "Pending").await;
+    world.wait(later).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn u34_verdicts_that_could_not_be_read_at_the_start_are_neither_lost_nor_unknown() {
+    let world = nodes(4).await;
+    let first = world.start_controller_keeping("state");
+    fails(&world, "p0", 10).await;
+    first.kill();
+    for number in 0..4 {
+        world.remove(&format!("p{number}")).await;
+    }
+    let unreadable = world.fault(Effect::reply(503), |rule| {
+        rule.verb(Verb::Get).resource("configmaps")
+    });
+    let life = world.start_controller_keeping("state");
+    world.wait(10).await;
+    world.end_fault(unreadable);
+    world.wait(65).await;
+    assert_eq!(life.health.ready(), Ok("ok".to_owned()));
+    for number in 0..4 {
+        let mut pod = pod(&format!("q{number}"), "OnFailure");
+        pod["spec"]["nodeName"] = format!("n{number}").into();
+        world.run_pod(&pod).await;
+    }
+    world.ends("q0", "main", 0).await;
+    for name in ["q1", "q2", "q3"] {
+        fails(&world, name, 60).await;
+    }
+    assert_eq!(
+        (world.patches("q0"), world.patches("q1")),
+        (0, 1),
+        "of that node it is known"
+    );
+    assert_eq!(kept(&world), ["n0", "n1", "n2", "n3"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn u34_what_another_replica_has_written_stays() {
+    let world = nodes(3).await;
+    let _life = world.start_controller_keeping("state");
+    fails(&world, "p0", 60).await;
+    let theirs = json!({"uid": "x", "proved": "Inert", "provedAt": "2026-01-01T00:00:00Z", "until": "2099-01-01T00:00:00Z"});
+    world
+        .keep_verdict("state", "theirs", &theirs.to_string())
+        .await;
+    fails(&world, "p1", 60).await;
+    fails(&world, "p2", 60).await;
+    assert_eq!(kept(&world), ["n0", "n1", "n2", "theirs"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn u34_a_write_of_verdicts_that_has_failed_is_repeated() {
+    let world = nodes(1).await;
+    let life = world.start_controller_keeping("state");
+    world.wait(1).await;
+    world.fault(Effect::reply(503), |rule| {
+        rule.verb(Verb::Create).resource("configmaps").times(1)
+    });
+    fails(&world, "p0", 10).await;
+    assert!(life.health.ready().unwrap().contains("cannot be kept"));
+    world.wait(100).await;
+    assert_eq!(life.health.ready(), Ok("ok".to_owned()));
+    assert_eq!(kept(&world), ["n0"]);
+}
