@@ -218,8 +218,27 @@ fn another_node_of_the_same_name_starts_anew() {
             Unknown
         );
     }
-    world.verdicts.forget("n");
-    assert_eq!(world.class(), Unknown);
+}
+
+#[test]
+fn u36_what_was_proved_while_a_node_was_taken_for_another_class_does_not_count() {
+    let mut world = World::of("Unknown");
+    assert!(world.learns(UpdatesUnderNever) && world.learns(Rejects));
+    let under_never = |world: &World| {
+        let (node, now) = (&world.recognised, world.now);
+        world.verdicts.under_never(NODE, node, "batch", false, now)
+    };
+    assert_eq!(
+        (world.class(), under_never(&world)),
+        (VirtualRejects, UnderNever::Yes)
+    );
+    world.recognised = taken_for("VirtualUpdates");
+    assert_eq!(
+        (world.class(), under_never(&world)),
+        (VirtualUpdates, UnderNever::No)
+    );
+    assert!(world.learns(Inert), "nothing stands against it");
+    assert_eq!(world.class(), VirtualInert);
 }
 
 #[test]
@@ -248,6 +267,7 @@ fn memory_is_bounded() {
                     name: "n9",
                     uid: "u"
                 },
+                &world.recognised,
                 world.now
             )
             .is_none(),

@@ -204,7 +204,9 @@ struct Row {
 impl Row {
     fn of(node: &Node, table: &NodeTable, kept: &AllKept, now: Timestamp) -> Self {
         let recognised = Recognised::of(node, table);
-        let counts = |kept: &&Kept| kept.uid == node.uid && kept.until > now;
+        let counts = |kept: &&Kept| {
+            kept.uid == node.uid && kept.until > now && kept.is_for(recognised.class)
+        };
         let proved = kept.get(&*node.name).filter(counts).cloned();
         let under_never = under_never(kept, &node.name).filter(counts).cloned();
         let outranks = proved

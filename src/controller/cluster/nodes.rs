@@ -149,23 +149,16 @@ impl Nodes {
                 .get_mut(&node.name)
                 .filter(|seen| seen.uid == node.uid),
         );
-        let changed = match known {
-            Some(seen)
-                if seen.recognised == recognised && seen.labelled_virtual == labelled_virtual =>
-            {
-                (seen.list, seen.kubelet) = (list, node.kubelet);
-                let before = std::mem::replace(&mut seen.runs_on, runs_on);
-                return Change {
-                    matters: before != runs_on,
-                    problem: None,
-                };
-            }
-            Some(seen) => seen.recognised.class != recognised.class,
-            None => false,
-        };
-        if changed {
-            // A new class, which an administrator may have set, outranks an old proof.
-            self.verdicts.forget(&node.name);
+        if let Some(seen) = known
+            && seen.recognised == recognised
+            && seen.labelled_virtual == labelled_virtual
+        {
+            (seen.list, seen.kubelet) = (list, node.kubelet);
+            let before = std::mem::replace(&mut seen.runs_on, runs_on);
+            return Change {
+                matters: before != runs_on,
+                problem: None,
+            };
         }
         let problem = recognised.problem.clone();
         self.seen.insert(
@@ -220,7 +213,10 @@ impl Nodes {
             unseen_until,
             probed_until: self.probed_until(pod, class, done_at, now),
             under_never: self.under_never(pod, class, now),
-            class_until: self.verdicts.on(id, now).map(|verdict| verdict.until),
+            class_until: self
+                .verdicts
+                .on(id, &recognised, now)
+                .map(|verdict| verdict.until),
             may_be_kubelet: recognised.may_be_kubelet(),
             labelled_virtual: self
                 .seen
@@ -238,7 +234,7 @@ impl Nodes {
             return "the pod is on no node yet".to_owned();
         }
         let recognised = self.recognised(pod);
-        match self.verdicts.on(self.id(pod), now) {
+        match self.verdicts.on(self.id(pod), &recognised, now) {
             Some(verdict) => format!(
                 "proved by pod {}: {}; {}",
                 verdict.pod, verdict.proved, recognised.why

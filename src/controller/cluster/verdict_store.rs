@@ -16,6 +16,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
 use serde::{Deserialize, Serialize};
+use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::cluster::node_verdicts::{
     MOST_VERDICTS, NodeVerdict, NodeVerdicts, Proved, VERDICT_LASTS,
 };
@@ -330,6 +331,9 @@ pub struct Kept {
     /// See [`NodeVerdict::provider`].
     #[serde(default)]
     pub provider: Box<str>,
+    /// See [`NodeVerdict::taken_for`]; empty if it is unknown.
+    #[serde(default)]
+    pub taken_for: Box<str>,
 }
 
 /// All stored verdicts, by their key: the name of the node, see [`node_of`].
@@ -349,7 +353,14 @@ impl Kept {
             times: verdict.times,
             pod: verdict.pod.clone(),
             provider: verdict.provider.clone(),
+            taken_for: verdict.taken_for.map_or("", NodeClass::as_str).into(),
         }
+    }
+
+    /// Returns true if it was proved while the node was taken for this class.
+    #[must_use]
+    pub fn is_for(&self, class: NodeClass) -> bool {
+        NodeClass::from_word(&self.taken_for).is_none_or(|taken_for| taken_for == class)
     }
 
     /// Returns the verdict in the time of this process; `None` if it expired long ago or makes no
@@ -373,6 +384,7 @@ impl Kept {
             times: self.times,
             pod: self.pod.clone(),
             provider: self.provider.clone(),
+            taken_for: NodeClass::from_word(&self.taken_for),
         })
     }
 }

@@ -94,6 +94,12 @@ impl NodeClass {
         }
     }
 
+    /// Parses a word of [`as_str`](Self::as_str); `None` for any other.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|class| class.as_str() == word)
+    }
+
     /// Returns true if a kubelet runs the pods of the node.
     #[must_use]
     pub const fn is_kubelet(self) -> bool {

@@ -1,5 +1,6 @@
 //! The verdicts on nodes: the proof that a node applies a changed image, ignores it or fails on it.
-//! A verdict outranks the recognised class of the node, until it expires.
+//! A verdict outranks the recognised class of the node, until it expires, or the node is recognised
+//! as another class: an administrator, who sets one, outranks it.
 //!
 //! A verdict counts for one node, by name and uid, and for no other of its provider: two virtual
 //! nodes with the same taint can behave in opposite ways (Azure's two virtual nodes do), and one
@@ -78,6 +79,9 @@ pub struct NodeVerdict {
     pub pod: Box<str>,
     /// The name of the node's row in the table; empty if it had none.
     pub provider: Box<str>,
+    /// The class that the node was recognised as; `None` if that is unknown. The verdict counts
+    /// only while it is recognised so.
+    pub taken_for: Option<NodeClass>,
 }
 
 /// The verdicts on all nodes.
@@ -91,16 +95,23 @@ pub struct NodeVerdicts {
 impl NodeVerdicts {
     /// Returns the verdict on a node that counts now; `None` if there is none, or it has expired.
     #[must_use]
-    pub fn on(&self, node: NodeId<'_>, now: Moment) -> Option<&NodeVerdict> {
-        self.known(node).filter(|verdict| verdict.until > now)
+    pub fn on(
+        &self,
+        node: NodeId<'_>,
+        recognised: &Recognised,
+        now: Moment,
+    ) -> Option<&NodeVerdict> {
+        self.known(node, recognised)
+            .filter(|verdict| verdict.until > now)
     }
 
     /// Returns the class of a node: the one proved there, or else the recognised one.
     #[must_use]
     pub fn class(&self, node: NodeId<'_>, recognised: &Recognised, now: Moment) -> NodeClass {
-        self.on(node, now).map_or(recognised.class, |verdict| {
-            verdict.proved.class(recognised.class)
-        })
+        self.on(node, recognised, now)
+            .map_or(recognised.class, |verdict| {
+                verdict.proved.class(recognised.class)
+            })
     }
 
     /// Decides about pods under `Never` of a namespace on a node that replaces containers.
@@ -115,11 +126,13 @@ impl NodeVerdicts {
         now: Moment,
     ) -> UnderNever {
         let provider = provider(recognised);
+        let of_node = |name: &str| *name == *node.name;
         let mut failed: Vec<_> = self
             .under_never
-            .values()
-            .filter(|verdict| verdict.fails(&provider, now))
-            .flat_map(NodeVerdict::namespaces)
+            .iter()
+            .filter(|(name, verdict)| !of_node(name) || verdict.is_for(recognised))
+            .filter(|(_, verdict)| verdict.fails(&provider, now))
+            .flat_map(|(_, verdict)| verdict.namespaces())
             .collect();
         failed.sort_unstable();
         failed.dedup();
@@ -130,6 +143,7 @@ impl NodeVerdicts {
         let is_proved = self.under_never.get(node.name).is_some_and(|verdict| {
             verdict.proved == Proved::UpdatesUnderNever
                 && *verdict.uid == *node.uid
+                && verdict.is_for(recognised)
                 && verdict.until > now
         });
         if is_proved || says == Some(true) {
@@ -164,9 +178,9 @@ impl NodeVerdicts {
             return self.learn_under_never(node, recognised, proved, pod, now) || updates;
         }
         if !may_be_learned(proved, recognised) {
-            return self.forgive(node, proved, now);
+            return self.forgive(node, recognised, proved, now);
         }
-        let before = self.known(node);
+        let before = self.known(node, recognised);
         if before.is_some_and(|before| before.stands_against(proved, now)) {
             return false;
         }
@@ -207,7 +221,7 @@ impl NodeVerdicts {
         let before = self
             .under_never
             .get(node.name)
-            .filter(|before| *before.uid == *node.uid);
+            .filter(|before| *before.uid == *node.uid && before.is_for(recognised));
         let stands = |before: &NodeVerdict| match (before.proved, proved) {
             _ if before.until <= now => false,
             (Proved::FailsUnderNever, Proved::FailsUnderNever) => {
@@ -245,12 +259,6 @@ impl NodeVerdicts {
         true
     }
 
-    /// Forgets what was proved on a node, because its administrator has just set another class.
-    pub fn forget(&mut self, name: &str) {
-        self.verdicts.remove(name);
-        self.under_never.remove(name);
-    }
-
     /// Restores a verdict of an earlier run of the process.
     pub fn restore(&mut self, name: &str, verdict: NodeVerdict, now: Moment) {
         let verdicts = if verdict.proved.is_under_never() {
@@ -270,23 +278,34 @@ impl NodeVerdicts {
         }
     }
 
-    fn known(&self, node: NodeId<'_>) -> Option<&NodeVerdict> {
+    fn known(&self, node: NodeId<'_>, recognised: &Recognised) -> Option<&NodeVerdict> {
         self.verdicts
             .get(node.name)
-            .filter(|verdict| *verdict.uid == *node.uid)
+            .filter(|verdict| *verdict.uid == *node.uid && verdict.is_for(recognised))
     }
 
     /// Removes a verdict against a kubelet once a swap works; nothing is kept about swaps that
     /// work.
-    fn forgive(&mut self, node: NodeId<'_>, proved: Proved, now: Moment) -> bool {
+    fn forgive(
+        &mut self,
+        node: NodeId<'_>,
+        recognised: &Recognised,
+        proved: Proved,
+        now: Moment,
+    ) -> bool {
         let held = self
-            .known(node)
+            .known(node, recognised)
             .is_some_and(|verdict| !verdict.stands_against(proved, now));
         proved == Proved::Updates && held && self.verdicts.remove(node.name).is_some()
     }
 }
 
 impl NodeVerdict {
+    fn is_for(&self, recognised: &Recognised) -> bool {
+        self.taken_for
+            .is_none_or(|taken_for| taken_for == recognised.class)
+    }
+
     /// Returns true if pods under `Never` have failed on a node of this provider.
     fn fails(&self, provider: &str, now: Moment) -> bool {
         self.proved == Proved::FailsUnderNever && *self.provider == *provider && self.until > now
@@ -340,6 +359,7 @@ fn verdict(
         times,
         pod: pod.into(),
         provider: provider(recognised),
+        taken_for: Some(recognised.class),
     }
 }
 

@@ -276,3 +276,29 @@ async fn u34_a_write_of_verdicts_that_has_failed_is_repeated() {
     assert_eq!(life.health.ready(), Ok("ok".to_owned()));
     assert_eq!(kept(&world), ["n0"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn u36_a_verdict_that_the_class_of_its_node_has_discarded_does_not_come_back() {
+    let world = nodes(1).await;
+    let first = world.start_controller_keeping("state");
+    fails(&world, "p0", 60).await;
+    world.remove("p0").await;
+    let class = json!({"metadata": {"labels": {"swaplet.io/node-class": "VirtualUpdates"}}});
+    world
+        .request(
+            Method::PATCH,
+            "/api/v1/nodes/n0",
+            "application/merge-patch+json",
+            &class,
+        )
+        .await;
+    world.wait(60).await;
+    first.kill();
+    let _next = world.start_controller_keeping("state");
+    let mut pod = pod("later", "OnFailure");
+    pod["spec"]["nodeName"] = "n0".into();
+    world.run_pod(&pod).await;
+    world.ends("later", "main", 0).await;
+    world.wait(5).await;
+    assert_eq!(world.patches("later"), 1);
+}

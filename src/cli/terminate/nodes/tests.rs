@@ -28,6 +28,7 @@ fn rows() -> Vec<Row> {
         times: 0,
         pod: "batch/report".into(),
         provider: "virtual-kubelet".into(),
+        taken_for: Box::default(),
     };
     let fails = Kept {
         proved: "FailsUnderNever".into(),

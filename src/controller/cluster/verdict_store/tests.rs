@@ -1,4 +1,4 @@
-use swaplet_core::cluster::node_class::{NodeClass, Recognised};
+use swaplet_core::cluster::node_class::Recognised;
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::cluster::node_verdicts::{
     FAILURE_LASTS, NodeId, NodeVerdict, UnderNever, VERDICT_LASTS,
@@ -22,6 +22,7 @@ fn verdict(until: Moment) -> NodeVerdict {
         times: 2,
         pod: "batch/p".into(),
         provider: "virtual-kubelet".into(),
+        taken_for: Some(NodeClass::Unknown),
     }
 }
 
