@@ -45,13 +45,8 @@ impl<T: Clone + Eq + Hash> FairQueue<T> {
         line.push_back(item);
     }
 
-    /// Removes and returns the next item: the first of the namespace whose turn it is.
-    pub fn pop(&mut self) -> Option<T> {
-        self.pop_of(|_| true)
-    }
-
-    /// Like [`pop`](Self::pop), restricted to namespaces that may have their turn now; the others
-    /// keep their places.
+    /// Removes and returns the next item: the first of the namespace whose turn it is, of those that
+    /// may have their turn now; the others keep their places.
     pub fn pop_of(&mut self, may_go: impl Fn(&str) -> bool) -> Option<T> {
         let place = self.turns.iter().position(|namespace| may_go(namespace))?;
         let namespace = self.turns.remove(place)?;
@@ -125,7 +120,7 @@ mod tests {
             queue.push("a", uid);
         }
         queue.push("b", "b1");
-        let order: Vec<_> = std::iter::from_fn(|| queue.pop())
+        let order: Vec<_> = std::iter::from_fn(|| queue.pop_of(|_| true))
             .map(String::from)
             .collect();
         assert_eq!(order, ["a1", "b1", "a2", "a3"]);
@@ -137,10 +132,10 @@ mod tests {
         queue.push("a", "a1");
         queue.push("a", "a1");
         assert_eq!(queue.len(), 1);
-        assert_eq!(queue.pop().as_deref(), Some("a1"));
-        assert_eq!(queue.pop(), None);
+        assert_eq!(queue.pop_of(|_| true).as_deref(), Some("a1"));
+        assert_eq!(queue.pop_of(|_| true), None);
         queue.push("a", "a1");
-        assert_eq!(queue.pop().as_deref(), Some("a1"));
+        assert_eq!(queue.pop_of(|_| true).as_deref(), Some("a1"));
     }
 
     #[test]
@@ -156,8 +151,8 @@ mod tests {
         assert_eq!(queue.pop_of(|_| false), None);
         assert_eq!(
             (
-                queue.pop().as_deref(),
-                queue.pop().as_deref(),
+                queue.pop_of(|_| true).as_deref(),
+                queue.pop_of(|_| true).as_deref(),
                 queue.is_empty()
             ),
             (Some("a1"), Some("c1"), true)

@@ -121,7 +121,29 @@ async fn t32_events_without_an_answer_do_not_delay_pods() {
             .iter()
             .all(|name| world.phase(name) == "Succeeded" && world.patches(name) == 1)
     );
-    world.wait(120).await;
+    // Those of a namespace that gets no answers are sent one after the other.
+    world.wait(300).await;
     assert_eq!(world.count(Verb::Create), 30);
     world.assert_quiet().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn u37_events_of_a_namespace_that_hang_delay_none_of_another() {
+    let (world, _life, names) = with_pods(30).await;
+    run_doomed(&world).await;
+    world.fault(Effect::Hang, |rule| {
+        rule.resource("events").namespace("default")
+    });
+    world.start_kubelet(Kubelet::default());
+    for name in &names {
+        world.ends(name, "main", 0).await;
+    }
+    world.wait(2).await;
+    let words = format!("Back-off pulling image \"{EXIT}\"");
+    let pulls = json!({"waiting": {"reason": "ImagePullBackOff", "message": words}});
+    doomed_is(&world, pulls).await;
+    world.wait(2).await;
+    let events = world.server.peek_all("events");
+    let mut namespaces = events.iter().map(|event| &event["metadata"]["namespace"]);
+    assert!(namespaces.any(|namespace| namespace == "doomed"));
 }

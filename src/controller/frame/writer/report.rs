@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::precedence::Precedence;
+use super::shares::Shares;
 use super::{Target, TargetKind, is_missing_right};
-use crate::frame::clock::time_of_day;
+use crate::frame::clock::{Clock, time_of_day};
 use crate::frame::metrics::Metrics;
 use crate::frame::queue::FairQueue;
 use crate::frame::serve::Health;
@@ -20,6 +21,7 @@ use k8s_openapi::api::core::v1::{Event, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Time};
 use kube::api::PostParams;
 use kube::{Api, Client};
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::values::bounds::cut;
 use swaplet_core::objects::values::short_digest::short_digest;
 use swaplet_core::report::decision::Report;
@@ -139,7 +141,8 @@ impl Reporter {
 }
 
 impl Sender {
-    async fn send(&self, waiting: &Waiting) {
+    /// Sends an Event. Returns false if that has failed.
+    async fn send(&self, waiting: &Waiting) -> bool {
         let Waiting {
             target,
             report,
@@ -173,6 +176,7 @@ impl Sender {
             Err(_) => "failed",
         };
         self.metrics.wrote("events", outcome);
+        outcome != "failed"
     }
 
     fn event(&self, target: &Target, report: &Report, now: Timestamp) -> Event {
@@ -375,7 +379,8 @@ mod places_tests {
 }
 
 // The queue of Events: they are sent in turns by namespace, and behind all swaps. So very many of
-// one tenant, or those that hang behind a webhook, keep no others waiting.
+// one tenant keep no others waiting; nor do those that hang behind a webhook, which have their
+// share of what may be in flight.
 //
 // The queue is bounded in number by the reporter, and in time: an Event that has waited long is
 // sent although there are swaps, but no two at once then.
@@ -410,11 +415,12 @@ impl Queue {
         self.waiting.insert(self.arrived, next);
     }
 
-    /// Removes and returns the Event whose turn it is, with the time since when any has waited.
-    fn pop(&mut self) -> Option<(InLine, Instant)> {
+    /// Removes and returns the Event whose turn it is among the namespaces that may have one, with
+    /// the time since when any has waited.
+    fn pop_of(&mut self, may_go: impl Fn(&str) -> bool) -> Option<(InLine, Instant)> {
         let (_, (first, _)) = self.waiting.first_key_value()?;
         let oldest = first.since;
-        let next = self.waiting.remove(&self.turns.pop()?)?;
+        let next = self.waiting.remove(&self.turns.pop_of(may_go)?)?;
         Some((next, oldest))
     }
 }
@@ -426,30 +432,53 @@ async fn send_in_turn(
     precedence: Precedence,
 ) {
     let (mut queue, mut under_way) = (Queue::default(), JoinSet::new());
+    let (clock, mut shares, mut is_open) = (Clock::start(), Shares::default(), true);
     loop {
         while let Ok(next) = line.try_recv() {
             queue.push(next);
         }
-        let Some(((next, place), oldest)) = queue.pop() else {
-            let Some(next) = line.recv().await else {
-                break;
-            };
-            queue.push(next);
+        let now = clock.now();
+        let next = if under_way.len() < AT_ONCE {
+            shares.next(AT_ONCE, now, |may_begin| queue.pop_of(may_begin))
+        } else {
+            None
+        };
+        let Some(((next, place), oldest)) = next else {
+            tokio::select! {
+                next = line.recv(), if is_open => match next {
+                    Some(next) => queue.push(next),
+                    None => is_open = false,
+                },
+                Some(Ok(sent)) = under_way.join_next() => note(&mut shares, sent, clock.now()),
+                else => return,
+            }
             continue;
         };
-        while under_way.len() >= AT_ONCE {
-            under_way.join_next().await;
-        }
         if !precedence.yield_with(next.since, oldest).await {
-            while under_way.join_next().await.is_some() {}
+            // Those that hang would hold up all others.
+            while under_way.len() > shares.suspects(clock.now())
+                && let Some(Ok(sent)) = under_way.join_next().await
+            {
+                note(&mut shares, sent, clock.now());
+            }
         }
+        shares.began(&next.target.namespace);
         let sender = sender.clone();
         under_way.spawn(async move {
-            sender.send(&next).await;
+            let is_answered = sender.send(&next).await;
             drop(place);
+            (next.target.namespace, is_answered)
         });
     }
-    while under_way.join_next().await.is_some() {}
+}
+
+/// Records whether an Event of this namespace was answered.
+fn note(shares: &mut Shares, (namespace, is_answered): (Box<str>, bool), now: Moment) {
+    if is_answered {
+        shares.answered(&namespace);
+    } else {
+        shares.failed(&namespace, now);
+    }
 }
 
 #[cfg(test)]
@@ -564,7 +593,7 @@ mod line_tests {
         advance(Duration::from_secs(1)).await;
         queue.push(event(&places, "modest", "b1"));
         let mut sent = Vec::new();
-        while let Some(((next, _), oldest)) = queue.pop() {
+        while let Some(((next, _), oldest)) = queue.pop_of(|_| true) {
             sent.push((next.target.name.into_string(), oldest));
         }
         let names: Vec<_> = sent.iter().map(|(name, _)| name.as_str()).collect();
