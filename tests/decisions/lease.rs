@@ -135,7 +135,7 @@ fn a_leader_whose_requests_fail_stops_before_its_lease_is_anybodys() {
 #[test]
 fn whoever_sees_another_holder_does_not_lead() {
     let mut election = leader();
-    election.conflict();
+    assert!(!election.conflict(moment(2)));
     assert_eq!(election.step(moment(2)), Step::Read);
     election.read(Some(lease("9", "b")), moment(2));
     assert_eq!(
@@ -147,6 +147,19 @@ fn whoever_sees_another_holder_does_not_lead() {
         (election.leads_until(), election.step(moment(4))),
         (None, Step::Create)
     );
+}
+
+#[test]
+fn u38_conflicts_with_nobody_become_failures() {
+    let mut election = election();
+    election.read(Some(lease("1", "")), moment(0));
+    assert!(!election.conflict(moment(0)));
+    assert_eq!(election.step(moment(0)), Step::Read, "somebody was faster");
+    election.read(Some(lease("1", "")), moment(0));
+    assert!(election.conflict(moment(0)));
+    assert_eq!(election.step(moment(0)), Step::Wait(moment(1)));
+    election.read(Some(lease("2", "b")), moment(1));
+    assert!(!election.conflict(moment(20)), "that one was");
 }
 
 /// A failure does not make a lease young again that was seen to stand still.
@@ -212,7 +225,7 @@ impl World {
             (Step::Read, Fate::Answered) => after.read(self.stored.clone(), clock),
             (step, fate) => match (self.write(&step, name), fate) {
                 (Some(written), Fate::Answered) => after.wrote(written, clock, clock),
-                (None, Fate::Answered) => after.conflict(),
+                (None, Fate::Answered) => drop(after.conflict(clock)),
                 _ => after.failed(clock),
             },
         }

@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use super::clock::{Clock, time_of_day};
 use super::list::words;
 use super::serve::Health;
-use super::writer::{created, params};
+use super::writer::{created, is_of_webhook, params};
 
 /// The name of the Lease.
 pub const LEASE: &str = "swaplet";
@@ -190,7 +190,7 @@ impl LeaseKeeper {
 enum Answer {
     Read(Option<Lease>),
     Wrote(Lease),
-    Conflict,
+    Conflict(String),
     Failed(String),
 }
 
@@ -245,7 +245,11 @@ impl Keeper {
         match answer {
             Answer::Read(lease) => self.election.read(lease, now),
             Answer::Wrote(lease) => self.election.wrote(lease, sent, now),
-            Answer::Conflict => self.election.conflict(),
+            Answer::Conflict(error) => {
+                if self.election.conflict(now) {
+                    return self.trouble(error);
+                }
+            }
             Answer::Failed(error) => {
                 self.election.failed(now);
                 return self.trouble(error);
@@ -401,7 +405,11 @@ fn read(lease: &LeaseObject) -> Lease {
 fn written(result: Result<kube::Result<LeaseObject>, tokio::time::error::Elapsed>) -> Answer {
     match result {
         Ok(Ok(lease)) => Answer::Wrote(read(&lease)),
-        Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => Answer::Conflict,
+        Ok(Err(kube::Error::Api(status)))
+            if matches!(status.code, 404 | 409) && !is_of_webhook(&status.message) =>
+        {
+            Answer::Conflict(words(&kube::Error::Api(status)))
+        }
         Ok(Err(error)) => Answer::Failed(words(&error)),
         Err(_) => no_answer(),
     }

@@ -361,7 +361,7 @@ pub fn is_missing_right(words: &str) -> bool {
 /// Returns true if a webhook refused a write or did not answer, which concerns the namespaces that
 /// it is for: then a pause that it asks for is none of the API server (Kubernetes: `ToStatusErr` in
 /// `webhook/errors/statuserror.go`, `ErrCallingWebhook`). The words are the API server's own.
-fn is_of_webhook(words: &str) -> bool {
+pub(crate) fn is_of_webhook(words: &str) -> bool {
     words.contains("admission webhook \"") || is_unreached(words)
 }
 

@@ -85,6 +85,8 @@ pub struct Election {
     seen: Seen,
     /// When the last applied renewal was sent; `None` if this process does not lead.
     renewed: Option<Moment>,
+    /// True from a conflict until a write is applied, or somebody else is seen to lead.
+    has_conflict: bool,
     not_before: Moment,
 }
 
@@ -107,6 +109,7 @@ impl Election {
             timing,
             seen: Seen::Unknown(None),
             renewed: None,
+            has_conflict: false,
             not_before: Moment::START,
         }
     }
@@ -160,6 +163,7 @@ impl Election {
             .filter(|(version, _)| *version == lease.version)
             .map_or(now, |(_, since)| since);
         if !self.is_ours(&lease, since, now) {
+            self.has_conflict = false;
             self.not_before = (now + self.timing.every).min(self.expires(&lease, since));
         }
         self.seen = Seen::Lease(lease, since);
@@ -168,13 +172,19 @@ impl Election {
     /// Records that a write of this process, sent at `sent`, was applied and returned this Lease.
     pub fn wrote(&mut self, lease: Lease, sent: Moment, now: Moment) {
         self.renewed = Some(sent);
+        self.has_conflict = false;
         self.not_before = sent + self.timing.every;
         self.seen = Seen::Lease(lease, now);
     }
 
-    /// Records that another process has written first.
-    pub fn conflict(&mut self) {
+    /// Records that another process has written first. Returns true if that goes on, although none
+    /// is seen to lead: then it counts as a failure.
+    pub fn conflict(&mut self, now: Moment) -> bool {
         self.forget();
+        if self.has_conflict {
+            self.failed(now);
+        }
+        std::mem::replace(&mut self.has_conflict, true)
     }
 
     /// Records that a request has failed, or that its outcome is unknown.

@@ -1,6 +1,6 @@
 //! A Lease that cannot be written: nothing is done, that is said once, and few requests are sent.
 
-use swaplet_testbed::apiserver::Effect;
+use swaplet_testbed::apiserver::{Effect, Verb};
 
 use super::{A, NAMESPACE, Process};
 use crate::harness::{World, exposition};
@@ -54,4 +54,24 @@ async fn without_the_namespace_of_the_lease_that_is_said_and_few_requests_are_se
 
     world.create_namespace(NAMESPACE).await;
     assert!(world.until_leads(&a).await <= 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn u38_a_lease_that_is_refused_with_a_conflict_again_and_again_is_told_and_written_seldom() {
+    let webhook = "admission webhook \"w.example\" denied the request: frozen";
+    for (code, words) in [(409, webhook), (409, "frozen"), (404, "not found")] {
+        let (world, a, _b) = World::with_two().await;
+        world.fault(Effect::reply(code).message(words), |rule| {
+            rule.verb(Verb::Patch).resource("leases")
+        });
+        world.wait(10).await;
+        let before = world.requests().len();
+        world.wait(60).await;
+        assert_eq!(
+            a.health.ready().unwrap_err(),
+            format!("cannot read or write the Lease: {words}")
+        );
+        let sent = world.requests().len() - before;
+        assert!(sent <= 250, "{code}: {sent} requests of two in a minute");
+    }
 }
