@@ -145,8 +145,37 @@ fn whoever_sees_another_holder_does_not_lead() {
     election.read(None, moment(4));
     assert_eq!(
         (election.leads_until(), election.step(moment(4))),
-        (None, Step::Create)
+        (None, Step::Wait(moment(16)))
     );
+}
+
+#[test]
+fn u39_a_lease_that_was_deleted_is_created_once_its_holder_has_stopped() {
+    let mut election = election();
+    let longer = Lease {
+        lasts: Some(seconds(60)),
+        ..lease("1", "b")
+    };
+    for (seen, until) in [(lease("1", "b"), 112), (longer, 160)] {
+        election.read(Some(seen), moment(98));
+        election.read(None, moment(100));
+        assert_eq!(election.step(moment(100)), Step::Wait(moment(until)));
+        assert_eq!(election.step(moment(until)), Step::Create);
+        election.failed(moment(until));
+        election.read(None, moment(until + 1));
+        assert_eq!(
+            election.step(moment(until + 1)),
+            Step::Create,
+            "it has waited long enough"
+        );
+    }
+    // Its own, and one that was given up.
+    let mut election = leader();
+    election.read(None, moment(2));
+    assert_eq!(election.step(moment(2)), Step::Create);
+    election.read(Some(lease("2", "")), moment(3));
+    election.read(None, moment(4));
+    assert_eq!(election.step(moment(4)), Step::Create);
 }
 
 #[test]

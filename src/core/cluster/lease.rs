@@ -85,6 +85,8 @@ pub struct Election {
     seen: Seen,
     /// When the last applied renewal was sent; `None` if this process does not lead.
     renewed: Option<Moment>,
+    /// How long the Lease lasts that somebody else was last seen to hold; `None` if nobody was.
+    others: Option<Duration>,
     /// True from a conflict until a write is applied, or somebody else is seen to lead.
     has_conflict: bool,
     not_before: Moment,
@@ -109,6 +111,7 @@ impl Election {
             timing,
             seen: Seen::Unknown(None),
             renewed: None,
+            others: None,
             has_conflict: false,
             not_before: Moment::START,
         }
@@ -138,10 +141,14 @@ impl Election {
         lease.holder.is_empty() || lease.holder == self.me || now >= self.expires(lease, since)
     }
 
-    /// Returns when the Lease expires. A holder with a longer duration than this process has is
-    /// respected: it may be another version of this program.
     fn expires(&self, lease: &Lease, since: Moment) -> Moment {
-        since + lease.lasts.unwrap_or_default().max(self.timing.lasts)
+        since + self.lasts(lease)
+    }
+
+    /// Returns how long the Lease lasts. A holder with a longer duration than this process has is
+    /// respected: it may be another version of this program.
+    fn lasts(&self, lease: &Lease) -> Duration {
+        lease.lasts.unwrap_or_default().max(self.timing.lasts)
     }
 
     /// Records that the Lease was read; `None` if it does not exist.
@@ -154,10 +161,17 @@ impl Election {
         let Some(lease) = lease else {
             self.renewed = None;
             self.seen = Seen::Missing;
+            // Whoever deletes a Lease does not stop its holder, who may have renewed it just now.
+            if let Some(lasts) = self.others.take() {
+                self.not_before = now + lasts;
+            }
             return;
         };
+        self.others = None;
         if lease.holder != self.me {
             self.renewed = None;
+            let lasts = self.lasts(&lease);
+            self.others = (!lease.holder.is_empty()).then_some(lasts);
         }
         let since = before
             .filter(|(version, _)| *version == lease.version)
@@ -172,7 +186,7 @@ impl Election {
     /// Records that a write of this process, sent at `sent`, was applied and returned this Lease.
     pub fn wrote(&mut self, lease: Lease, sent: Moment, now: Moment) {
         self.renewed = Some(sent);
-        self.has_conflict = false;
+        (self.others, self.has_conflict) = (None, false);
         self.not_before = sent + self.timing.every;
         self.seen = Seen::Lease(lease, now);
     }
