@@ -388,3 +388,19 @@ async fn without_the_option_nodes_are_left_alone() {
     jobs.leaves_nodes_alone().await;
     assert!(jobs.writes_to_nodes().is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn u40_a_taint_that_a_webhook_puts_back_is_removed_once_a_minute() {
+    let jobs = Jobs::on(1, &ImageOptions::default()).await;
+    let keep = |resource: &str, old: &Value, new: &mut Value| {
+        if resource == "nodes" && old["spec"]["taints"].is_array() {
+            new["spec"]["taints"] = old["spec"]["taints"].clone();
+        }
+    };
+    taint(&jobs, "n0", &json!([warming("NoSchedule")])).await;
+    jobs.cluster.world.server.set_update_webhook(Some(keep));
+    let _life = jobs.takes_taints(|_| {});
+    jobs.wait(600).await;
+    let writes = jobs.writes_to_nodes().len();
+    assert!((5..12).contains(&writes), "{writes} in ten minutes");
+}

@@ -119,12 +119,14 @@ impl Found {
     }
 }
 
-/// Returns true if the stored value has all that was sent; it may have more.
+/// Returns true if the stored value has all that was sent. It may have more, but for a list of plain
+/// values: what was to be removed from it is still there. Lists of objects may have been merged.
 fn has(stored: &Value, sent: &Value) -> bool {
     match (sent, stored) {
         (Value::Array(sent), Value::Array(stored)) => {
-            let mut sent = sent.iter();
-            sent.all(|sent| stored.iter().any(|stored| has(stored, sent)))
+            let may_have_more = sent.iter().any(Value::is_object) || sent.len() == stored.len();
+            let is_stored = |sent| stored.iter().any(|stored| has(stored, sent));
+            may_have_more && sent.iter().all(is_stored)
         }
         (Value::Object(sent), Value::Object(_)) => {
             let mut sent = sent.iter();
@@ -282,6 +284,26 @@ mod tests {
             |phase: &str| json!({"status": {"phase": phase, "message": "m", "states": [{}]}});
         assert_eq!(words(&status, &full("Recreating")), None);
         assert!(words(&status, &full("Pending")).is_some());
+    }
+
+    #[test]
+    fn u40_a_list_from_which_nothing_was_taken_is_not_stored() {
+        let with = |finalizers: Value| json!({"metadata": {"finalizers": finalizers}});
+        for (sent, before, other) in [
+            (json!([]), json!(["ours"]), json!([])),
+            (json!(["a"]), json!(["a", "ours"]), json!(["a"])),
+        ] {
+            let sent = with(sent);
+            assert!(words(&sent, &with(before)).is_some());
+            assert_eq!(words(&sent, &with(other)), None);
+        }
+        assert_eq!(words(&with(json!([])), &json!({"metadata": {}})), None);
+        let conditions = |types: &[&str]| {
+            let of = |of: &&str| json!({"type": of, "status": "True"});
+            json!({"status": {"conditions": types.iter().map(of).collect::<Vec<_>>()}})
+        };
+        let (sent, stored) = (conditions(&["a"]), conditions(&["a", "b"]));
+        assert_eq!(words(&sent, &stored), None, "it was merged");
     }
 
     #[test]

@@ -6,6 +6,8 @@ use k8s_openapi::api::core::v1::Node;
 use kube::Resource as _;
 use kube::api::Patch;
 use kube::core::Request;
+use serde_json::Value;
+use swaplet_core::report::denial::UNDONE;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::startup_taint::{STARTUP_TAINT, Untaint};
 
@@ -15,13 +17,22 @@ impl Writer {
     /// Removes the startup taint from a node, and nothing else.
     ///
     /// # Errors
-    /// Returns why the write was not applied.
+    /// Returns why the write was not applied, as where a webhook has put the taint back.
     pub async fn untaint(&self, untaint: &Untaint) -> Result<(), WriteError> {
         let patch = Patch::Json::<()>(untaint_patch(untaint));
         self.in_time("nodes", async {
             let built =
                 Request::new(Node::url_path(&(), None)).patch(&untaint.node, &params(), &patch);
-            Ok(self.send(built).await?.map(drop))
+            Ok(self.send(built).await?.and_then(|body| {
+                let stored = serde_json::from_slice::<Value>(&body).unwrap_or_default();
+                let mut taints = stored["spec"]["taints"].as_array().into_iter().flatten();
+                if taints.any(|taint| taint["key"] == STARTUP_TAINT) {
+                    return Err(WriteError::Denied(format!(
+                        "{UNDONE}: {STARTUP_TAINT} is there"
+                    )));
+                }
+                Ok(())
+            }))
         })
         .await
     }
