@@ -441,8 +441,8 @@ pub(crate) struct Sight {
     listed: bool,
     /// The time at which the watch was opened last; of several watches, the earliest.
     current: Option<Instant>,
-    /// The last error, and when it occurred.
-    trouble: Option<(String, Instant)>,
+    /// The last error, until a watch is opened.
+    trouble: Option<String>,
 }
 
 impl Sight {
@@ -460,13 +460,13 @@ impl Sight {
     /// may be the watch that is forbidden.
     pub(crate) fn current(&mut self, since: Instant) {
         self.current = Some(since);
-        self.trouble.take_if(|(_, at)| *at <= since);
+        self.trouble = None;
     }
 
     /// Records an error; returns true if it is new.
     pub(crate) fn trouble(&mut self, error: &str) -> bool {
-        let before = self.trouble.replace((error.to_owned(), Instant::now()));
-        before.is_none_or(|(before, _)| before != error)
+        let before = self.trouble.replace(error.to_owned());
+        before.is_none_or(|before| before != error)
     }
 
     /// Returns why the objects are not observed as they are now; `None` if they are.
@@ -480,10 +480,7 @@ impl Sight {
                 )
             })
         };
-        self.trouble
-            .as_ref()
-            .map(|(error, _)| error.clone())
-            .or_else(stale)
+        self.trouble.clone().or_else(stale)
     }
 }
 
@@ -515,14 +512,11 @@ mod sight_tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_trouble_ends_with_a_watch_that_was_opened_after_it() {
+    async fn a_trouble_ends_when_a_watch_is_opened() {
         let mut sight = Sight::default();
-        let before = Instant::now();
-        advance(Duration::from_secs(1)).await;
         assert!(sight.trouble("pods is forbidden"));
         assert!(!sight.trouble("pods is forbidden"));
         sight.listed();
-        sight.current(before);
         assert_eq!(sight.why_not().unwrap(), "pods is forbidden");
         sight.current(Instant::now());
         assert_eq!(sight.why_not(), None);

@@ -154,8 +154,6 @@ struct Round<'a, K> {
     forgotten: Option<Instant>,
     /// True if a namespace that is hidden has been listed again.
     is_seen_again: bool,
-    /// The last reported time of the watch that was opened first.
-    current: Option<Instant>,
     events: &'a mpsc::Sender<Event<K>>,
 }
 
@@ -177,7 +175,6 @@ impl<'a, K: Resource + Send + 'static> Round<'a, K> {
             relists: false,
             forgotten: None,
             is_seen_again: false,
-            current: None,
             events,
         }
     }
@@ -205,6 +202,7 @@ impl<'a, K: Resource + Send + 'static> Round<'a, K> {
                     for event in gone {
                         self.pass(event).await?;
                     }
+                    self.send_current().await?;
                 }
                 Take::SeenAgain => self.is_seen_again = true,
             }
@@ -237,17 +235,17 @@ impl<'a, K: Resource + Send + 'static> Round<'a, K> {
         }
     }
 
-    /// Reports the time of the watch that was opened first, once each is open that may be: all is
-    /// as old as that. So the opening of one watch does not end the trouble of another.
+    /// Reports the time of the watch that was opened first, once each is open that may be, and none
+    /// is in trouble: all is as old as that.
     async fn send_current(&mut self) -> Result<(), Closed> {
+        if self.places.iter().any(|place| place.is_troubled) {
+            return Ok(());
+        }
         let seen = self.places.iter().filter(|place| !place.is_hidden());
         let oldest = seen.map(Place::current).min().flatten();
         match oldest {
-            Some(since) if self.current < oldest => {
-                self.current = oldest;
-                self.send(Event::Current(since)).await
-            }
-            _ => Ok(()),
+            Some(since) => self.send(Event::Current(since)).await,
+            None => Ok(()),
         }
     }
 
@@ -346,6 +344,8 @@ pub(crate) struct Place<K> {
     state: State,
     /// The time at which its watch was opened last.
     current: Option<Instant>,
+    /// True from a failure until its watch is opened.
+    is_troubled: bool,
     /// The time since which its list is tried; `None` while no list is in progress.
     listing: Option<Instant>,
     /// The objects that exist, by name, as their deletion is reported.
@@ -375,6 +375,7 @@ impl<K: Resource> Place<K> {
         Self {
             state: State::Waits,
             current: None,
+            is_troubled: false,
             listing: None,
             known: HashMap::new(),
             unlisted: HashSet::new(),
@@ -432,10 +433,13 @@ impl<K: Resource> Place<K> {
                 return self.hide(event);
             }
             Event::Current(since) => {
-                self.current = Some(since);
+                (self.current, self.is_troubled) = (Some(since), false);
                 return Take::Pass(vec![Event::Current(since)]);
             }
-            other => return Take::Pass(vec![other]),
+            other => {
+                self.is_troubled |= other.trouble().is_some();
+                return Take::Pass(vec![other]);
+            }
         }
         Take::Pass(Vec::new())
     }
@@ -471,7 +475,7 @@ impl<K: Resource> Place<K> {
     }
 
     fn hide(&mut self, why: Event<K>) -> Take<K> {
-        (self.state, self.listing) = (State::Hidden, None);
+        (self.state, self.listing, self.is_troubled) = (State::Hidden, None, false);
         self.unlisted.clear();
         Take::Hide {
             gone: take(&mut self.known)

@@ -332,7 +332,11 @@ async fn watch_what_is_seen_is_as_old_as_the_watch_that_was_opened_first() {
     assert_eq!(all(&mut told), ["Current"]);
     advance(Duration::from_secs(1)).await;
     play(&watches[1], vec![trouble(), opened()]).await;
-    assert_eq!(all(&mut told), ["Trouble(500)"]);
+    assert_eq!(
+        all(&mut told),
+        ["Trouble(500)", "Current"],
+        "its trouble is over"
+    );
     play(&watches[0], vec![opened()]).await;
     assert_eq!(all(&mut told), ["Current"]);
 }
@@ -342,4 +346,35 @@ async fn a_watch_that_dies_ends_all() {
     let (round, mut watches, _told) = round(Unlisted::AreWaitedFor);
     drop(watches.pop());
     assert!(!round.await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn u41_a_trouble_ends_with_the_last_namespace_that_has_it_and_not_with_the_oldest_watch() {
+    let (_round, watches, mut told) = round(Unlisted::AreHidden);
+    let opened = || Event::Current(Instant::now());
+    for watch in &watches {
+        play(watch, listed(&[])).await;
+        play(watch, vec![opened()]).await;
+    }
+    all(&mut told);
+    advance(Duration::from_secs(1)).await;
+    for watch in &watches {
+        play(watch, vec![trouble()]).await;
+    }
+    play(&watches[1], vec![opened()]).await;
+    assert_eq!(all(&mut told), ["Trouble(500)", "Trouble(500)"]);
+    play(&watches[0], vec![opened()]).await;
+    assert_eq!(all(&mut told), ["Current"]);
+    // A namespace is deleted.
+    play(&watches[1], vec![trouble(), Event::ListStart, forbidden()]).await;
+    assert_eq!(
+        all(&mut told),
+        [
+            "Trouble(500)",
+            "Relists(true)",
+            "Current",
+            "Hidden(no)",
+            "Relists(false)"
+        ]
+    );
 }
