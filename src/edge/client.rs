@@ -189,7 +189,8 @@ async fn from_file(mut read: Kubeconfig, options: &KubeConfigOptions) -> anyhow:
         .await
         .map_err(reason)?;
     if own.is_none() {
-        config.proxy_url = Environment::read().proxy(&config.cluster_url);
+        let proxy = Environment::read().proxy(&config.cluster_url);
+        config.proxy_url = proxy.map_err(anyhow::Error::msg)?;
     }
     // No credentials go over the network for everybody to read.
     if config.cluster_url.scheme_str() != Some("https") {

@@ -37,26 +37,26 @@ impl Environment {
 
     /// Returns the proxy for this server, with its credentials in the address; `None` if it is
     /// connected to directly.
-    #[must_use]
-    pub fn proxy(&self, server: &Uri) -> Option<Uri> {
-        let host = server.host()?.trim_matches(['[', ']']);
+    ///
+    /// # Errors
+    /// Returns an error message if the value is no address of a proxy.
+    pub fn proxy(&self, server: &Uri) -> Result<Option<Uri>, String> {
+        let host = server.host().unwrap_or_default().trim_matches(['[', ']']);
         let is_loopback = host == "localhost"
             || host
                 .parse()
                 .is_ok_and(|address: IpAddr| address.is_loopback());
         let is_tls = server.scheme_str() == Some("https");
         let proxy = if is_tls { &self.https } else { &self.http };
-        if is_loopback || proxy.is_empty() {
-            return None;
+        // The matcher knows no such star for addresses.
+        let is_excepted = self.no.split(',').any(|entry| entry.trim() == "*");
+        if is_loopback || proxy.is_empty() || is_excepted {
+            return Ok(None);
         }
         let port = server
             .port_u16()
             .unwrap_or(if is_tls { 443 } else { 80 })
             .to_string();
-        // The matcher knows no such star for addresses.
-        if self.no.split(',').any(|entry| entry.trim() == "*") {
-            return None;
-        }
         let exceptions: Vec<_> = self
             .no
             .split(',')
@@ -66,13 +66,19 @@ impl Environment {
             .all("http://proxy.invalid")
             .no(exceptions.join(","))
             .build();
-        matcher.intercept(server)?;
+        if matcher.intercept(server).is_none() {
+            return Ok(None);
+        }
         let with_scheme = if proxy.contains("://") {
             proxy.clone()
         } else {
             format!("http://{proxy}")
         };
-        with_scheme.parse().ok()
+        // It may have credentials, so it is not quoted.
+        let (proxy, kind) = (with_scheme.parse(), if is_tls { "HTTPS" } else { "HTTP" });
+        proxy
+            .map(Some)
+            .map_err(|error| format!("{kind}_PROXY is no address of a proxy ({error})"))
     }
 }
 
@@ -118,9 +124,8 @@ mod tests {
                 no: no.into(),
                 ..Environment::default()
             };
-            environment
-                .proxy(&server.parse().unwrap())
-                .map(|proxy| proxy.to_string())
+            let proxy = environment.proxy(&server.parse().unwrap()).unwrap();
+            proxy.map(|proxy| proxy.to_string())
         };
         for (server, no, is_proxied) in [
             ("https://api.example:6443", "", true),
@@ -148,6 +153,24 @@ mod tests {
         ] {
             let expected = is_proxied.then(|| PROXY.to_owned());
             assert_eq!(proxied(server, no), expected, "{server} NO_PROXY={no}");
+        }
+    }
+
+    #[test]
+    fn u43_what_is_no_address_of_a_proxy_is_an_error_and_not_left_out() {
+        for (https, no, is_error) in [
+            ("http://user:secret@a b:3128", "", true),
+            ("[proxy.example", "", true),
+            ("[proxy.example", "api.example", false),
+        ] {
+            let environment = Environment {
+                https: https.into(),
+                no: no.into(),
+                ..Environment::default()
+            };
+            let proxy = environment.proxy(&"https://api.example:6443".parse().unwrap());
+            assert_eq!(proxy.is_err(), is_error, "{https} NO_PROXY={no}");
+            assert!(proxy.is_ok() || !proxy.unwrap_err().contains("secret"));
         }
     }
 
