@@ -11,7 +11,6 @@ use std::time::Duration;
 use self::controller::Controller;
 use self::observe::{Sidecars, Watches};
 use crate::cluster::rules::{Common, Rules};
-use crate::cluster::verdict_store::{AllKept, VerdictStore};
 use crate::frame::clock::Clock;
 use crate::frame::connection::Namespaces;
 use crate::frame::connection::discovery::Discovery;
@@ -102,21 +101,13 @@ pub async fn run(
             Some(ended) = beside.join_next() => return Err(ended.unwrap_or_else(|error| TaskDied(error.to_string()))),
             happened = controller.restarts.next() => controller.see_restart(happened?),
             Some((namespace, paths, pushed)) = controller.deriver.next() => controller.derived(&namespace, &paths, pushed),
-            Some(kept) = found(&mut controller.verdicts) => controller.verdicts_found(kept),
+            Some(kept) = controller.found.recv() => controller.verdicts_found(kept),
             Some((image, public)) = controller.questions.next() => controller.answered(&image, public),
             () = sleep_until(due) => controller.wake(),
             () = heartbeat.due() => {}
         }
     }
     controller.end(&stop, settings.write_deadline).await
-}
-
-/// Waits for verdicts of others; for ever where none are kept.
-async fn found(store: &mut Option<VerdictStore>) -> Option<AllKept> {
-    match store {
-        Some(store) => store.found().await,
-        None => std::future::pending().await,
-    }
 }
 
 // The controller of several processes: it runs in the leader, and the others stand by.

@@ -3,7 +3,7 @@
 
 mod beside;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::pending;
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use crate::frame::connection::Namespaces;
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::serve::rights::Right;
 use crate::frame::watch::Event;
+use crate::frame::watch::mirror::{Change, Mirror};
 use crate::frame::writer::is_missing_right;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -177,8 +178,15 @@ impl Known {
                 self.seen = true;
                 Concerns::Everybody
             }
-            News::Lacks(Right::WatchDaemons, _) => self.hides_daemons(true),
-            News::Has(Right::WatchDaemons) => self.hides_daemons(false),
+            News::Lacks(Right::WatchDaemons, _) | News::Has(Right::WatchDaemons) => {
+                let before = self.are_daemons_hidden;
+                self.are_daemons_hidden = matches!(news, News::Lacks(..));
+                if self.are_daemons_hidden == before {
+                    Concerns::Nobody
+                } else {
+                    Concerns::Everybody
+                }
+            }
             News::Trouble(_) | News::Lacks(..) | News::Has(_) => Concerns::Nobody,
             News::Terminator(terminator) if terminator == self.terminator => Concerns::Nobody,
             News::Terminator(terminator) => {
@@ -202,14 +210,6 @@ impl Known {
                 Some(request) => Concerns::Pod(request.pod_uid),
                 None => Concerns::Nobody,
             },
-        }
-    }
-
-    fn hides_daemons(&mut self, hidden: bool) -> Concerns {
-        if std::mem::replace(&mut self.are_daemons_hidden, hidden) == hidden {
-            Concerns::Nobody
-        } else {
-            Concerns::Everybody
         }
     }
 }
@@ -376,15 +376,14 @@ pub(crate) struct Followed<K> {
     report: Tell<K>,
     /// The right that the watch needs.
     right: Right,
-    known: HashSet<Box<str>>,
-    listed: HashSet<Box<str>>,
+    known: BTreeSet<Box<str>>,
+    mirror: Mirror<Box<str>>,
     /// The reason why the watch, or a part of it, is forbidden.
     forbidden: Option<String>,
     /// True while a part of it is forbidden, which lasts until the next list.
     hidden: bool,
-    /// Set once the first list is complete, or is not waited for: one of requests that has failed,
-    /// and one that is known to be forbidden. That of daemons is waited for, because pods are taken
-    /// from OpenKruise where no daemon is.
+    /// Set once the first list is complete, or known to be forbidden; for requests also once it has
+    /// failed. That of daemons is waited for: where none is, pods are taken from OpenKruise.
     pub settled: bool,
 }
 
@@ -396,14 +395,13 @@ impl<K> Followed<K> {
         report: Tell<K>,
     ) -> Self {
         let events = Some(open());
-        let (known, listed) = (HashSet::new(), HashSet::new());
         Self {
             open: Box::new(open),
             events,
             report,
             right,
-            known,
-            listed,
+            known: BTreeSet::new(),
+            mirror: Mirror::new(),
             forbidden: None,
             hidden: false,
             settled: false,
@@ -426,37 +424,6 @@ impl<K> Followed<K> {
         self.settled |= matches!(event, Event::ListEnd)
             || !is_waited_for && matches!(event, Event::Trouble(_) | Event::Forbidden(_));
         Next::News(match event {
-            Event::ListStart => {
-                self.listed.clear();
-                self.hidden = false;
-                Vec::new()
-            }
-            Event::Current(_) if self.hidden => Vec::new(),
-            Event::Current(_) => {
-                self.forbidden = None;
-                vec![News::Has(self.right)]
-            }
-            Event::Relists(_) => Vec::new(),
-            Event::Listed(object) => self.add(object, true),
-            Event::Applied(object) => self.add(object, false),
-            Event::ListEnd => {
-                let listed = std::mem::take(&mut self.listed);
-                let before = std::mem::replace(&mut self.known, listed);
-                before
-                    .difference(&self.known)
-                    .cloned()
-                    .map(self.report.gone)
-                    .collect()
-            }
-            Event::Deleted(object) => {
-                let gone = (self.report.read)(object)
-                    .map(|(key, _)| key)
-                    .filter(|key| {
-                        self.listed.remove(key);
-                        self.known.remove(key)
-                    });
-                gone.into_iter().map(self.report.gone).collect()
-            }
             Event::Trouble(trouble) if !is_missing_right(&trouble) => {
                 return Next::Trouble(trouble);
             }
@@ -465,18 +432,31 @@ impl<K> Followed<K> {
                 return self.forbid(why);
             }
             Event::Trouble(why) | Event::Forbidden(why) => return self.forbid(why),
+            Event::Current(_) if self.hidden => Vec::new(),
+            Event::Current(_) => {
+                self.forbidden = None;
+                vec![News::Has(self.right)]
+            }
+            event => {
+                self.hidden &= !matches!(event, Event::ListStart);
+                let read = |object| {
+                    let (key, news) = (self.report.read)(object)?;
+                    Some((key.clone(), (key, news)))
+                };
+                let known = self.known.iter().cloned();
+                match self.mirror.change(event, known, read) {
+                    Some(Change::Put((key, news))) => {
+                        self.known.insert(key);
+                        vec![news]
+                    }
+                    Some(Change::Gone(keys)) => {
+                        let gone = keys.into_iter().filter(|key| self.known.remove(key));
+                        gone.map(self.report.gone).collect()
+                    }
+                    None => Vec::new(),
+                }
+            }
         })
-    }
-
-    fn add(&mut self, object: K, listed: bool) -> Vec<News> {
-        let Some((key, news)) = (self.report.read)(object) else {
-            return Vec::new();
-        };
-        if listed {
-            self.listed.insert(key.clone());
-        }
-        self.known.insert(key);
-        vec![news]
     }
 
     fn forbid(&mut self, why: String) -> Next {

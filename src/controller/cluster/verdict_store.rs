@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::frame::clock::time_of_day;
 use crate::frame::kept_map::{Entries, KeptMap, fitting};
 use crate::frame::list::list;
 use crate::frame::serve::Health;
@@ -107,52 +106,40 @@ pub async fn all_in(client: &Client, namespace: Option<&str>) -> kube::Result<Al
 /// A task in the background that stores verdicts.
 pub struct VerdictStore {
     latest: watch::Sender<AllKept>,
-    found: mpsc::UnboundedReceiver<AllKept>,
     stop: Arc<Notify>,
     task: JoinHandle<()>,
 }
 
+/// What others have stored, to be restored.
+pub type Found = mpsc::UnboundedReceiver<AllKept>;
+
 impl VerdictStore {
-    /// Starts to store verdicts in this namespace, yielding to the swaps of `precedence`. Returns
-    /// what an earlier run has stored there; nothing if that cannot be read, which
-    /// [`found`](Self::found) may return later.
+    /// Starts to store verdicts in this namespace, yielding to the swaps of `precedence`. What
+    /// others have stored is there at once; later, if it cannot be read yet.
     pub async fn start(
         client: Client,
         namespace: &str,
         health: Health,
         precedence: Precedence,
-    ) -> (Self, AllKept) {
+    ) -> (Self, Found) {
         // What was proved is true whoever leads.
         let writer = Writer::new(client, DEADLINE);
-        let (finds, mut found) = mpsc::unbounded_channel();
+        let (finds, found) = mpsc::unbounded_channel();
         let mut keeper = Keeper {
             map: KeptMap::new(writer, namespace, CONFIG_MAP),
             health,
             precedence,
-            others: AllKept::new(),
-            is_read: false,
-            is_written: true,
+            others: None,
+            is_done: true,
             found: finds,
         };
-        keeper.read().await;
+        keeper.store(AllKept::new()).await;
         // The loop has these before it has any of its own.
-        keeper.others.clear();
-        let kept = found.try_recv().unwrap_or_default();
+        keeper.others.iter_mut().for_each(AllKept::clear);
         let (latest, changes) = watch::channel(AllKept::new());
         let stop = Arc::new(Notify::new());
         let task = tokio::spawn(keeper.keep(changes, Arc::clone(&stop)));
-        let store = Self {
-            latest,
-            found,
-            stop,
-            task,
-        };
-        (store, kept)
-    }
-
-    /// Returns verdicts of others that were found later, to be restored as the first ones.
-    pub async fn found(&mut self) -> Option<AllKept> {
-        self.found.recv().await
+        (Self { latest, stop, task }, found)
     }
 
     /// Replaces the verdicts to store.
@@ -174,12 +161,10 @@ struct Keeper {
     health: Health,
     precedence: Precedence,
     /// What was found in the ConfigMap since the start: kept beside those of the loop, which may
-    /// not have them yet.
-    others: AllKept,
-    /// True once the ConfigMap was read, or written where there was none.
-    is_read: bool,
-    /// False while the latest verdicts could not be written.
-    is_written: bool,
+    /// not have them yet. `None` until it was read.
+    others: Option<AllKept>,
+    /// False if it could not be read, or the latest verdicts could not be written.
+    is_done: bool,
     found: mpsc::UnboundedSender<AllKept>,
 }
 
@@ -187,19 +172,13 @@ impl Keeper {
     async fn keep(mut self, mut changes: watch::Receiver<AllKept>, stop: Arc<Notify>) {
         loop {
             let is_last = tokio::select! {
-                changed = changes.changed() => {
-                    self.is_written &= changed.is_err();
-                    changed.is_err()
-                }
-                () = sleep(AGAIN), if !(self.is_read && self.is_written) => false,
+                changed = changes.changed() => changed.is_err(),
+                () = sleep(AGAIN), if !self.is_done => false,
             };
-            self.precedence.yield_to_swaps(Instant::now()).await;
-            if !self.is_read {
-                self.read().await;
-            }
-            if !self.is_written {
+            if !(is_last && self.is_done) {
+                self.precedence.yield_to_swaps(Instant::now()).await;
                 let latest = changes.borrow_and_update().clone();
-                self.is_written = self.write(latest).await;
+                self.store(latest).await;
             }
             if is_last {
                 return;
@@ -214,56 +193,48 @@ impl Keeper {
         }
     }
 
-    async fn read(&mut self) {
-        match self.map.read().await {
-            Ok(entries) => {
-                self.find(read(entries));
-                if self.is_written {
-                    self.health.has(Right::KeepVerdicts);
-                }
-            }
+    async fn store(&mut self, latest: AllKept) {
+        let stored = self.write(latest).await;
+        self.is_done = stored.is_ok();
+        match stored {
+            Ok(()) => self.health.has(Right::KeepVerdicts),
             Err(error) => self.warn(&error),
         }
     }
 
-    /// Keeps what others have stored, and passes it on to the loop.
-    fn find(&mut self, theirs: AllKept) {
-        self.is_read = true;
-        self.others.clone_from(&theirs);
-        // The loop may have ended.
-        let _ = self.found.send(theirs);
-    }
-
-    /// Writes the verdicts, and those of others: the newer one counts per node. Returns false if
-    /// they could not be written.
-    async fn write(&mut self, mut latest: AllKept) -> bool {
-        let today = time_of_day();
+    /// Writes the verdicts, if there are any, and those of others: the newer one counts per node.
+    async fn write(&mut self, mut latest: AllKept) -> Result<(), String> {
+        if self.others.is_none() {
+            let theirs = self.map.read().await?;
+            self.find(theirs);
+        }
         for _ in 0..TRIES {
-            self.others
-                .retain(|_, kept| kept.restore(Moment::START, today).is_some());
-            merge(&mut latest, self.others.clone());
-            let mut theirs = None;
-            let written = self.map.replace(data(&latest), |entries| {
-                theirs = Some(read(entries));
-            });
-            let written = written.await;
-            if let Some(theirs) = theirs {
-                self.find(theirs);
+            if latest.is_empty() {
+                return Ok(());
             }
+            merge(&mut latest, self.others.clone().unwrap_or_default());
+            let mut theirs = None;
+            let written = self
+                .map
+                .replace(data(&latest), |found| theirs = Some(found));
+            let written = written.await;
+            theirs.into_iter().for_each(|theirs| self.find(theirs));
             match written {
-                Ok(()) => {
-                    self.is_read = true;
-                    self.health.has(Right::KeepVerdicts);
-                    return true;
-                }
+                Ok(()) => return Ok(()),
                 Err(WriteError::Conflict | WriteError::Gone) => {}
                 Err(WriteError::Denied(error) | WriteError::Failed { error, .. }) => {
-                    self.warn(&error);
-                    return false;
+                    return Err(error);
                 }
             }
         }
-        false
+        Err("others write it at the same time".to_owned())
+    }
+
+    /// Keeps what others have stored, and passes it on to the loop, which may have ended.
+    fn find(&mut self, theirs: Entries) {
+        let theirs = read(theirs);
+        self.others = Some(theirs.clone());
+        drop(self.found.send(theirs));
     }
 
     /// Logs an error once, until it works again.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::Settings;
 use crate::cluster::nodes::{Change, Learned};
 use crate::cluster::openkruise::News;
-use crate::cluster::verdict_store::{AllKept, VerdictStore, all_kept};
+use crate::cluster::verdict_store::{AllKept, Found, VerdictStore, all_kept};
 use crate::frame::clock::{Clock, time_of_day};
 use crate::frame::connection::UNREACHABLE;
 use crate::frame::connection::discovery::Discovery;
@@ -78,7 +78,9 @@ pub(super) struct Controller {
     brake: Moment,
     /// The time of day, as it was last read.
     today: Timestamp,
-    pub(super) verdicts: Option<VerdictStore>,
+    verdicts: Option<VerdictStore>,
+    /// The verdicts that others have stored.
+    pub(super) found: Found,
     progress: Option<mpsc::UnboundedSender<Progress>>,
     reported: Reported,
 }
@@ -127,6 +129,7 @@ impl Controller {
             brake: Moment::START,
             today: Timestamp::UNIX_EPOCH,
             verdicts: None,
+            found: mpsc::unbounded_channel().1,
             progress: None,
             reported: Reported::default(),
         }
@@ -538,9 +541,10 @@ impl Controller {
 
     pub(in crate::run) async fn restore_verdicts(&mut self, client: Client, namespace: &str) {
         let (health, precedence) = (self.health.clone(), self.precedence.clone());
-        let (store, kept) = VerdictStore::start(client, namespace, health, precedence).await;
-        self.verdicts_found(kept);
-        self.verdicts = Some(store);
+        let (store, mut found) = VerdictStore::start(client, namespace, health, precedence).await;
+        let kept = found.try_recv();
+        kept.into_iter().for_each(|kept| self.verdicts_found(kept));
+        (self.verdicts, self.found) = (Some(store), found);
     }
 
     pub(in crate::run) fn verdicts_found(&mut self, kept: AllKept) {

@@ -177,10 +177,13 @@ impl NodeVerdicts {
                 && self.learn(node, recognised, Proved::Updates, pod, now);
             return self.learn_under_never(node, recognised, proved, pod, now) || updates;
         }
-        if !may_be_learned(proved, recognised) {
-            return self.forgive(node, recognised, proved, now);
-        }
         let before = self.known(node, recognised);
+        if !may_be_learned(proved, recognised) {
+            // Nothing is held against a kubelet whose swap works, and nothing is kept about that.
+            let held = before.is_some_and(|before| !before.stands_against(proved, now));
+            let forgives = proved == Proved::Updates && held;
+            return forgives && self.verdicts.remove(node.name).is_some();
+        }
         if before.is_some_and(|before| before.stands_against(proved, now)) {
             return false;
         }
@@ -282,21 +285,6 @@ impl NodeVerdicts {
         self.verdicts
             .get(node.name)
             .filter(|verdict| *verdict.uid == *node.uid && verdict.is_for(recognised))
-    }
-
-    /// Removes a verdict against a kubelet once a swap works; nothing is kept about swaps that
-    /// work.
-    fn forgive(
-        &mut self,
-        node: NodeId<'_>,
-        recognised: &Recognised,
-        proved: Proved,
-        now: Moment,
-    ) -> bool {
-        let held = self
-            .known(node, recognised)
-            .is_some_and(|verdict| !verdict.stands_against(proved, now));
-        proved == Proved::Updates && held && self.verdicts.remove(node.name).is_some()
     }
 }
 
