@@ -105,7 +105,14 @@ pub async fn push(
     let has_index = registry.digest(&targets.index).await?.as_deref() == Some(image.digest());
     let mut absent = Vec::new();
     for (target, platform) in targets.platforms.iter().zip(&image.platforms) {
-        if !has_index || !has_platform(registry, target, platform).await? {
+        // A push that was interrupted has left its tags, and some registries refuse to write a tag
+        // again, even with the same digest.
+        let is_there = if has_index {
+            has_platform(registry, target, platform).await?
+        } else {
+            registry.digest(target).await?.as_deref() == Some(&*platform.manifest.digest)
+        };
+        if !is_there {
             absent.push((target, platform));
         }
     }

@@ -1,5 +1,7 @@
 //! An image of which the registry has the index, and not all that the index names.
 
+use std::collections::HashMap;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use swaplet::image::Kind;
@@ -69,4 +71,44 @@ fn an_image_that_is_all_there_is_unchanged() {
         ["GET", "HEAD", "HEAD", "HEAD"],
         "the login, the index and its two platforms"
     );
+}
+
+/// A registry that writes each tag once, and in which a push has ended before the last platform.
+#[test]
+fn u50_an_interrupted_push_is_completed_where_tags_are_written_once() {
+    let image = build_standard(Kind::Exit).unwrap();
+    let there = image.platforms[0].manifest.digest.clone();
+    let tag = format!("/manifests/v1-{}", image.platforms[0].platform);
+    let put = Mutex::new(HashMap::new());
+    let digests = HashMap::from([
+        ("v1".to_owned(), image.digest().to_owned()),
+        (
+            format!("v1-{}", image.platforms[1].platform),
+            image.platforms[1].manifest.digest.clone(),
+        ),
+    ]);
+    let registry = FakeRegistry::start(move |request, _| {
+        let name = request.path.rsplit('/').next().unwrap_or_default();
+        let named = |digest: &str| Answer::status(200).header("docker-content-digest", digest);
+        let is_there = request.path.ends_with(&tag);
+        match &*request.method {
+            "HEAD" if is_there => named(&there),
+            "PUT" if is_there => Answer::status(400).body("the tag is immutable"),
+            "POST" => Answer::status(202).header("location", "/v2/a/blobs/uploads/7"),
+            "PUT" => {
+                if let Some(digest) = digests.get(name) {
+                    put.lock().unwrap().insert(name.to_owned(), digest.clone());
+                }
+                Answer::status(201)
+            }
+            "HEAD" => match put.lock().unwrap().get(name) {
+                Some(digest) => named(digest),
+                None => Answer::status(404),
+            },
+            _ if request.path == "/v2/" => Answer::status(200),
+            _ => Answer::status(404),
+        }
+    });
+    let ran = push_exit(&format!("{}/a:v1", registry.host)).must_succeed();
+    assert!(ran.out.contains("  pushed ("), "{}", ran.out);
 }

@@ -75,7 +75,7 @@ fn the_words_of_a_registry_do_not_control_the_terminal() {
         _ if request.path == "/v2/" => Answer::status(200),
         // An answer to HEAD has no words.
         "HEAD" => Answer::status(404),
-        _ if before < 3 => Answer::status(503).body("\u{1b}[2Jgone"),
+        _ if before < 5 => Answer::status(503).body("\u{1b}[2Jgone"),
         _ => Answer::status(403),
     });
     let ran = push_exit(&format!("{}/a:v1", registry.host)).must_fail_with(&[
