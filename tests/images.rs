@@ -67,6 +67,11 @@ impl Ran {
 }
 
 fn swaplet(docker_config: &Path, args: &[&str]) -> Ran {
+    swaplet_with(&[], docker_config, args)
+}
+
+/// Runs the program with these variables besides.
+fn swaplet_with(variables: &[(&str, &str)], docker_config: &Path, args: &[&str]) -> Ran {
     let mut command = Command::new(env!("CARGO_BIN_EXE_swaplet"));
     for proxy in [
         "http_proxy",
@@ -80,6 +85,7 @@ fn swaplet(docker_config: &Path, args: &[&str]) -> Ran {
     }
     command
         .env("DOCKER_CONFIG", docker_config)
+        .envs(variables.iter().copied())
         .args(args)
         .output()
         .unwrap()

@@ -155,7 +155,7 @@ impl ContentsArgs {
     fn with_certificates(&self, mut program: ProgramFiles) -> anyhow::Result<ProgramFiles> {
         if !program.add_certificates(self.ca_certificates.as_deref())? {
             eprintln!(
-                "note: this machine has no certificates of authorities, so the controller cannot push derived exit images to registries with TLS; name some with --ca-certificates FILE"
+                "note: this machine has no certificates of authorities, so the controller can ask no registry with TLS whether an image is public, nor push derived exit images to one; name some with --ca-certificates FILE"
             );
         }
         Ok(program)

@@ -61,6 +61,9 @@ pub enum ProgramError {
         /// The error of reading it.
         error: io::Error,
     },
+    /// The file has no certificates.
+    #[error("{} holds no certificate in PEM (-----BEGIN CERTIFICATE-----); openssl x509 -inform der turns one in DER into it", .0.display())]
+    NoCertificates(PathBuf),
     /// A shared object of a program for another platform is not on this machine.
     #[error(
         "{} is a program for {platform}, whose shared objects this machine has to have in {}: {words}; install Debian's packages libc6-{platform}-cross and libgcc-s1-{platform}-cross, or build it as a static program",
@@ -129,13 +132,17 @@ impl ProgramFiles {
     /// cluster: those of `file`, or else of this machine. Returns true if there were any.
     ///
     /// # Errors
-    /// Fails if `file` cannot be read.
+    /// Fails if `file` cannot be read, or holds none.
     pub fn add_certificates(&mut self, file: Option<&Path>) -> Result<bool, ProgramError> {
         let found = match file {
-            Some(file) => Some(read(file)?),
+            Some(file) => match read(file)? {
+                bytes if has_certificates(&bytes) => Some(bytes),
+                _ => return Err(ProgramError::NoCertificates(file.to_owned())),
+            },
             None => std::iter::once(CERTIFICATES)
                 .chain(OTHER_CERTIFICATES)
-                .find_map(|file| std::fs::read(file).ok()),
+                .find_map(|file| std::fs::read(file).ok())
+                .filter(|bytes| has_certificates(bytes)),
         };
         let added = found.map(|bytes| self.files.insert(CERTIFICATES.to_owned(), bytes));
         Ok(added.is_some())
@@ -219,6 +226,11 @@ fn read(path: &Path) -> Result<Vec<u8>, ProgramError> {
         path: path.to_owned(),
         error,
     })
+}
+
+fn has_certificates(bytes: &[u8]) -> bool {
+    let begin = b"-----BEGIN CERTIFICATE-----";
+    bytes.windows(begin.len()).any(|window| window == begin)
 }
 
 /// Returns the platform of a program, and its loader unless it is static.

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::build::{Blob, digest_of, media_type};
 use super::docker_config::Credentials;
-use super::registry_error::{Problem, RegistryError};
+use super::registry_error::{Problem, RegistryError, innermost};
 use crate::build::digest_by;
 use ask::{Answer, Asker, Content};
 use http::Method;
@@ -25,6 +25,10 @@ use swaplet_core::image::reference::ImageReference;
 /// The longest wait that a registry is granted. The error reports a longer one, and the caller has
 /// to come back.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+/// Why no client can be built for a registry with TLS.
+const NO_AUTHORITIES: &str =
+    "this machine has no certificates of authorities; install ca-certificates or set SSL_CERT_FILE";
 
 /// The media type of blobs on their way.
 const OCTETS: &str = "application/octet-stream";
@@ -291,8 +295,10 @@ fn asker(
         let why = format!("{} is not a host", hosts.registry);
         return Err(RegistryError::new(operation, Problem::Refused, why));
     }
-    Asker::new(hosts, options.timeout)
-        .map_err(|error| RegistryError::from_http(operation, options.timeout, &error))
+    Asker::new(hosts, options.timeout).map_err(|error| {
+        let words = format!("{NO_AUTHORITIES}: {}", innermost(&error));
+        RegistryError::new(operation, Problem::Refused, words)
+    })
 }
 
 /// Returns the host that has the images of a registry: that of Docker Hub is not named like it.

@@ -171,7 +171,7 @@ fn names_code(body: &[u8], codes: &[&str]) -> bool {
 
 /// Returns the last cause in the chain, which is the clearest ("Connection refused", "dns error");
 /// the outer ones repeat the URL.
-fn innermost(error: &dyn Error) -> String {
+pub(crate) fn innermost(error: &dyn Error) -> String {
     let mut cause = error;
     while let Some(next) = cause.source() {
         cause = next;

@@ -52,7 +52,8 @@ async fn the_controller_image_holds_this_program_and_is_always_the_same() {
     };
     let folder = TempDir::new().unwrap();
     let certificates = folder.path().join("company.pem");
-    std::fs::write(&certificates, "certificates of the company").unwrap();
+    let company = "-----BEGIN CERTIFICATE-----\nof the company\n-----END CERTIFICATE-----\n";
+    std::fs::write(&certificates, company).unwrap();
     let reference = registry.reference("swaplet/controller:v1");
     let more = ["--ca-certificates", certificates.to_str().unwrap()];
     let pushed = push("image", &reference, &more).must_succeed();
@@ -67,7 +68,7 @@ async fn the_controller_image_holds_this_program_and_is_always_the_same() {
     let files = files(&reference).await;
     assert_eq!(
         files["etc/ssl/certs/ca-certificates.crt"],
-        b"certificates of the company"
+        company.as_bytes()
     );
     assert!(
         files["swaplet/swaplet"] == std::fs::read(env!("CARGO_BIN_EXE_swaplet")).unwrap(),
@@ -112,15 +113,21 @@ fn programs_of_several_platforms_make_one_image() {
 }
 
 #[test]
-fn certificates_that_are_not_there_are_an_error_that_names_the_file() {
+fn u51_certificates_that_are_not_there_or_none_are_an_error_that_names_the_file() {
     let folder = TempDir::new().unwrap();
-    let args = [
-        "image",
-        "push",
-        "registry.example/controller:v1",
-        "--dry-run",
-        "--ca-certificates",
-        "/not/there.pem",
-    ];
-    swaplet(folder.path(), &args).must_fail_with(&["cannot read /not/there.pem"]);
+    let push = |file: &str| {
+        let args = [
+            "image",
+            "push",
+            "registry.example/controller:v1",
+            "--dry-run",
+            "--ca-certificates",
+            file,
+        ];
+        swaplet(folder.path(), &args)
+    };
+    push("/not/there.pem").must_fail_with(&["cannot read /not/there.pem"]);
+    let der = folder.path().join("company.der");
+    std::fs::write(&der, [0x30, 0x82, 0x01, 0x0a]).unwrap();
+    push(der.to_str().unwrap()).must_fail_with(&["company.der holds no certificate in PEM"]);
 }

@@ -2,8 +2,10 @@
 
 use std::net::TcpListener;
 
+use tempfile::TempDir;
+
 use super::fake::{Answer, FakeRegistry};
-use super::{push, push_exit};
+use super::{push, push_exit, swaplet_with};
 
 #[test]
 fn each_refusal_of_a_registry_is_told_with_its_remedy() {
@@ -120,4 +122,23 @@ fn a_closed_port_and_an_unknown_host_are_told() {
 fn an_answer_that_makes_no_sense_is_told() {
     let registry = FakeRegistry::start(|_, _| Answer::status(200).body("<html>hello</html>"));
     push_exit(&format!("{}/a:v1", registry.host)).must_fail_with(&["swaplet did not make"]);
+}
+
+#[test]
+fn u51_without_authorities_plain_http_works_and_tls_says_what_is_missing() {
+    let registry = FakeRegistry::start(|_, _| Answer::status(403));
+    let push = |reference: &str| {
+        let folder = TempDir::new().unwrap();
+        let variables = [
+            ("SSL_CERT_FILE", "/dev/null"),
+            ("SSL_CERT_DIR", "/dev/null"),
+        ];
+        swaplet_with(
+            &variables,
+            folder.path(),
+            &["exit-image", "push", reference],
+        )
+    };
+    push(&format!("{}/a:v1", registry.host)).must_fail_with(&["403"]);
+    push("registry.invalid/a:v1").must_fail_with(&["not tried", "install ca-certificates"]);
 }

@@ -61,14 +61,19 @@ pub(super) struct Answer {
 impl Asker {
     /// Returns an asker; `limit` bounds each request with its answer.
     pub(super) fn new(hosts: Hosts, limit: Duration) -> Result<Self, reqwest::Error> {
-        let trusted = hosts.clone();
-        let policy = Policy::custom(move |attempt| follow(&trusted, attempt));
-        let http = reqwest::Client::builder()
-            .user_agent(USER_AGENT)
-            .redirect(policy)
-            .timeout(limit)
-            .connect_timeout(limit)
-            .build()?;
+        let builder = || {
+            let trusted = hosts.clone();
+            reqwest::Client::builder()
+                .user_agent(USER_AGENT)
+                .redirect(Policy::custom(move |attempt| follow(&trusted, attempt)))
+                .timeout(limit)
+                .connect_timeout(limit)
+        };
+        let http = match builder().build() {
+            // Without TLS no authority is needed, and this machine may know none.
+            Err(_) if hosts.is_plain() => builder().tls_certs_only([]).build()?,
+            built => built?,
+        };
         Ok(Self { http, hosts, limit })
     }
 
