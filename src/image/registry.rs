@@ -51,6 +51,7 @@ pub fn install_crypto() {
 /// A connection to the registry of one repository.
 pub struct Registry {
     asker: Asker,
+    repository: String,
     /// The present login, and the credentials to renew it.
     login: Mutex<Login>,
     credentials: Credentials,
@@ -73,6 +74,7 @@ impl Registry {
         let asker = asker(reference, &options, &operation)?;
         let registry = Self {
             asker,
+            repository: reference.repository().to_owned(),
             login: Mutex::new(Login::Anonymous),
             credentials: credentials.clone(),
             options,
@@ -81,7 +83,7 @@ impl Registry {
             Login::get(
                 &registry.asker,
                 &operation,
-                reference.repository(),
+                &registry.repository,
                 registry.options.access,
                 credentials,
             )
@@ -457,7 +459,8 @@ struct Request<'a> {
 
 impl Registry {
     /// Sends a request with the login. If it is refused (401) with a token that the registry has
-    /// issued, which may be valid for a minute only, it is sent once more with another one.
+    /// issued, which may be valid for a minute only, it is sent once more with another one; and so
+    /// with a first login, where a registry lets everybody read and requires one to write.
     async fn request(
         &self,
         operation: &str,
@@ -468,8 +471,23 @@ impl Registry {
         if !answer.is_unauthorized() {
             return Ok(answer);
         }
-        let renewed = login.renewed(&self.asker, operation, &self.credentials);
-        let Some(renewed) = renewed.await? else {
+        let renewed = match &login {
+            Login::Anonymous
+                if self.credentials != Credentials::Anonymous && answer.is_of(request.url) =>
+            {
+                let (asker, repository) = (&self.asker, &self.repository);
+                let (access, credentials) = (self.options.access, &self.credentials);
+                Login::challenged(&answer, asker, operation, repository, access, credentials)
+                    .await
+                    .map(Some)
+            }
+            _ => {
+                login
+                    .renewed(&self.asker, operation, &self.credentials)
+                    .await
+            }
+        };
+        let Some(renewed) = renewed? else {
             return Ok(answer);
         };
         self.keep(renewed.clone());

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::fake::{Answer, FakeRegistry, Request};
-use super::{docker_config, push_with_password, swaplet};
+use super::{docker_config, push_exit, push_with_password, swaplet};
 
 #[test]
 fn a_password_from_the_docker_configuration_is_shown_to_its_host_only() {
@@ -126,4 +126,40 @@ fn credential_helpers_are_not_run() {
     let config = docker_config(r#"{"auths": {"r.example": {}}, "credsStore": "trap"}"#);
     swaplet(config.path(), &["exit-image", "push", "r.example/a:v1"])
         .must_fail_with(&["credential helper \"trap\"", "does not execute helpers"]);
+}
+
+#[test]
+fn u52_a_registry_that_everybody_may_read_gets_the_password_for_writes() {
+    let registry =
+        FakeRegistry::start(
+            |request, _| match (&*request.method, &request.authorization) {
+                ("GET" | "HEAD", _) if request.path == "/v2/" => Answer::status(200),
+                ("GET" | "HEAD", _) => Answer::status(404),
+                (_, None) => {
+                    Answer::status(401).header("www-authenticate", "Basic realm=\"writers\"")
+                }
+                _ => Answer::status(403),
+            },
+        );
+    push_with_password(&registry).must_fail_with(&["403"]);
+    let uploads = || registry.seen().into_iter().filter(Request::is_upload);
+    let sent: Vec<_> = uploads().map(|upload| upload.authorization).collect();
+    assert_eq!(sent, [None, Some("Basic dTpw".to_owned())]);
+    push_exit(&format!("{}/a:v1", registry.host)).must_fail_with(&["401"]);
+    assert_eq!(uploads().count(), 3, "without a password it is asked once");
+}
+
+#[test]
+fn u52_a_place_to_which_the_registry_sends_us_cannot_ask_for_the_password() {
+    let other = FakeRegistry::start(|_, _| {
+        Answer::status(401).header("www-authenticate", "Bearer realm=\"http://HOST/token\"")
+    });
+    let place = format!("http://{}/elsewhere", other.host);
+    let registry = FakeRegistry::start(move |request, _| match request.path.as_str() {
+        "/v2/" => Answer::status(200),
+        _ => Answer::status(307).header("location", place.clone()),
+    });
+    push_with_password(&registry).must_fail_with(&["401"]);
+    let is_without = |request: &Request| request.authorization.is_none();
+    assert!(other.seen().iter().all(is_without), "{:?}", other.seen());
 }

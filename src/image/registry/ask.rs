@@ -201,6 +201,11 @@ impl Answer {
         Problem::from_answer(self.status.as_u16(), &self.body).is_transient()
     }
 
+    /// Returns true if the place that was asked has answered, and no other to which it sent us.
+    pub(super) fn is_of(&self, asked: &str) -> bool {
+        Url::parse(asked).is_ok_and(|asked| asked.origin() == self.url.origin())
+    }
+
     /// Returns true if the registry wants credentials, or others (401).
     pub(super) fn is_unauthorized(&self) -> bool {
         self.status == StatusCode::UNAUTHORIZED

@@ -64,7 +64,19 @@ impl Login {
         if answer.is_transient() {
             return Err(answer.error(operation));
         }
-        match (challenge(&answer), credentials) {
+        Self::challenged(&answer, asker, operation, repository, access, credentials).await
+    }
+
+    /// Returns the login that an answer requires.
+    pub(super) async fn challenged(
+        answer: &Answer,
+        asker: &Asker,
+        operation: &str,
+        repository: &str,
+        access: Access,
+        credentials: &Credentials,
+    ) -> Result<Self, RegistryError> {
+        match (challenge(answer), credentials) {
             (Challenge::Bearer { realm, service }, _) => {
                 let mut url = token_url(asker, operation, &realm)?;
                 url.query_pairs_mut()
