@@ -16,6 +16,9 @@ use swaplet_core::image::reference::ImageReference;
 /// The key under which `docker login` keeps the credentials of Docker Hub.
 const DOCKER_HUB_KEY: &str = "index.docker.io";
 
+/// What to do about credentials that a helper keeps.
+pub(crate) const WITHOUT_HELPER: &str = "write them into a separate file with `docker --config DIR login` where no credsStore is set, and set DOCKER_CONFIG=DIR";
+
 /// The most bytes of a configuration file; a larger file is not one.
 const MAX_FILE: u64 = 1024 * 1024;
 
@@ -24,6 +27,8 @@ const MAX_FILE: u64 = 1024 * 1024;
 pub enum Credentials {
     /// No credentials at all.
     Anonymous,
+    /// None either; but the configuration names this credential helper, which may have some.
+    Unread(String),
     /// A user name and a password (or an access token used as one).
     Basic {
         /// The name of the user.
@@ -40,6 +45,7 @@ impl fmt::Debug for Credentials {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Anonymous => out.write_str("Anonymous"),
+            Self::Unread(helper) => write!(out, "Unread({helper})"),
             Self::Basic { user, .. } => write!(out, "Basic({user}, ...)"),
             Self::Token(_) => out.write_str("Token(...)"),
         }
@@ -185,7 +191,11 @@ impl DockerConfig {
             .max_by_key(|(key, _)| normalize(key).len());
         match best {
             Some((_, entry)) => self.read_entry(&registry, entry),
-            None => Ok(Credentials::Anonymous),
+            // No error: docker writes the store into files that it then uses for public images too.
+            None => Ok(match &self.file.creds_store {
+                Some(store) => Credentials::Unread(store.clone()),
+                None => Credentials::Anonymous,
+            }),
         }
     }
 
@@ -234,8 +244,10 @@ impl DockerConfig {
     fn behind_helper(&self, registry: &str, helper: &str) -> DockerConfigError {
         self.elsewhere(
             registry,
-            format!("kept by the credential helper {helper:?}, and swaplet does not execute helpers"),
-            "write them into a separate file with `docker --config DIR login` where no credsStore is set, and set DOCKER_CONFIG=DIR",
+            format!(
+                "kept by the credential helper {helper:?}, and swaplet does not execute helpers"
+            ),
+            WITHOUT_HELPER,
         )
     }
 
@@ -344,11 +356,15 @@ mod tests {
                 error.contains(name) && error.contains("DOCKER_CONFIG"),
                 "{error}"
             );
-            assert_eq!(
-                find(text, "other.example/a").unwrap(),
-                Credentials::Anonymous
-            );
         }
+        assert_eq!(
+            find(store, "other.example/a").unwrap(),
+            Credentials::Unread("desktop".to_owned())
+        );
+        assert_eq!(
+            find(helper, "other.example/a").unwrap(),
+            Credentials::Anonymous
+        );
     }
 
     #[test]

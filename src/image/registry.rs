@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::build::{Blob, digest_of, media_type};
-use super::docker_config::Credentials;
+use super::docker_config::{Credentials, WITHOUT_HELPER};
 use super::registry_error::{Problem, RegistryError, innermost};
 use crate::build::digest_by;
 use ask::{Answer, Asker, Content};
@@ -354,8 +354,18 @@ impl Registry {
                     ));
                     tokio::time::sleep(pause).await;
                 }
-                _ => return Err(error),
+                _ => return Err(self.with_helper(error)),
             }
+        }
+    }
+
+    /// Returns the error of a request with the place where its credentials may be.
+    fn with_helper(&self, error: RegistryError) -> RegistryError {
+        match (&self.credentials, error.problem()) {
+            (Credentials::Unread(helper), Problem::Unauthorized) => error.with_hint(&format!(
+                "credentials may be in the credential helper {helper:?}, which swaplet does not execute: {WITHOUT_HELPER}"
+            )),
+            _ => error,
         }
     }
 }
@@ -472,9 +482,7 @@ impl Registry {
             return Ok(answer);
         }
         let renewed = match &login {
-            Login::Anonymous
-                if self.credentials != Credentials::Anonymous && answer.is_of(request.url) =>
-            {
+            Login::Anonymous if self.has_password() && answer.is_of(request.url) => {
                 let (asker, repository) = (&self.asker, &self.repository);
                 let (access, credentials) = (self.options.access, &self.credentials);
                 Login::challenged(&answer, asker, operation, repository, access, credentials)
@@ -515,6 +523,10 @@ impl Registry {
                     .await
             }
         }
+    }
+
+    fn has_password(&self) -> bool {
+        matches!(self.credentials, Credentials::Basic { .. })
     }
 
     /// Keeps a login for the next requests.

@@ -99,6 +99,14 @@ impl RegistryError {
         }
     }
 
+    /// Returns the same error, with a hint behind what the registry says.
+    #[must_use]
+    pub fn with_hint(mut self, hint: &str) -> Self {
+        let between = if self.detail.is_empty() { "" } else { "; " };
+        self.detail = format!("{}{between}{hint}", self.detail);
+        self
+    }
+
     /// Returns how long the registry asks to wait; `None` if it does not ask.
     #[must_use]
     pub fn wait(&self) -> Option<Duration> {

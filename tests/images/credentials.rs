@@ -163,3 +163,18 @@ fn u52_a_place_to_which_the_registry_sends_us_cannot_ask_for_the_password() {
     let is_without = |request: &Request| request.authorization.is_none();
     assert!(other.seen().iter().all(is_without), "{:?}", other.seen());
 }
+
+#[test]
+fn u58_a_helper_that_may_have_the_credentials_is_named_where_none_are_accepted() {
+    let registry = FakeRegistry::start(|request, _| {
+        Answer::status(if request.path == "/v2/" { 200 } else { 401 })
+    });
+    let config = docker_config(r#"{"credsStore": "ecr-login"}"#);
+    let reference = format!("{}/a:v1", registry.host);
+    let push = ["exit-image", "push", &reference];
+    swaplet(config.path(), &push).must_fail_with(&[
+        "401",
+        "credential helper \"ecr-login\"",
+        "DOCKER_CONFIG=DIR",
+    ]);
+}
