@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::fake::{Answer, FakeRegistry, Request};
-use super::{docker_config, push_exit, push_with_password, swaplet};
+use super::{docker_config, push_exit, push_with_password, swaplet, swaplet_with};
 
 #[test]
 fn a_password_from_the_docker_configuration_is_shown_to_its_host_only() {
@@ -177,4 +177,26 @@ fn u58_a_helper_that_may_have_the_credentials_is_named_where_none_are_accepted()
         "credential helper \"ecr-login\"",
         "DOCKER_CONFIG=DIR",
     ]);
+}
+
+#[test]
+fn u59_a_registry_on_this_machine_is_asked_without_the_proxy() {
+    let refuses = || {
+        FakeRegistry::start(|request, _| match &request.authorization {
+            None => Answer::status(401).header("www-authenticate", "Basic realm=\"test\""),
+            Some(_) => Answer::status(403),
+        })
+    };
+    let (registry, proxy) = (refuses(), refuses());
+    let config = docker_config(&format!(
+        r#"{{"auths": {{"{}": {{"auth": "dTpw"}}}}}}"#,
+        registry.host
+    ));
+    let address = format!("http://{}", proxy.host);
+    let variables = ["http_proxy", "HTTPS_PROXY", "ALL_PROXY"].map(|name| (name, &*address));
+    let reference = format!("{}/a:v1", registry.host);
+    let push = ["exit-image", "push", &reference];
+    swaplet_with(&variables, config.path(), &push).must_fail_with(&["403"]);
+    assert!(proxy.seen().is_empty(), "{:?}", proxy.seen());
+    assert!(!registry.seen().is_empty());
 }

@@ -63,7 +63,14 @@ impl Asker {
     pub(super) fn new(hosts: Hosts, limit: Duration) -> Result<Self, reqwest::Error> {
         let builder = || {
             let trusted = hosts.clone();
-            reqwest::Client::builder()
+            let builder = reqwest::Client::builder();
+            // reqwest would send even what stays on this machine to the proxy, password included.
+            let builder = if hosts.is_here() {
+                builder.no_proxy()
+            } else {
+                builder
+            };
+            builder
                 .user_agent(USER_AGENT)
                 .redirect(Policy::custom(move |attempt| follow(&trusted, attempt)))
                 .timeout(limit)
