@@ -621,14 +621,15 @@ mod digests_tests {
 // machine can reach, nor one without TLS. The registry itself is one that the user has named.
 
 /// The places, besides link-local addresses, where clouds provide credentials and configuration of
-/// the machine: Alibaba Cloud, Azure's wire server, AWS over IPv6, and the name that Google Cloud
-/// gives to its own.
-const METADATA: [&str; 4] = [
-    "100.100.100.200",
-    "168.63.129.16",
-    "[fd00:ec2::254]",
-    "metadata.google.internal",
+/// the machine: Alibaba Cloud, Azure's wire server, AWS over IPv6.
+const METADATA: [IpAddr; 3] = [
+    IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
+    IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
 ];
+
+/// The name that Google Cloud gives to its own.
+const METADATA_NAME: &str = "metadata.google.internal";
 
 /// The domains of Services, by which a place in a cluster can be recognised.
 const CLUSTER_DOMAINS: [&str; 2] = [".svc", ".cluster.local"];
@@ -666,7 +667,8 @@ impl Hosts {
     }
 
     /// Checks a place to which the registry sends us. This machine, its link and its cluster are
-    /// allowed only if the registry is there too.
+    /// allowed only if the registry is there too. Names are not resolved: one of any domain may
+    /// still lead there, where only TLS stands in the way.
     fn check(&self, url: &Url) -> Result<(), String> {
         if let Some(place) = place(url)
             && self.address().and_then(|registry| self::place(&registry)) != Some(place)
@@ -696,7 +698,8 @@ fn lists(list: &[String], host: &str) -> bool {
 /// Returns the place of an address that not everybody means the same by.
 fn place(url: &Url) -> Option<&'static str> {
     let host = url.host_str()?.trim_end_matches('.');
-    if METADATA.contains(&host) || ip(url).is_some_and(is_link_local) {
+    let is_metadata = |address| METADATA.contains(&address) || is_link_local(address);
+    if host == METADATA_NAME || ip(url).is_some_and(is_metadata) {
         return Some(
             "an address that is link-local or similar, where clouds provide credentials of the machine",
         );
@@ -711,7 +714,7 @@ fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_end_matches('.');
     host == "localhost"
         || host.ends_with(".localhost")
-        || ip(url).is_some_and(|address| address.is_loopback())
+        || ip(url).is_some_and(|address| address.is_loopback() || address.is_unspecified())
 }
 
 /// Returns the address of a host, also where it is written as one number, in octal, or as IPv4 in
@@ -772,7 +775,7 @@ mod hosts_tests {
     }
 
     #[test]
-    fn a_registry_cannot_send_us_to_the_credentials_of_the_machine() {
+    fn u60_a_registry_cannot_send_us_to_the_credentials_of_the_machine() {
         for address in [
             "https://169.254.169.254/latest/meta-data",
             "https://2852039166/",
@@ -781,6 +784,8 @@ mod hosts_tests {
             "https://[fe80::1]/",
             "https://[fd00:ec2::254]/",
             "https://100.100.100.200/",
+            "https://[::ffff:100.100.100.200]/",
+            "https://[::ffff:168.63.129.16]/",
             "https://metadata.google.internal./",
             "https://secrets.vault.svc/",
             "https://a.b.cluster.local./",
@@ -801,10 +806,13 @@ mod hosts_tests {
     }
 
     #[test]
-    fn a_registry_cannot_send_us_to_this_machine_or_away_from_tls() {
+    fn u60_a_registry_cannot_send_us_to_this_machine_or_away_from_tls() {
         assert!(sends("r.example", "https://auth.example/token").is_ok());
         assert!(sends("r.example", "http://auth.example/token").is_err());
-        assert!(sends("r.example", "https://127.0.0.1/token").is_err());
+        for here in ["127.0.0.1", "0.0.0.0", "[::]", "[::ffff:127.0.0.1]"] {
+            let url = format!("https://{here}/token");
+            assert!(sends("r.example", &url).is_err(), "{url}");
+        }
         assert!(sends("plain.example", "http://auth.example/token").is_ok());
         assert!(sends("plain.example", "http://localhost/token").is_err());
         assert!(sends("127.0.0.1:5000", "http://127.0.0.1:5001/token").is_ok());
