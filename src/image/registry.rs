@@ -764,6 +764,9 @@ mod hosts_tests {
             ("r.example:5000", &["r.example:5000"], true),
             ("r.example:5001", &["r.example:5000"], false),
             ("r.example", &[], false),
+            ("[fd00::5]:5000", &["[fd00::5]"], true),
+            ("[fd00::5]:5000", &["[fd00::5]:5000"], true),
+            ("[fd00::5]", &["[fd00:"], false),
             ("localhost.example:5000", &[], false),
         ] {
             let hosts = Hosts {

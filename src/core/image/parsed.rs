@@ -90,6 +90,14 @@ fn is_name(name: &str) -> bool {
 }
 
 fn is_host(written: &str) -> bool {
+    if let Some((address, port)) = written
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once(']'))
+    {
+        let is_port = |port: &str| is_digits(port, |c| c.is_ascii_digit());
+        return is_digits(address, |c| c.is_ascii_hexdigit() || c == ':')
+            && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port));
+    }
     let (host, port) = written.split_once(':').unwrap_or((written, "0"));
     let is_label = |label: &str| {
         let inner = |c: char| c.is_ascii_alphanumeric() || c == '-';
@@ -151,9 +159,13 @@ fn is_digits(text: &str, is_digit: impl Fn(char) -> bool) -> bool {
     !text.is_empty() && text.chars().all(is_digit)
 }
 
-/// Splits registry and repository: the first part is a registry only if it looks like a host.
+/// Splits registry and repository: the first part is a registry only if it looks like a host. One
+/// with a letter in upper case can be nothing else.
 fn split(name: &str) -> (String, String) {
-    let is_registry = |first: &str| first.contains(['.', ':']) || first == "localhost";
+    let is_registry = |first: &str| {
+        let is_upper = |c: char| c.is_ascii_uppercase();
+        first == "localhost" || first.contains(|c| matches!(c, '.' | ':') || is_upper(c))
+    };
     let (registry, repository) = match name.split_once('/') {
         Some((first, rest)) if is_registry(first) => (first, rest),
         _ => (DEFAULT_REGISTRY, name),

@@ -3,6 +3,12 @@ use oci_distribution::Reference;
 use proptest::prelude::*;
 
 fn alike(written: &str) {
+    // That client takes a first part in upper case for one of Docker Hub, unlike every runtime, and
+    // knows no IPv6.
+    let first = written.split_once('/').map_or("", |(first, _)| first);
+    if first.contains(char::is_uppercase) && !first.contains(['.', ':']) {
+        return;
+    }
     let (ours, theirs) = (ImageReference::parse(written), Reference::try_from(written));
     match (&ours, &theirs) {
         (Ok(ours), Ok(theirs)) => {

@@ -26,6 +26,32 @@ fn short_names_are_normalised_and_the_written_form_is_kept() {
 }
 
 #[test]
+fn u61_addresses_of_ipv6_and_upper_case_are_hosts() {
+    for (written, registry, repository) in [
+        ("[fd00::5]:5000/app:v1", "[fd00::5]:5000", "app"),
+        ("[fd00::5]/team/app", "[fd00::5]", "team/app"),
+        ("REGISTRY/app", "REGISTRY", "app"),
+        ("Registry:5000/team/app:v1", "Registry:5000", "team/app"),
+    ] {
+        let read = read(written);
+        let found = (read.registry(), read.repository());
+        assert_eq!(found, (registry, repository), "{written}");
+        assert_eq!(self::read(&read.normalized()).registry(), registry);
+    }
+    for written in [
+        "[fd00::5]5000/a",
+        "[]/a",
+        "[fd00::5/a",
+        "[fd00::g]/a",
+        "[::]:/a",
+        "[::1]",
+        "[::1]:v1",
+    ] {
+        assert!(ImageReference::parse(written).is_err(), "{written}");
+    }
+}
+
+#[test]
 fn errors_say_what_is_wrong() {
     assert!(problem("").contains("empty"));
     assert!(problem("a b").contains("white space"));
