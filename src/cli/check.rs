@@ -92,7 +92,8 @@ Verdicts:
                   starts and ends well, so it is not tried on ordinary nodes
   OnlySidecars    all containers of the pod are sidecars, so nothing would ever end it; or they
                   would be by a policy, which does not count there
-  ByPhase         its policy says Finish: the phase of the pod is written for it
+  ByPhase         its policy says Finish, or the exit image that it names is no image: the
+                  phase of the pod is written for it
   LeftAlone       its policy says Leave: it is neither ended nor waited for
   Native          a native sidecar: the kubelet ends it
   NotAJob         the pod restarts its containers always, so it has no end

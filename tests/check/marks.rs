@@ -125,3 +125,20 @@ fn no_sidecar_is_swapped_whose_pod_a_native_sidecar_may_restart() {
     let words = report["sidecars"][0]["whatToDo"].as_str().unwrap();
     assert!(words.contains("when watcher ends"), "{words}");
 }
+
+#[test]
+fn u53_an_exit_image_that_is_no_image_is_told_and_the_phase_ends_it() {
+    let env =
+        "env: [{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE, value: \"Not/An Image\"}]";
+    let manifest = good().replace(MARK, env);
+    let ran = check(&manifest, &[]);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    for words in ["ByPhase", "WITH_IMAGE is not an image"] {
+        assert!(ran.flat().contains(words), "{words}: {}", ran.out);
+    }
+    let ran = check(&manifest, &["--finish", "never"]);
+    assert_eq!(ran.code, 1, "{}", ran.out);
+    for words in ["MarkInvalid", "is not an image", "without --finish=never"] {
+        assert!(ran.flat().contains(words), "{words}: {}", ran.out);
+    }
+}

@@ -12,7 +12,7 @@ use swaplet_core::objects::pod::RestartPolicy;
 use swaplet_core::objects::pod::RuleMethod;
 use swaplet_core::objects::pod::container_spec::{ContainerSpec, Rule};
 use swaplet_core::objects::pod::template::PodTemplate;
-use swaplet_core::objects::values::env::{IGNORE_EXIT_CODE, Mark, MarkProblem};
+use swaplet_core::objects::values::env::{IGNORE_EXIT_CODE, Mark, MarkProblem, WITH_IMAGE};
 
 use super::Settings;
 use super::pulled;
@@ -58,6 +58,7 @@ pub(super) fn of(described: &Described, settings: &Settings, maps: &ConfigMaps) 
     if !is_virtual {
         doubted(described, settings, &mut rows);
     }
+    misnamed(described, settings, &mut rows);
     counted(described, settings, &mut rows);
     pulled::judge(described, settings, &mut rows);
     rows.iter_mut().for_each(|row| note_rule(row, settings));
@@ -102,10 +103,13 @@ fn note_own_image(row: &mut Row, mark: &Mark, settings: &Settings) {
     let (Some(asked), None) = (&mark.with_image, &mark.problem) else {
         return;
     };
+    let Ok(image) = ImageReference::parse(asked) else {
+        return; // `misnamed`
+    };
     let counts = settings
         .exit_images
         .as_ref()
-        .is_none_or(|listed| ImageReference::parse(asked).is_ok_and(|image| listed.grants(&image)));
+        .is_none_or(|listed| listed.grants(&image));
     if !counts {
         row.warnings.push(format!("its own exit image {asked} is not on the list of --exit-images: the default exit image is used"));
     } else if matches!(row.answer, Answer::Verdict(_)) {
@@ -197,6 +201,34 @@ const fn is_swapped(row: &Row) -> bool {
         row.answer,
         Answer::Verdict(Verdict::Runnable { .. } | Verdict::NeedsImage { .. })
     )
+}
+
+/// Marks the sidecars that name something as their exit image that is none: nothing is written for
+/// them.
+fn misnamed(described: &Described, settings: &Settings, rows: &mut [Row]) {
+    let may_finish = may_finish(settings, rows);
+    let containers = &described.template.spec.containers;
+    for row in rows.iter_mut() {
+        let named = containers
+            .iter()
+            .find(|container| container.name == row.container)
+            .and_then(|container| container.mark.with_image.as_deref());
+        if let Answer::Verdict(_) | Answer::Doubtful = row.answer
+            && let Some(Err(error)) = named.map(ImageReference::parse)
+        {
+            if may_finish {
+                row.warnings.push(format!(
+                    "{WITH_IMAGE} is not an image, so the phase of the pod is written: {error}"
+                ));
+                row.answer = Answer::ByPhase;
+            } else {
+                row.answer = Answer::Misnamed {
+                    why: error.to_string(),
+                    is_allowed: settings.finish,
+                };
+            }
+        }
+    }
 }
 
 /// Marks the sidecars of which it is not certain that their exit image ends them: a kubelet's pod

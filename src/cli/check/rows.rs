@@ -6,7 +6,7 @@ use swaplet_core::check::around::Described;
 use swaplet_core::objects::command::{Obstacle, Verdict};
 use swaplet_core::objects::pod::SidecarRule;
 use swaplet_core::objects::pod::container_spec::ContainerSpec;
-use swaplet_core::objects::values::env::MarkProblem;
+use swaplet_core::objects::values::env::{MarkProblem, WITH_IMAGE};
 use swaplet_core::report::shell_word::shell_word;
 
 use super::words;
@@ -104,6 +104,13 @@ pub(super) enum Answer {
         written: Box<str>,
         /// The name that was meant.
         meant: &'static str,
+    },
+    /// What it names as its exit image is none, and nothing else may end it.
+    Misnamed {
+        /// Why.
+        why: String,
+        /// True if the phase may be written, but not where a rule of the pod says Swap.
+        is_allowed: bool,
     },
     /// The end of the container of this name may restart all containers of the pod.
     RestartsAll(Box<str>),
@@ -225,7 +232,9 @@ impl Row {
             Answer::Verdict(Verdict::NotSwappable { .. }) | Answer::RestartsAll(_) => {
                 "NotSwappable"
             }
-            Answer::MarkInvalid(_) | Answer::Misspelt { .. } => "MarkInvalid",
+            Answer::MarkInvalid(_) | Answer::Misspelt { .. } | Answer::Misnamed { .. } => {
+                "MarkInvalid"
+            }
             Answer::NoHeadroom { .. } => "NoHeadroom",
             Answer::NotPublic { .. } => "NotPublic",
             Answer::Doubtful => "Doubtful",
@@ -288,6 +297,10 @@ impl Row {
             }
             Answer::Misspelt { written, meant } => ToDo::of(format!(
                 "the variable {written} means nothing; write {meant}"
+            )),
+            Answer::Misnamed { why, is_allowed } => ToDo::of(format!(
+                "{WITH_IMAGE} is not an image ({why}): correct it, or {}",
+                let_finish(*is_allowed)
             )),
             Answer::NoHeadroom {
                 field,

@@ -73,6 +73,31 @@ fn a_bad_rule_is_told_with_its_field_and_the_others_count() {
     }
 }
 
+/// As with one that is not on the list, the container is ended by the default.
+#[test]
+fn u53_an_exit_image_that_is_none_costs_only_itself_and_a_long_one_is_read() {
+    let long = format!("{}/exit:v1", vec!["a".repeat(49); 12].join("."));
+    let spec = json!({"sidecars": [
+        {"name": "log", "exitImage": "Not/An Image"},
+        {"name": "proxy", "exitImage": long},
+    ]});
+    let policy = cluster(spec.clone());
+    assert_eq!(policy.problems.len(), 1, "{:?}", policy.problems);
+    let told = &policy.problems[0];
+    assert!(
+        told.starts_with("spec.sidecars[0].exitImage: the default"),
+        "{told}"
+    );
+    let images: Vec<_> = policy
+        .rules
+        .iter()
+        .map(|rule| rule.exit_image.as_deref())
+        .collect();
+    assert_eq!(images, [None, Some(&*long)]);
+    let pod = done("Never", &[running("log")]).read_under(&mut policies(&[("p", spec)]));
+    assert_eq!(&*new_life().sees_pod(&pod).swaps()[0].to, EXIT);
+}
+
 #[test]
 fn a_policy_whose_pods_are_not_known_is_about_none() {
     for (field, bad) in [

@@ -9,14 +9,16 @@ use super::{
     MOST_OWNER_KINDS, MOST_PROBLEMS, MOST_RULES, PolicyKind, PolicyRule, PolicyStatus,
     SidecarPolicy, Subject,
 };
+use crate::image::reference::ImageReference;
 use crate::objects::pod::RuleMethod;
 use crate::objects::values::bounded_object::BoundedObject;
 use crate::objects::values::bounds::cut;
 use crate::objects::values::label_selector;
 
-/// The bytes of the longest pattern of names, and of images.
+/// The bytes of the longest pattern of names, and of images, and of the longest exit image.
 const LONGEST_NAME: usize = 63;
 const LONGEST_IMAGE: usize = 512;
+const LONGEST_REFERENCE: usize = 1024;
 /// The most stars of a pattern: each costs time with each container.
 const MOST_STARS: usize = 8;
 /// The bytes of the longest name of a kind.
@@ -58,7 +60,13 @@ impl SidecarPolicy {
             .note("sidecars", list(&spec["sidecars"]))
             .unwrap_or_default();
         let read_rule = |(nth, written): (usize, &Value)| {
-            problems.note(&format!("sidecars[{nth}]"), rule(nth, written))
+            let field = format!("sidecars[{nth}]");
+            let mut rule = problems.note(&field, rule(nth, written))?;
+            // The container is still to be ended, like with an image that is not on the list.
+            let asked = rule.exit_image.take();
+            rule.exit_image = asked
+                .and_then(|asked| problems.note(&format!("{field}.exitImage"), reference(asked)));
+            Some(rule)
         };
         let mut rules: Vec<_> = rules.iter().enumerate().filter_map(read_rule).collect();
         let (namespaces, pods, owner_kinds) =
@@ -174,12 +182,19 @@ fn rule(nth: usize, written: &Value) -> Result<PolicyRule, Problem> {
         nth,
         subject: subject(written)?,
         method,
-        exit_image: text(written, "exitImage", LONGEST_IMAGE)?.map(Box::from),
+        exit_image: text(written, "exitImage", LONGEST_REFERENCE)?.map(Box::from),
         delay: seconds(delay),
         wait_for_exit: seconds(wait),
         order: i32::try_from(order).unwrap_or_default(),
         main_must_succeed: flag(written, "mainMustSucceed")?,
     })
+}
+
+fn reference(written: Box<str>) -> Result<Box<str>, Problem> {
+    match ImageReference::parse(&written) {
+        Ok(_) => Ok(written),
+        Err(error) => Err(format!("the default exit image is used: {error}")),
+    }
 }
 
 fn subject(written: &Map<String, Value>) -> Result<Subject, Problem> {
