@@ -2,7 +2,9 @@
 //! dropped silently, others are refused.
 
 use serde_json::Value;
-use swaplet_core::objects::sidecar_policy::{MOST_PROBLEMS, MOST_RULES, PolicyKind};
+use swaplet_core::objects::sidecar_policy::{
+    ANY_OWNER, MOST_OWNER_KINDS, MOST_PROBLEMS, MOST_RULES, PolicyKind,
+};
 use swaplet_core::objects::values::bounds::cut;
 
 const SPEC: [&str; 4] = ["podSelector", "ownerKinds", "sidecars", "namespaceSelector"];
@@ -17,6 +19,8 @@ const RULE: [&str; 9] = [
     "order",
     "mainMustSucceed",
 ];
+const SELECTOR: [&str; 2] = ["matchLabels", "matchExpressions"];
+const REQUIREMENT: [&str; 3] = ["key", "operator", "values"];
 const WAIT: [&str; 1] = ["deadlineSeconds"];
 /// The shown length of a name, enough to recognise it.
 const SHOWN: usize = 80;
@@ -28,6 +32,17 @@ pub(super) fn problems(kind: PolicyKind, spec: &Value) -> Vec<String> {
         PolicyKind::Namespaced => &SPEC[..3],
     };
     let mut found = of_object("spec", spec, of_spec);
+    for field in ["podSelector", "namespaceSelector"] {
+        // Without its unknown fields it is empty, and selects everything.
+        let path = format!("spec.{field}");
+        found.extend(of_object(&path, &spec[field], &SELECTOR));
+        let requirements = spec[field]["matchExpressions"].as_array();
+        for (nth, requirement) in requirements.into_iter().flatten().enumerate() {
+            let path = format!("{path}.matchExpressions[{nth}]");
+            found.extend(of_object(&path, requirement, &REQUIREMENT));
+        }
+    }
+    found.extend(owner_kinds(&spec["ownerKinds"]));
     let rules = spec["sidecars"].as_array().into_iter().flatten();
     for (nth, rule) in rules.enumerate().take(MOST_RULES) {
         let path = format!("spec.sidecars[{nth}]");
@@ -38,6 +53,33 @@ pub(super) fn problems(kind: PolicyKind, spec: &Value) -> Vec<String> {
     }
     found.truncate(MOST_PROBLEMS);
     found
+}
+
+fn owner_kinds(written: &Value) -> Vec<String> {
+    let kinds: Vec<_> = written
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .take(MOST_OWNER_KINDS)
+        .collect();
+    let is_kind = |kind: &str| {
+        kind == ANY_OWNER
+            || kind.starts_with(|c: char| c.is_ascii_alphabetic())
+                && kind.chars().all(|c| c.is_ascii_alphanumeric())
+    };
+    let problem = |(nth, kind): (usize, &&str)| {
+        let words = if kinds[..nth].contains(kind) {
+            "stands there twice: leave one out"
+        } else if !kind.is_empty() && !is_kind(kind) {
+            "is not the name of a kind: write one such as Job, or * for all"
+        } else {
+            return None;
+        };
+        let kind = cut(kind, SHOWN);
+        Some(format!("spec.ownerKinds[{nth}]: {kind:?} {words}"))
+    };
+    kinds.iter().enumerate().filter_map(problem).collect()
 }
 
 fn refused(path: &str, rule: &Value) -> Vec<String> {
@@ -51,6 +93,14 @@ fn refused(path: &str, rule: &Value) -> Vec<String> {
         found.push(format!(
             "{path}.name: {:?} is not a pattern for container names: write a-z, 0-9, - and *",
             cut(name, SHOWN)
+        ));
+    }
+    if let Some(image) = rule["image"].as_str()
+        && image.contains(char::is_whitespace)
+    {
+        found.push(format!(
+            "{path}.image: {:?} has white space, and no image has: leave it out",
+            cut(image, SHOWN)
         ));
     }
     let method = rule["method"].as_str().unwrap_or_default();
@@ -93,6 +143,57 @@ mod tests {
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].starts_with("spec.sidecars[0].name: \"Log\""));
         assert!(found[1].starts_with("spec.sidecars[1]: an exitImage"));
+    }
+
+    #[test]
+    fn u54_what_the_api_server_takes_out_of_a_selector_is_said() {
+        let selectors = |pods: Value| {
+            problems(
+                PolicyKind::Cluster,
+                &json!({"podSelector": pods, "namespaceSelector": {"matchLabels": {"a": "b"}}}),
+            )
+        };
+        for (pods, field) in [
+            (
+                json!({"app": "web"}),
+                "spec.podSelector has no field \"app\"",
+            ),
+            (
+                json!({"matchLabel": {"app": "web"}}),
+                "\"matchLabel\": it has matchLabels,",
+            ),
+            (
+                json!({"matchExpressions": [{"key": "a", "op": "Exists"}]}),
+                "spec.podSelector.matchExpressions[0] has no field \"op\"",
+            ),
+        ] {
+            let found = selectors(pods);
+            assert!(found.len() == 1 && found[0].contains(field), "{found:?}");
+        }
+        let whole = json!({"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]});
+        assert_eq!(selectors(whole), Vec::<String>::new());
+    }
+
+    #[test]
+    fn u54_owner_kinds_and_images_that_the_crd_refuses_are_said() {
+        let spec = json!({
+            "ownerKinds": ["Job", "batch/Job", "Job", "*", "None"],
+            "sidecars": [{"image": "*/log: v1"}, {"image": "*/log:v1"}],
+        });
+        let found = problems(PolicyKind::Cluster, &spec);
+        let fields: Vec<_> = found
+            .iter()
+            .filter_map(|words| words.split(':').next())
+            .collect();
+        assert_eq!(
+            fields,
+            [
+                "spec.ownerKinds[1]",
+                "spec.ownerKinds[2]",
+                "spec.sidecars[0].image"
+            ],
+            "{found:?}"
+        );
     }
 
     #[test]
