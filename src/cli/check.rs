@@ -82,7 +82,7 @@ Verdicts:
   Runnable        the exit image has what would be executed: the sidecar ends
   NeedsImage      it ends with an exit image that has one more path:
                   swaplet exit-image push REF --for FILE
-  NotSwappable    no exit image ends it
+  NotSwappable    no exit image ends it, or its nodes swap none and nothing else may end it
   MarkInvalid     the variable that should mark the sidecar has no effect as it is written
   NoHeadroom      with --finish=never or method Swap: its end would fail the Job by its
                   backoffLimit

@@ -280,3 +280,34 @@ fn a9_json_has_what_the_table_has() {
     let warning = report["sidecars"][2]["warnings"][0].as_str().unwrap();
     assert!(warning.contains("backoffLimit"), "{warning}");
 }
+
+#[test]
+fn u55_nodes_on_which_nothing_ends_a_sidecar_without_its_phase_are_red() {
+    let on = |labels: &str, policy: &str| {
+        good().replace(
+            "restartPolicy: Never",
+            &format!("restartPolicy: {policy}\n      nodeSelector: {{{labels}}}"),
+        )
+    };
+    let (liqo, vci, eci) = (
+        "liqo.io/type: virtual-node",
+        "vci.vke.volcengine.com/node-type: vci",
+        "type: virtual-kubelet",
+    );
+    for (labels, policy, code) in [
+        (liqo, "Never", 1),
+        (liqo, "OnFailure", 1),
+        (vci, "Never", 1),
+        (vci, "OnFailure", 0),
+        (eci, "OnFailure", 0),
+    ] {
+        let manifest = on(labels, policy);
+        let ran = check(&manifest, &["--finish", "never"]);
+        assert_eq!(ran.code, code, "{labels} {policy}: {}", ran.out);
+        assert_eq!(check(&manifest, &[]).code, 0, "{labels} {policy}");
+    }
+    let ran = check(&on(liqo, "Never"), &["--finish", "never"]);
+    for words in ["NotSwappable", "nodes of Liqo", "without --finish=never"] {
+        assert!(ran.flat().contains(words), "{words}: {}", ran.out);
+    }
+}

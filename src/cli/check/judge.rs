@@ -4,6 +4,7 @@ use swaplet_core::check::around::Described;
 use swaplet_core::check::names::meant_variable;
 use swaplet_core::check::scripts::ConfigMaps;
 use swaplet_core::cluster::headroom::fits_alone;
+use swaplet_core::cluster::node_table::Row as NodeRow;
 use swaplet_core::image::reference::ImageReference;
 use swaplet_core::objects::command::{
     ContainerFacts, Executes, FirstLine, Obstacle, StandardPaths, Verdict, resolve_read,
@@ -13,6 +14,8 @@ use swaplet_core::objects::pod::RuleMethod;
 use swaplet_core::objects::pod::container_spec::{ContainerSpec, Rule};
 use swaplet_core::objects::pod::template::PodTemplate;
 use swaplet_core::objects::values::env::{IGNORE_EXIT_CODE, Mark, MarkProblem, WITH_IMAGE};
+use swaplet_core::report::decision::Method;
+use swaplet_core::terminate::methods::AllowedMethods;
 
 use super::Settings;
 use super::pulled;
@@ -54,9 +57,14 @@ pub(super) fn of(described: &Described, settings: &Settings, maps: &ConfigMaps) 
         }));
     }
     let nodes = described.placement.row(&settings.node_table);
-    let is_virtual = nodes.is_some_and(|(nodes, _)| !nodes.class.is_kubelet());
-    if !is_virtual {
-        doubted(described, settings, &mut rows);
+    let is_virtual = nodes
+        .as_ref()
+        .is_some_and(|(nodes, _)| !nodes.class.is_kubelet());
+    match nodes {
+        Some((nodes, why)) if is_virtual => {
+            without_method(described, settings, &nodes, &why, &mut rows)
+        }
+        _ => doubted(described, settings, &mut rows),
     }
     misnamed(described, settings, &mut rows);
     counted(described, settings, &mut rows);
@@ -201,6 +209,29 @@ const fn is_swapped(row: &Row) -> bool {
         row.answer,
         Answer::Verdict(Verdict::Runnable { .. } | Verdict::NeedsImage { .. })
     )
+}
+
+/// Marks the sidecars that nothing ends on these virtual nodes, unless the phase may be written.
+fn without_method(
+    described: &Described,
+    settings: &Settings,
+    nodes: &NodeRow,
+    why: &str,
+    rows: &mut [Row],
+) {
+    let policy = described.template.spec.restart_policy.as_ref();
+    let policy = policy.unwrap_or(&RestartPolicy::Never);
+    let bears_swap = nodes.swap_under_never == Some(true);
+    let methods = AllowedMethods::default().methods(nodes.class, policy, bears_swap);
+    if may_finish(settings, rows) || methods.contains(&Method::Swap) {
+        return;
+    }
+    for row in rows.iter_mut().filter(|row| is_swapped(row)) {
+        row.answer = Answer::NoMethod {
+            nodes: format!("{} ({why})", nodes.provider),
+            is_allowed: settings.finish,
+        };
+    }
 }
 
 /// Marks the sidecars that name something as their exit image that is none: nothing is written for

@@ -105,6 +105,13 @@ pub(super) enum Answer {
         /// The name that was meant.
         meant: &'static str,
     },
+    /// No image is swapped on the nodes of its pods, and nothing else may end it.
+    NoMethod {
+        /// The nodes, and how they are recognised.
+        nodes: String,
+        /// True if the phase may be written, but not where a rule of the pod says Swap.
+        is_allowed: bool,
+    },
     /// What it names as its exit image is none, and nothing else may end it.
     Misnamed {
         /// Why.
@@ -229,9 +236,9 @@ impl Row {
         match &self.answer {
             Answer::Verdict(Verdict::Runnable { .. }) => "Runnable",
             Answer::Verdict(Verdict::NeedsImage { .. }) => "NeedsImage",
-            Answer::Verdict(Verdict::NotSwappable { .. }) | Answer::RestartsAll(_) => {
-                "NotSwappable"
-            }
+            Answer::Verdict(Verdict::NotSwappable { .. })
+            | Answer::RestartsAll(_)
+            | Answer::NoMethod { .. } => "NotSwappable",
             Answer::MarkInvalid(_) | Answer::Misspelt { .. } | Answer::Misnamed { .. } => {
                 "MarkInvalid"
             }
@@ -297,6 +304,10 @@ impl Row {
             }
             Answer::Misspelt { written, meant } => ToDo::of(format!(
                 "the variable {written} means nothing; write {meant}"
+            )),
+            Answer::NoMethod { nodes, is_allowed } => ToDo::of(format!(
+                "its pods may run on nodes of {nodes}, where no image is swapped under its restartPolicy; {}",
+                let_finish(*is_allowed)
             )),
             Answer::Misnamed { why, is_allowed } => ToDo::of(format!(
                 "{WITH_IMAGE} is not an image ({why}): correct it, or {}",
