@@ -2,7 +2,7 @@
 
 use tempfile::TempDir;
 
-use super::{check, good, job, json, sidecar, swaplet, unknown, verdicts, with_stdin, write};
+use super::{MARK, check, good, job, json, sidecar, swaplet, unknown, verdicts, with_stdin, write};
 
 #[test]
 fn a9_a_sidecar_that_no_container_is_called_is_an_error_that_says_which_there_are() {
@@ -309,5 +309,21 @@ fn u55_nodes_on_which_nothing_ends_a_sidecar_without_its_phase_are_red() {
     let ran = check(&on(liqo, "Never"), &["--finish", "never"]);
     for words in ["NotSwappable", "nodes of Liqo", "without --finish=never"] {
         assert!(ran.flat().contains(words), "{words}: {}", ran.out);
+    }
+}
+
+#[test]
+fn u56_the_limits_of_a_job_in_an_advanced_cron_job_count() {
+    let spec = format!(
+        "backoffLimit: 0, template: {{spec: {{restartPolicy: OnFailure, containers: [{{name: main, image: a}}, {{name: log, image: a, command: [/usr/bin/env], {MARK}}}]}}}}"
+    );
+    for template in ["jobTemplate", "broadcastJobTemplate"] {
+        let manifest = format!(
+            "apiVersion: apps.kruise.io/v1beta1\nkind: AdvancedCronJob\nmetadata: {{name: a}}\nspec: {{template: {{{template}: {{spec: {{{spec}}}}}}}}}\n"
+        );
+        let value = json(&manifest);
+        let warnings = value["sidecars"][0]["warnings"].to_string();
+        let is_counted = warnings.contains("jobTemplate.spec.backoffLimit: 0 has no room");
+        assert_eq!(is_counted, template == "jobTemplate", "{value}");
     }
 }

@@ -19,7 +19,7 @@ use crate::objects::pod::wire::PodWire;
 /// The default `backoffLimit` of a Job (`batch/v1` JobSpec).
 const BACKOFF_LIMIT: u32 = 6;
 /// The kinds whose template is in the spec of a Job.
-pub(super) const JOBS: [&str; 3] = ["Job", "CronJob", "JobSet"];
+const JOBS: [&str; 3] = ["Job", "CronJob", "JobSet"];
 /// The longest name that an object can have, in bytes.
 const LONGEST_NAME: usize = 253;
 /// The most pull secrets that are named.
@@ -107,9 +107,14 @@ impl Described {
     }
 }
 
+/// Returns true if a Job has the pods. An `AdvancedCronJob` has the template of one, or none.
+pub(super) fn is_of_job(place: &Place<'_>, kind: &str) -> bool {
+    JOBS.contains(&kind) || place.path.contains("jobTemplate.")
+}
+
 impl JobLimits {
     fn of(place: &Place<'_>, kind: &str) -> Option<Self> {
-        let spec = place.around.filter(|_| JOBS.contains(&kind))?;
+        let spec = place.around.filter(|_| is_of_job(place, kind))?;
         let path = place.path.strip_suffix(".template.spec")?;
         let is_deleted = |spec: &Value| spec["ttlSecondsAfterFinished"].is_u64();
         Some(Self {

@@ -98,9 +98,7 @@ fn owners(place: &Place<'_>, template: &PodTemplate) -> Value {
         "Pod" => place.object["metadata"]["ownerReferences"].clone(),
         "PodTemplate" => Value::Null,
         "Deployment" => owner(&"apps/v1".into(), "ReplicaSet"),
-        _ if super::around::JOBS.contains(&kind) || place.path.contains("jobTemplate.") => {
-            owner(&"batch/v1".into(), "Job")
-        }
+        _ if super::around::is_of_job(place, kind) => owner(&"batch/v1".into(), "Job"),
         _ if place.path.contains("broadcastJobTemplate.") => {
             owner(&place.object["apiVersion"], "BroadcastJob")
         }

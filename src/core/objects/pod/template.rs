@@ -101,7 +101,9 @@ impl PodTemplate {
                 | "StatefulSet"
                 | "DaemonSet"
                 | "ReplicaSet"
+                | "ReplicationController"
                 | "CloneSet"
+                | "UnitedDeployment"
         )
     }
 
@@ -269,6 +271,24 @@ mod tests {
         );
         assert!(places(&json!({"kind": "Service", "spec": {"ports": []}})).is_empty());
         assert!(places(&json!("text")).is_empty());
+    }
+
+    #[test]
+    fn u56_kinds_whose_pods_run_for_ever_are_known() {
+        let always = |kind: &str| {
+            let object = json!({"kind": kind, "spec": {"template": {"spec": pod()}}});
+            PodTemplate::all(&object)[0].restarts_always_by_default()
+        };
+        assert!(
+            ["ReplicationController", "UnitedDeployment"]
+                .into_iter()
+                .all(always)
+        );
+        assert!(
+            !["Job", "CronJob", "AdvancedCronJob"]
+                .into_iter()
+                .any(always)
+        );
     }
 
     #[test]
