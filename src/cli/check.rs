@@ -220,6 +220,8 @@ struct Asked {
 
 impl CheckArgs {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        let exit_images = (!self.exit_images.is_empty())
+            .then(|| ExitImages::new(self.exit_image.clone(), self.exit_images));
         let (pulled, unclear) = ask_pulled(
             self.exit_image,
             self.exit_image_is_public,
@@ -233,8 +235,7 @@ impl CheckArgs {
             finish: self.finish == FinishArg::Allowed,
             namespace: self.namespace.as_deref().map(Into::into),
             virtual_nodes: self.virtual_nodes,
-            exit_images: (!self.exit_images.is_empty())
-                .then(|| ExitImages::new(None, self.exit_images)),
+            exit_images,
             node_table: self.nodes.table()?,
         };
         let asked = Asked {

@@ -280,6 +280,38 @@ fn an_exit_image_that_is_not_listed_is_noted() {
     );
 }
 
+#[test]
+fn u57_the_default_exit_image_may_be_named_and_its_paths_are_known() {
+    let policy = POLICY.replace("order: 1", "order: 1, exitImage: registry.example/exit:v2");
+    let more = [
+        "--exit-images",
+        "registry.example/other:*",
+        "--exit-image",
+        "registry.example/exit:v2",
+        "--exit-image-is-public",
+        "true",
+        "--finish=never",
+    ];
+    let ran = with(&policy, &two(), &more);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    assert!(!ran.err.contains("is not in --exit-images"), "{}", ran.err);
+}
+
+#[test]
+fn u57_a_policy_among_manifests_has_no_pods_and_what_is_left_out_of_its_files_is_noted() {
+    let image = POLICY.replace("name: log", "name: log, image: \"*/log:*\"");
+    let ran = with(POLICY, &format!("{image}---\n{}", two()), &[]);
+    assert!(!ran.err.contains("knows no pod template"), "{}", ran.err);
+    let folder = TempDir::new().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("Chart.yaml"), "name: c").unwrap();
+    fs::create_dir(path("templates")).unwrap();
+    fs::write(path("templates/policy.yaml"), "{{ .Values.policy }}").unwrap();
+    fs::write(path("policy.yaml"), POLICY).unwrap();
+    let ran = check(&two(), &["--policy", folder.path().to_str().unwrap()]);
+    assert!(ran.err.contains("a template of a chart"), "{}", ran.err);
+}
+
 /// What is injected is not in the manifest: the note says which policy ends it.
 #[test]
 fn an_injected_container_is_known_to_a_policy() {

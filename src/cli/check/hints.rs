@@ -16,6 +16,7 @@ use swaplet_core::objects::values::env::WHEN_JOB_EXIT;
 
 use super::Settings;
 use super::judge;
+use super::policies;
 use super::rows::{Answer, Row};
 use super::words;
 use crate::cli::manifests::{self, Document};
@@ -142,6 +143,10 @@ pub(super) fn patch(described: &Described, document: &Document) -> Option<Hint> 
 /// pod template that is known.
 pub(super) fn without_template(document: &Document) -> Option<Hint> {
     let object = &document.object;
+    // Its rules name containers and images.
+    if policies::kind(object).is_some() {
+        return None;
+    }
     let folder = Path::new(&document.file).parent();
     let marks = format!("\"name\":\"{WHEN_JOB_EXIT}");
     let is_marked = object.to_string().contains(&marks);

@@ -3,6 +3,7 @@
 use swaplet_core::check::around::Described;
 use swaplet_core::check::names::meant_variable;
 use swaplet_core::check::scripts::ConfigMaps;
+use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::headroom::fits_alone;
 use swaplet_core::cluster::node_table::Row as NodeRow;
 use swaplet_core::image::reference::ImageReference;
@@ -322,7 +323,9 @@ fn is_doubtful(row: &Row, container: &ContainerSpec, settings: &Settings) -> boo
     let asked = asked.or_else(|| row.rule.as_ref()?.exit_image.as_deref());
     let is_listed = |image: &str| {
         let listed = settings.exit_images.as_ref();
-        listed.is_none_or(|listed| listed.contains(image))
+        // The paths of the default are known.
+        let choice = |listed: &ExitImages| Some(!listed.choose(Some(image)).ok()?.is_default);
+        listed.is_none_or(|listed| choice(listed) == Some(true))
     };
     let is_script = matches!(
         &row.answer,

@@ -44,6 +44,8 @@ pub(in crate::cli) struct CheckedPolicies {
     namespaces: BTreeMap<Box<str>, Labels>,
     /// The namespaces of which the set has labels.
     labelled: BTreeSet<Box<str>>,
+    /// What the files have that was left out.
+    notes: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -75,6 +77,7 @@ impl CheckedPolicies {
             let read = Manifests::read(std::slice::from_ref(file));
             let is_readable = read.problems.is_empty();
             problems.extend(read.problems);
+            policies.notes.extend(read.notes);
             let mut count = 0;
             for document in &read.documents {
                 for object in items(&document.object) {
@@ -281,7 +284,8 @@ impl CheckedPolicies {
                 .filter(|known| matches!(known.from, Origin::File(_)))
         };
         let some_selects = of_files().any(|known| known.selects);
-        let mut hints = Vec::new();
+        let notes = self.notes.iter().cloned();
+        let mut hints: Vec<_> = notes.map(Hint::of_cluster).collect();
         for known in of_files().filter(|known| some_selects && !known.selects) {
             hints.push(known.hint(known.about_nothing().to_owned()));
         }
@@ -364,7 +368,7 @@ pub(in crate::cli) fn of_flag(name: &str, rule: &Value) -> Option<SidecarPolicy>
     SidecarPolicy::read(PolicyKind::Cluster, object.into())
 }
 
-fn kind(object: &Value) -> Option<PolicyKind> {
+pub(super) fn kind(object: &Value) -> Option<PolicyKind> {
     let group = format!("{GROUP}/{VERSION}");
     let is_ours = object["apiVersion"] == group.as_str();
     PolicyKind::ALL

@@ -12,7 +12,7 @@ const OURS: &str = "swaplet.io/";
 /// Those that are read from pods.
 const OF_PODS: [&str; 4] = [SIDECARS, DELAY, ORDER, WAIT_FOR_EXIT];
 /// Other words behind the prefix that mean something in a manifest.
-const OTHERS: &str = "finished hot-upgrade image-cache node-class parked predownload readiness-gate restart-on warm-before warm-image warm-node";
+const OTHERS: &str = "config finished holds hot-upgrade image-cache node-class parked pin-tags predownload readiness-gate restart-on warm-before warm-image warm-node";
 /// The most wrong letters of a key whose meaning is guessed.
 const WRONG: usize = 4;
 /// The most wrong letters of a key that does not begin as those of swaplet.
@@ -93,4 +93,19 @@ fn meant(key: &str) -> String {
     };
     let key = cut(key, SHOWN);
     format!("the annotation {key} means nothing{meant}")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn u57_annotations_that_swaplet_or_its_users_write_mean_something() {
+        for key in ["config", "holds", "pin-tags", "restart-on"] {
+            let object = json!({"kind": "Namespace", "metadata": {"annotations": {format!("swaplet.io/{key}"): "x"}}});
+            assert_eq!(of_object(&object), Vec::<String>::new(), "{key}");
+        }
+    }
 }
