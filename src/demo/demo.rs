@@ -14,7 +14,6 @@ use std::time::Duration;
 use self::cluster::Cluster;
 use self::timeline::{Line, Timeline};
 use crate::mock_node::ProfileName;
-use crate::signals::stopped;
 use anyhow::{Context, bail, ensure};
 use clap::Args;
 use k8s_openapi::api::batch::v1::Job;
@@ -48,6 +47,7 @@ use swaplet_edge::address::here;
 use swaplet_edge::duration::duration;
 use swaplet_edge::manifests::{Manifests, is_kustomization, shown};
 use swaplet_edge::print;
+use swaplet_edge::signals::stopped;
 use swaplet_testbed::ApiServer;
 use tokio::net::TcpListener;
 use tokio::time::timeout;
@@ -106,7 +106,7 @@ impl DemoArgs {
             timeout,
         } = self;
         let objects = read_all(&filename)?.unwrap_or_else(pipeline::jobs);
-        let stopped = stopped();
+        let stopped = stopped()?;
         tokio::pin!(stopped);
         let cluster = Cluster::start(profile.default_options()).await?;
         let served = match serve {
@@ -444,9 +444,9 @@ pub struct Row {
 /// All rows, and the state of each Job.
 #[derive(Clone, Debug, Default)]
 pub struct Results {
-    /// The rows, by the pod's name.
+    /// The rows, by the pod's namespace and name.
     pub pods: BTreeMap<String, Row>,
-    /// The state of each Job, by its name.
+    /// The state of each Job, by its namespace and name.
     pub jobs: BTreeMap<String, String>,
 }
 

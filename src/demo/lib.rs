@@ -3,7 +3,6 @@
 
 mod demo;
 mod mock_node;
-mod signals;
 
 use std::process::ExitCode;
 

@@ -18,7 +18,7 @@ use swaplet_testbed::virtual_node::{
     ProviderOptions, Refused, StatusMode, Taint, VirtualNode,
 };
 
-use crate::signals::stopped;
+use swaplet_edge::signals::stopped;
 
 const AFTER_HELP: &str = "\
 The behaviour of a container is set in its args (or in its command, if it has no args):
@@ -224,6 +224,7 @@ impl MockNodeArgs {
             .context("the API server does not answer")?;
         ensure!(!options.name.is_empty(), "--name: the node needs a name");
         let name = options.name.clone();
+        let stopped = stopped()?;
         let node = VirtualNode::new(client, Clock::starting_at(time_of_day()), options);
         node.register().await.map_err(|refused| match refused {
             Refused::Api(error) => anyhow!("the Node cannot be created: {}", words(&error)),
@@ -235,7 +236,7 @@ impl MockNodeArgs {
         ))?;
         tokio::select! {
             () = node.clone().run_for_ever() => (),
-            _ = stopped() => (),
+            _ = stopped => (),
         }
         node.remove().await.map_err(|error| {
             let words = words(&error);

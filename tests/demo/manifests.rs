@@ -444,3 +444,18 @@ fn one_job_ends_on_a_node_that_ignores_image_changes() {
         "{text}"
     );
 }
+
+#[test]
+fn u62_jobs_of_one_name_in_two_namespaces_are_two() {
+    let folder = tempfile::tempdir().unwrap();
+    let other = JOB.replace("name: mine", "name: mine, namespace: team");
+    let file = manifest(folder.path(), &format!("{JOB}\n---\n{other}"));
+    let output = demo().arg("-f").arg(file).output().unwrap();
+    let text = text(&output);
+    assert!(output.status.success(), "{text}");
+    for job in ["mine ", "team/mine "] {
+        let is_row = |line: &&str| line.starts_with(job) && line.contains("Complete");
+        assert_eq!(text.lines().filter(is_row).count(), 1, "{job}: {text}");
+    }
+    assert_eq!(text.matches("SidecarEnded").count(), 2, "{text}");
+}

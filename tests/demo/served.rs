@@ -75,8 +75,8 @@ impl Drop for Serving {
 
 /// While the Jobs still run, too.
 #[test]
-fn a14_no_kubeconfig_is_left_behind() {
-    for signal in ["-INT", "-TERM"] {
+fn a14_u62_no_kubeconfig_is_left_behind() {
+    for signal in ["-INT", "-TERM", "-HUP"] {
         let mut serving = Serving::start(&[]);
         assert!(Path::new(&serving.kubeconfig).exists());
         let id = serving.child.id().to_string();

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
-use tokio::signal::unix::{SignalKind, signal};
+use swaplet_edge::signals;
 
 /// The time after which people wonder whether anything happens.
 const NOTICEABLE: Duration = Duration::from_secs(1);
@@ -32,24 +32,8 @@ pub(in crate::cli) fn instance() -> String {
 
 /// Returns a future that completes on SIGTERM, SIGINT, or SIGHUP: the terminal is closed.
 pub(in crate::cli) fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
-    // Whoever calls with nohup wants to go on.
-    let is_ignored = hangups_are_ignored();
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut hangup = signal(SignalKind::hangup())?;
+    let stopped = signals::stopped()?;
     Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-            _ = hangup.recv(), if !is_ignored => {}
-        }
+        stopped.await;
     })
-}
-
-/// Returns true if SIGHUP, which is signal 1, was ignored at the start (`proc(5)`).
-fn hangups_are_ignored() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .is_some_and(|mask| mask & 1 == 1)
 }

@@ -22,6 +22,7 @@ use super::Results;
 use super::Story;
 use super::controller;
 use super::cron;
+use super::timeline::placed;
 
 const NODE: &str = "demo-node";
 /// The user agent by which the controller's writes are counted.
@@ -126,7 +127,11 @@ impl Cluster {
             let ours = write.verb == Verb::Patch
                 && write.resource == "pods"
                 && write.user_agent.contains(CONTROLLER);
-            if let Some(row) = results.pods.get_mut(&write.name).filter(|_| ours) {
+            if let Some(row) = results
+                .pods
+                .get_mut(&placed(Some(&write.namespace), &write.name))
+                .filter(|_| ours)
+            {
                 row.patches += 1;
             }
         }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Container, ContainerState, ContainerStatus, Event, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use swaplet_controller::frame::writer::report::REPORTING_CONTROLLER;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::values::env::{WHEN_JOB_EXIT, WITH_IMAGE};
@@ -60,7 +61,7 @@ impl Timeline {
 
     /// Returns what is new about a pod.
     pub fn pod(&mut self, at: Moment, pod: Pod) -> Vec<Line> {
-        let name = pod.metadata.name.clone().unwrap_or_default();
+        let name = place(&pod.metadata);
         self.note(at, &name, &pod);
         let before = self
             .pods
@@ -115,7 +116,7 @@ impl Timeline {
 
     /// Returns what is new about a Job.
     pub fn job(&mut self, at: Moment, job: &Job) -> Vec<Line> {
-        let name = job.metadata.name.clone().unwrap_or_default();
+        let name = place(&job.metadata);
         let state = if is_left_alone(job) {
             LEFT_ALONE.to_owned()
         } else {
@@ -143,7 +144,9 @@ impl Timeline {
         if event.reporting_component.as_deref() != Some(REPORTING_CONTROLLER) {
             return Vec::new();
         }
-        let what = event.involved_object.name.clone().unwrap_or_default();
+        let object = &event.involved_object;
+        let name = object.name.as_deref().unwrap_or_default();
+        let what = placed(object.namespace.as_deref(), name);
         let reason = event.reason.as_deref().unwrap_or_default();
         let message = event.message.as_deref().unwrap_or_default();
         vec![Line {
@@ -201,6 +204,19 @@ impl Timeline {
     }
 }
 
+/// Returns the name of an object, after its namespace unless that is the default one.
+pub(super) fn placed(namespace: Option<&str>, name: &str) -> String {
+    match namespace {
+        Some(namespace) if !["", "default"].contains(&namespace) => format!("{namespace}/{name}"),
+        _ => name.to_owned(),
+    }
+}
+
+fn place(metadata: &ObjectMeta) -> String {
+    let name = metadata.name.as_deref().unwrap_or_default();
+    placed(metadata.namespace.as_deref(), name)
+}
+
 /// The state of a Job that another controller manages.
 const LEFT_ALONE: &str = "Left alone";
 
@@ -239,7 +255,7 @@ fn new_row(pod: &Pod) -> Row {
     let owners = pod.metadata.owner_references.iter().flatten();
     let job = owners
         .filter(|owner| owner.kind == "Job")
-        .map(|owner| owner.name.clone())
+        .map(|owner| placed(pod.metadata.namespace.as_deref(), &owner.name))
         .next()
         .unwrap_or_default();
     Row {
