@@ -135,15 +135,16 @@ impl ProgramFiles {
     /// Fails if `file` cannot be read, or holds none.
     pub fn add_certificates(&mut self, file: Option<&Path>) -> Result<bool, ProgramError> {
         let found = match file {
-            Some(file) => match read(file)? {
-                bytes if has_certificates(&bytes) => Some(bytes),
-                _ => return Err(ProgramError::NoCertificates(file.to_owned())),
-            },
+            Some(file) => Some(read(file)?),
             None => std::iter::once(CERTIFICATES)
                 .chain(OTHER_CERTIFICATES)
-                .find_map(|file| std::fs::read(file).ok())
-                .filter(|bytes| has_certificates(bytes)),
+                .find_map(|file| std::fs::read(file).ok()),
         };
+        let begin = b"-----BEGIN CERTIFICATE-----";
+        let is_pem = |bytes: &Vec<u8>| bytes.windows(begin.len()).any(|window| window == begin);
+        if let Some(file) = file.filter(|_| !found.as_ref().is_some_and(is_pem)) {
+            return Err(ProgramError::NoCertificates(file.to_owned()));
+        }
         let added = found.map(|bytes| self.files.insert(CERTIFICATES.to_owned(), bytes));
         Ok(added.is_some())
     }
@@ -226,11 +227,6 @@ fn read(path: &Path) -> Result<Vec<u8>, ProgramError> {
         path: path.to_owned(),
         error,
     })
-}
-
-fn has_certificates(bytes: &[u8]) -> bool {
-    let begin = b"-----BEGIN CERTIFICATE-----";
-    bytes.windows(begin.len()).any(|window| window == begin)
 }
 
 /// Returns the platform of a program, and its loader unless it is static.

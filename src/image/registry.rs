@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::build::{Blob, digest_of, media_type};
-use super::docker_config::{Credentials, WITHOUT_HELPER};
+use super::docker_config::Credentials;
 use super::registry_error::{Problem, RegistryError, innermost};
 use crate::build::digest_by;
 use ask::{Answer, Asker, Content};
@@ -25,10 +25,6 @@ use swaplet_core::image::reference::ImageReference;
 /// The longest wait that a registry is granted. The error reports a longer one, and the caller has
 /// to come back.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
-
-/// Why no client can be built for a registry with TLS.
-const NO_AUTHORITIES: &str =
-    "this machine has no certificates of authorities; install ca-certificates or set SSL_CERT_FILE";
 
 /// The media type of blobs on their way.
 const OCTETS: &str = "application/octet-stream";
@@ -79,15 +75,7 @@ impl Registry {
             credentials: credentials.clone(),
             options,
         };
-        let login = || {
-            Login::get(
-                &registry.asker,
-                &operation,
-                &registry.repository,
-                registry.options.access,
-                credentials,
-            )
-        };
+        let login = || Login::get(&registry, &operation, None);
         let login = registry.again(login).await?;
         registry.keep(login);
         Ok(registry)
@@ -298,7 +286,7 @@ fn asker(
         return Err(RegistryError::new(operation, Problem::Refused, why));
     }
     Asker::new(hosts, options.timeout).map_err(|error| {
-        let words = format!("{NO_AUTHORITIES}: {}", innermost(&error));
+        let words = format!("this machine has no certificates of authorities; install ca-certificates or set SSL_CERT_FILE: {}", innermost(&error));
         RegistryError::new(operation, Problem::Refused, words)
     })
 }
@@ -354,18 +342,13 @@ impl Registry {
                     ));
                     tokio::time::sleep(pause).await;
                 }
-                _ => return Err(self.with_helper(error)),
+                _ => match (&self.credentials, error.problem()) {
+                    (Credentials::Unread(hint), Problem::Unauthorized) => {
+                        return Err(error.with_hint(hint));
+                    }
+                    _ => return Err(error),
+                },
             }
-        }
-    }
-
-    /// Returns the error of a request with the place where its credentials may be.
-    fn with_helper(&self, error: RegistryError) -> RegistryError {
-        match (&self.credentials, error.problem()) {
-            (Credentials::Unread(helper), Problem::Unauthorized) => error.with_hint(&format!(
-                "credentials may be in the credential helper {helper:?}, which swaplet does not execute: {WITHOUT_HELPER}"
-            )),
-            _ => error,
         }
     }
 }
@@ -481,21 +464,13 @@ impl Registry {
         if !answer.is_unauthorized() {
             return Ok(answer);
         }
-        let renewed = match &login {
-            Login::Anonymous if self.has_password() && answer.is_of(request.url) => {
-                let (asker, repository) = (&self.asker, &self.repository);
-                let (access, credentials) = (self.options.access, &self.credentials);
-                Login::challenged(&answer, asker, operation, repository, access, credentials)
-                    .await
-                    .map(Some)
+        let renewed = match (&login, &self.credentials) {
+            (Login::Anonymous, Credentials::Basic { .. }) if answer.is_of(request.url) => {
+                Some(Login::get(self, operation, Some(&answer)).await?)
             }
-            _ => {
-                login
-                    .renewed(&self.asker, operation, &self.credentials)
-                    .await
-            }
+            (login, credentials) => login.renewed(&self.asker, operation, credentials).await?,
         };
-        let Some(renewed) = renewed? else {
+        let Some(renewed) = renewed else {
             return Ok(answer);
         };
         self.keep(renewed.clone());
@@ -523,10 +498,6 @@ impl Registry {
                     .await
             }
         }
-    }
-
-    fn has_password(&self) -> bool {
-        matches!(self.credentials, Credentials::Basic { .. })
     }
 
     /// Keeps a login for the next requests.
@@ -628,9 +599,6 @@ const METADATA: [IpAddr; 3] = [
     IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
 ];
 
-/// The name that Google Cloud gives to its own.
-const METADATA_NAME: &str = "metadata.google.internal";
-
 /// The domains of Services, by which a place in a cluster can be recognised.
 const CLUSTER_DOMAINS: [&str; 2] = [".svc", ".cluster.local"];
 
@@ -699,7 +667,8 @@ fn lists(list: &[String], host: &str) -> bool {
 fn place(url: &Url) -> Option<&'static str> {
     let host = url.host_str()?.trim_end_matches('.');
     let is_metadata = |address| METADATA.contains(&address) || is_link_local(address);
-    if host == METADATA_NAME || ip(url).is_some_and(is_metadata) {
+    // The name is that of Google Cloud.
+    if host == "metadata.google.internal" || ip(url).is_some_and(is_metadata) {
         return Some(
             "an address that is link-local or similar, where clouds provide credentials of the machine",
         );

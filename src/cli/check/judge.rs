@@ -1,5 +1,7 @@
 //! The rows of a pod template: the verdict on each of its sidecars.
 
+use std::sync::Arc;
+
 use swaplet_core::check::around::Described;
 use swaplet_core::check::names::meant_variable;
 use swaplet_core::check::scripts::ConfigMaps;
@@ -61,13 +63,10 @@ pub(super) fn of(described: &Described, settings: &Settings, maps: &ConfigMaps) 
     let is_virtual = nodes
         .as_ref()
         .is_some_and(|(nodes, _)| !nodes.class.is_kubelet());
-    match nodes {
-        Some((nodes, why)) if is_virtual => {
-            without_method(described, settings, &nodes, &why, &mut rows)
-        }
-        _ => doubted(described, settings, &mut rows),
+    unswapped(described, settings, nodes, &mut rows);
+    if !is_virtual {
+        doubted(described, settings, &mut rows);
     }
-    misnamed(described, settings, &mut rows);
     counted(described, settings, &mut rows);
     pulled::judge(described, settings, &mut rows);
     rows.iter_mut().for_each(|row| note_rule(row, settings));
@@ -195,8 +194,14 @@ fn misspelt(container: &ContainerSpec) -> Option<(&str, &'static str)> {
         .next()
 }
 
+/// Returns the container of a row.
+pub(super) fn container<'a>(described: &'a Described, row: &Row) -> Option<&'a ContainerSpec> {
+    let containers = &described.template.spec.containers;
+    containers.iter().find(|each| each.name == row.container)
+}
+
 /// Returns true if the phase of the pod may be written.
-fn may_finish(settings: &Settings, rows: &[Row]) -> bool {
+pub(super) fn may_finish(settings: &Settings, rows: &[Row]) -> bool {
     let only_swaps = |row: &Row| {
         let rule = row.rule.as_ref();
         rule.is_some_and(|rule| rule.method == RuleMethod::Swap)
@@ -205,60 +210,47 @@ fn may_finish(settings: &Settings, rows: &[Row]) -> bool {
 }
 
 /// Returns true if it is checked whether an exit image would end the container.
-const fn is_swapped(row: &Row) -> bool {
+pub(super) const fn is_swapped(row: &Row) -> bool {
     matches!(
         row.answer,
         Answer::Verdict(Verdict::Runnable { .. } | Verdict::NeedsImage { .. })
     )
 }
 
-/// Marks the sidecars that nothing ends on these virtual nodes, unless the phase may be written.
-fn without_method(
+/// Marks the sidecars for which no image is written: what they name is none, or their nodes swap
+/// none.
+fn unswapped(
     described: &Described,
     settings: &Settings,
-    nodes: &NodeRow,
-    why: &str,
+    nodes: Option<(Arc<NodeRow>, Box<str>)>,
     rows: &mut [Row],
 ) {
+    let may_finish = may_finish(settings, rows);
     let policy = described.template.spec.restart_policy.as_ref();
     let policy = policy.unwrap_or(&RestartPolicy::Never);
-    let bears_swap = nodes.swap_under_never == Some(true);
-    let methods = AllowedMethods::default().methods(nodes.class, policy, bears_swap);
-    if may_finish(settings, rows) || methods.contains(&Method::Swap) {
-        return;
-    }
-    for row in rows.iter_mut().filter(|row| is_swapped(row)) {
-        row.answer = Answer::NoMethod {
-            nodes: format!("{} ({why})", nodes.provider),
-            is_allowed: settings.finish,
-        };
-    }
-}
-
-/// Marks the sidecars that name something as their exit image that is none: nothing is written for
-/// them.
-fn misnamed(described: &Described, settings: &Settings, rows: &mut [Row]) {
-    let may_finish = may_finish(settings, rows);
-    let containers = &described.template.spec.containers;
-    for row in rows.iter_mut() {
-        let named = containers
-            .iter()
-            .find(|container| container.name == row.container)
-            .and_then(|container| container.mark.with_image.as_deref());
-        if let Answer::Verdict(_) | Answer::Doubtful = row.answer
-            && let Some(Err(error)) = named.map(ImageReference::parse)
-        {
-            if may_finish {
-                row.warnings.push(format!(
-                    "{WITH_IMAGE} is not an image, so the phase of the pod is written: {error}"
-                ));
-                row.answer = Answer::ByPhase;
-            } else {
-                row.answer = Answer::Misnamed {
-                    why: error.to_string(),
-                    is_allowed: settings.finish,
-                };
+    let unable = nodes.filter(|(nodes, _)| {
+        let bears_swap = nodes.swap_under_never == Some(true);
+        let methods = AllowedMethods::default().methods(nodes.class, policy, bears_swap);
+        !may_finish && !methods.contains(&Method::Swap)
+    });
+    for row in rows {
+        let named = container(described, row).and_then(|each| each.mark.with_image.as_deref());
+        match (&row.answer, named.map(ImageReference::parse), &unable) {
+            (Answer::Verdict(_), Some(Err(error)), _) => {
+                let why = format!("{WITH_IMAGE} is not an image ({error}): correct it");
+                row.not_swapped("MarkInvalid", why, settings, may_finish);
+                if may_finish {
+                    row.answer = Answer::ByPhase;
+                }
             }
+            (_, _, Some((nodes, why))) if is_swapped(row) => {
+                let provider = &nodes.provider;
+                let why = format!(
+                    "on nodes of {provider} ({why}), where its pods may run, no image is swapped under its restartPolicy: choose others"
+                );
+                row.not_swapped("NotSwappable", why, settings, false);
+            }
+            _ => {}
         }
     }
 }
@@ -267,11 +259,8 @@ fn misnamed(described: &Described, settings: &Settings, rows: &mut [Row]) {
 /// is ended by its phase then.
 fn doubted(described: &Described, settings: &Settings, rows: &mut [Row]) {
     let may_finish = may_finish(settings, rows);
-    let containers = &described.template.spec.containers;
     for row in rows.iter_mut().filter(|row| is_swapped(row)) {
-        let container = containers
-            .iter()
-            .find(|container| container.name == row.container);
+        let container = container(described, row);
         if !container.is_some_and(|container| is_doubtful(row, container, settings)) {
             continue;
         }
@@ -307,11 +296,10 @@ fn counted(described: &Described, settings: &Settings, rows: &mut [Row]) {
         if may_finish {
             row.warnings.push(format!("under OnFailure its end counts as a restart, which {field}: {limit} has no room for: the phase of the pod is written instead; for a swap it has to be at least {least}"));
         } else {
-            row.answer = Answer::NoHeadroom {
-                field: field.clone(),
-                least,
-                is_allowed: settings.finish,
-            };
+            let why = format!(
+                "under OnFailure its end counts as a restart, and would fail the Job; set {field} to at least {least}"
+            );
+            row.not_swapped("NoHeadroom", why, settings, false);
         }
     }
 }

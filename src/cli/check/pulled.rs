@@ -1,13 +1,12 @@
 //! Which sidecars are not swapped, because nodes may refuse the exit image to their pods.
 
 use swaplet_core::check::around::Described;
-use swaplet_core::objects::command::Verdict;
 use swaplet_core::objects::pod::RestartPolicy;
-use swaplet_core::objects::pod::RuleMethod;
 use swaplet_core::objects::pod::container_spec::ContainerSpec;
 
 use super::Settings;
-use super::rows::{Answer, Row};
+use super::judge;
+use super::rows::Row;
 
 /// Judges the rows of a template whose pods may run on kubelets: under `Never` a pod would fail
 /// whose node does not start the exit image after the sidecar was stopped.
@@ -17,27 +16,13 @@ pub(super) fn judge(described: &Described, settings: &Settings, rows: &mut [Row]
     if is_virtual || settings.virtual_nodes {
         return;
     }
-    let only_swaps = |row: &Row| {
-        let rule = row.rule.as_ref();
-        rule.is_some_and(|rule| rule.method == RuleMethod::Swap)
-    };
-    let may_finish = settings.finish && !rows.iter().any(only_swaps);
+    let may_finish = judge::may_finish(settings, rows);
     for row in rows {
-        let containers = &described.template.spec.containers;
-        let container = containers.iter().find(|each| each.name == row.container);
+        let container = judge::container(described, row);
         let Some(why) = container.and_then(|each| doubt(described, each, row, settings)) else {
             continue;
         };
-        if may_finish {
-            row.warnings.push(format!(
-                "{why}; until then the phase of the pod is written instead"
-            ));
-        } else {
-            row.answer = Answer::NotPublic {
-                why,
-                is_allowed: settings.finish,
-            };
-        }
+        row.not_swapped("NotPublic", why, settings, may_finish);
     }
 }
 
@@ -52,11 +37,7 @@ fn doubt(
     let policy = container.restart_policy.as_ref();
     let is_never =
         policy.or(described.template.spec.restart_policy.as_ref()) == Some(&RestartPolicy::Never);
-    let is_swapped = matches!(
-        row.answer,
-        Answer::Verdict(Verdict::Runnable { .. } | Verdict::NeedsImage { .. })
-    );
-    if !is_never || !is_swapped {
+    if !is_never || !judge::is_swapped(row) {
         return None;
     }
     let exit_images = settings.pulled.as_ref()?;

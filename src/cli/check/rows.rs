@@ -6,9 +6,10 @@ use swaplet_core::check::around::Described;
 use swaplet_core::objects::command::{Obstacle, Verdict};
 use swaplet_core::objects::pod::SidecarRule;
 use swaplet_core::objects::pod::container_spec::ContainerSpec;
-use swaplet_core::objects::values::env::{MarkProblem, WITH_IMAGE};
+use swaplet_core::objects::values::env::MarkProblem;
 use swaplet_core::report::shell_word::shell_word;
 
+use super::Settings;
 use super::words;
 use crate::cli::manifests::Document;
 
@@ -105,33 +106,12 @@ pub(super) enum Answer {
         /// The name that was meant.
         meant: &'static str,
     },
-    /// No image is swapped on the nodes of its pods, and nothing else may end it.
-    NoMethod {
-        /// The nodes, and how they are recognised.
-        nodes: String,
-        /// True if the phase may be written, but not where a rule of the pod says Swap.
-        is_allowed: bool,
-    },
-    /// What it names as its exit image is none, and nothing else may end it.
-    Misnamed {
-        /// Why.
-        why: String,
-        /// True if the phase may be written, but not where a rule of the pod says Swap.
-        is_allowed: bool,
-    },
     /// The end of the container of this name may restart all containers of the pod.
     RestartsAll(Box<str>),
-    /// The restart that its end costs exceeds the limit of the Job, and nothing else may end it.
-    NoHeadroom {
-        /// The field with the limit.
-        field: String,
-        /// The least value that it needs.
-        least: u32,
-        /// True if the phase may be written, but not where a rule of the pod says Swap.
-        is_allowed: bool,
-    },
-    /// The exit image may need credentials, which could fail the pod, and nothing else may end it.
-    NotPublic {
+    /// No image is swapped for it, and nothing else may end it.
+    NoSwap {
+        /// The word of the verdict.
+        verdict: &'static str,
         /// Why, and the fix.
         why: String,
         /// True if the phase may be written, but not where a rule of the pod says Swap.
@@ -199,6 +179,28 @@ impl Row {
         }
     }
 
+    /// Notes that no image is swapped for it, because of `why`: its pod is ended by the phase, if that
+    /// `may_finish` it.
+    pub(super) fn not_swapped(
+        &mut self,
+        verdict: &'static str,
+        why: String,
+        settings: &Settings,
+        may_finish: bool,
+    ) {
+        if may_finish {
+            self.warnings.push(format!(
+                "{why}; until then the phase of the pod is written instead"
+            ));
+        } else {
+            self.answer = Answer::NoSwap {
+                verdict,
+                why,
+                is_allowed: settings.finish,
+            };
+        }
+    }
+
     /// Returns true if nothing is left to do.
     pub(super) fn is_fine(&self) -> bool {
         matches!(
@@ -217,8 +219,7 @@ impl Row {
             && matches!(
                 self.answer,
                 Answer::Verdict(Verdict::Runnable { .. } | Verdict::NeedsImage { .. })
-                    | Answer::NoHeadroom { .. }
-                    | Answer::NotPublic { .. }
+                    | Answer::NoSwap { .. }
                     | Answer::Doubtful
             )
     }
@@ -236,14 +237,11 @@ impl Row {
         match &self.answer {
             Answer::Verdict(Verdict::Runnable { .. }) => "Runnable",
             Answer::Verdict(Verdict::NeedsImage { .. }) => "NeedsImage",
-            Answer::Verdict(Verdict::NotSwappable { .. })
-            | Answer::RestartsAll(_)
-            | Answer::NoMethod { .. } => "NotSwappable",
-            Answer::MarkInvalid(_) | Answer::Misspelt { .. } | Answer::Misnamed { .. } => {
-                "MarkInvalid"
+            Answer::Verdict(Verdict::NotSwappable { .. }) | Answer::RestartsAll(_) => {
+                "NotSwappable"
             }
-            Answer::NoHeadroom { .. } => "NoHeadroom",
-            Answer::NotPublic { .. } => "NotPublic",
+            Answer::MarkInvalid(_) | Answer::Misspelt { .. } => "MarkInvalid",
+            Answer::NoSwap { verdict, .. } => verdict,
             Answer::Doubtful => "Doubtful",
             Answer::OnlySidecars | Answer::PolicyRefused(_) => "OnlySidecars",
             Answer::ByPhase => "ByPhase",
@@ -305,25 +303,9 @@ impl Row {
             Answer::Misspelt { written, meant } => ToDo::of(format!(
                 "the variable {written} means nothing; write {meant}"
             )),
-            Answer::NoMethod { nodes, is_allowed } => ToDo::of(format!(
-                "its pods may run on nodes of {nodes}, where no image is swapped under its restartPolicy; {}",
-                let_finish(*is_allowed)
-            )),
-            Answer::Misnamed { why, is_allowed } => ToDo::of(format!(
-                "{WITH_IMAGE} is not an image ({why}): correct it, or {}",
-                let_finish(*is_allowed)
-            )),
-            Answer::NoHeadroom {
-                field,
-                least,
-                is_allowed,
-            } => ToDo::of(format!(
-                "under OnFailure its end counts as a restart, and would fail the Job; set {field} to at least {least}, or {}",
-                let_finish(*is_allowed)
-            )),
-            Answer::NotPublic { why, is_allowed } => {
-                ToDo::of(format!("{why}; or {}", let_finish(*is_allowed)))
-            }
+            Answer::NoSwap {
+                why, is_allowed, ..
+            } => ToDo::of(format!("{why}, or {}", let_finish(*is_allowed))),
             Answer::Doubtful => ToDo::of(
                 "it is not certain that its exit image starts and ends well, so it is not tried on ordinary nodes; start the controller without --finish=never, let no rule of the pod have method Swap, or give it a command that --exit-image has",
             ),

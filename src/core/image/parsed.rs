@@ -90,13 +90,12 @@ fn is_name(name: &str) -> bool {
 }
 
 fn is_host(written: &str) -> bool {
-    if let Some((address, port)) = written
-        .strip_prefix('[')
-        .and_then(|rest| rest.split_once(']'))
-    {
-        let is_port = |port: &str| is_digits(port, |c| c.is_ascii_digit());
-        return is_digits(address, |c| c.is_ascii_hexdigit() || c == ':')
-            && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port));
+    if let Some((address, port)) = written.split_once(']') {
+        let is_ip = |c: char| c.is_ascii_hexdigit() || c == ':';
+        return address
+            .strip_prefix('[')
+            .is_some_and(|address| is_digits(address, is_ip))
+            && (port.is_empty() || port.starts_with(':') && is_host(&format!("a{port}")));
     }
     let (host, port) = written.split_once(':').unwrap_or((written, "0"));
     let is_label = |label: &str| {
@@ -162,10 +161,8 @@ fn is_digits(text: &str, is_digit: impl Fn(char) -> bool) -> bool {
 /// Splits registry and repository: the first part is a registry only if it looks like a host. One
 /// with a letter in upper case can be nothing else.
 fn split(name: &str) -> (String, String) {
-    let is_registry = |first: &str| {
-        let is_upper = |c: char| c.is_ascii_uppercase();
-        first == "localhost" || first.contains(|c| matches!(c, '.' | ':') || is_upper(c))
-    };
+    let is_of_host = |c| matches!(c, '.' | ':' | 'A'..='Z');
+    let is_registry = |first: &str| first.contains(is_of_host) || first == "localhost";
     let (registry, repository) = match name.split_once('/') {
         Some((first, rest)) if is_registry(first) => (first, rest),
         _ => (DEFAULT_REGISTRY, name),

@@ -127,11 +127,8 @@ impl Cluster {
             let ours = write.verb == Verb::Patch
                 && write.resource == "pods"
                 && write.user_agent.contains(CONTROLLER);
-            if let Some(row) = results
-                .pods
-                .get_mut(&placed(Some(&write.namespace), &write.name))
-                .filter(|_| ours)
-            {
+            let name = placed(Some(&write.namespace), &write.name);
+            if let Some(row) = results.pods.get_mut(&name).filter(|_| ours) {
                 row.patches += 1;
             }
         }

@@ -63,18 +63,16 @@ impl Asker {
     pub(super) fn new(hosts: Hosts, limit: Duration) -> Result<Self, reqwest::Error> {
         let builder = || {
             let trusted = hosts.clone();
-            let builder = reqwest::Client::builder();
-            // reqwest would send even what stays on this machine to the proxy, password included.
-            let builder = if hosts.is_here() {
-                builder.no_proxy()
-            } else {
-                builder
-            };
-            builder
+            let builder = reqwest::Client::builder()
                 .user_agent(USER_AGENT)
                 .redirect(Policy::custom(move |attempt| follow(&trusted, attempt)))
                 .timeout(limit)
-                .connect_timeout(limit)
+                .connect_timeout(limit);
+            match hosts.is_here() {
+                // Else the proxy would get even what stays on this machine, passwords included.
+                true => builder.no_proxy(),
+                false => builder,
+            }
         };
         let http = match builder().build() {
             // Without TLS no authority is needed, and this machine may know none.

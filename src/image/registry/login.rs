@@ -8,8 +8,8 @@ use http_auth::parser::ChallengeParser;
 use reqwest::Url;
 use serde_json::Value;
 
-use super::Access;
 use super::ask::{Answer, Asker};
+use super::{Access, Registry};
 use crate::docker_config::Credentials;
 use crate::registry_error::{Problem, RegistryError};
 
@@ -41,47 +41,37 @@ enum Challenge {
 }
 
 impl Login {
-    /// Reads which authentication the registry requires, and gets a token if it requires one.
+    /// Reads which authentication the registry requires, from an answer that requires one, or else
+    /// from its own address; gets a token if it requires one.
     pub(super) async fn get(
-        asker: &Asker,
+        registry: &Registry,
         operation: &str,
-        repository: &str,
-        access: Access,
-        credentials: &Credentials,
+        refusal: Option<&Answer>,
     ) -> Result<Self, RegistryError> {
+        let (asker, credentials) = (&registry.asker, &registry.credentials);
         if let Credentials::Token(token) = credentials {
             return valid(operation, token.clone()).map(Self::Token);
         }
-        let answer = asker
-            .ask(
-                operation,
-                Method::GET,
-                &asker.hosts.url("/v2/"),
-                "*/*",
-                None,
-            )
-            .await?;
-        if answer.is_transient() {
+        let url = asker.hosts.url("/v2/");
+        let asked = match refusal {
+            Some(_) => None,
+            None => Some(asker.ask(operation, Method::GET, &url, "*/*", None).await?),
+        };
+        if let Some(answer) = asked.as_ref().filter(|answer| answer.is_transient()) {
             return Err(answer.error(operation));
         }
-        Self::challenged(&answer, asker, operation, repository, access, credentials).await
-    }
-
-    /// Returns the login that an answer requires.
-    pub(super) async fn challenged(
-        answer: &Answer,
-        asker: &Asker,
-        operation: &str,
-        repository: &str,
-        access: Access,
-        credentials: &Credentials,
-    ) -> Result<Self, RegistryError> {
-        match (challenge(answer), credentials) {
+        let challenge = refusal
+            .or(asked.as_ref())
+            .map_or(Challenge::None, challenge);
+        match (challenge, credentials) {
             (Challenge::Bearer { realm, service }, _) => {
                 let mut url = token_url(asker, operation, &realm)?;
                 url.query_pairs_mut()
                     .extend_pairs(service.map(|service| ("service", service)))
-                    .append_pair("scope", &scope(repository, access));
+                    .append_pair(
+                        "scope",
+                        &scope(&registry.repository, registry.options.access),
+                    );
                 fetch(asker, operation, url, credentials).await
             }
             (Challenge::Basic, Credentials::Basic { user, password }) => Ok(Self::Basic {

@@ -42,7 +42,20 @@ pub(super) fn problems(kind: PolicyKind, spec: &Value) -> Vec<String> {
             found.extend(of_object(&path, requirement, &REQUIREMENT));
         }
     }
-    found.extend(owner_kinds(&spec["ownerKinds"]));
+    let kinds = spec["ownerKinds"].as_array().into_iter().flatten();
+    let kinds: Vec<_> = kinds
+        .filter_map(Value::as_str)
+        .take(MOST_OWNER_KINDS)
+        .collect();
+    for (nth, kind) in kinds.iter().enumerate() {
+        let is_kind = kind.chars().all(|c| c.is_ascii_alphanumeric());
+        if kinds[..nth].contains(kind) || *kind != ANY_OWNER && !is_kind {
+            found.push(format!(
+                "spec.ownerKinds[{nth}]: {:?} is no name of a kind, or stands there twice: write kinds such as Job once, or *",
+                cut(kind, SHOWN)
+            ));
+        }
+    }
     let rules = spec["sidecars"].as_array().into_iter().flatten();
     for (nth, rule) in rules.enumerate().take(MOST_RULES) {
         let path = format!("spec.sidecars[{nth}]");
@@ -53,33 +66,6 @@ pub(super) fn problems(kind: PolicyKind, spec: &Value) -> Vec<String> {
     }
     found.truncate(MOST_PROBLEMS);
     found
-}
-
-fn owner_kinds(written: &Value) -> Vec<String> {
-    let kinds: Vec<_> = written
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .take(MOST_OWNER_KINDS)
-        .collect();
-    let is_kind = |kind: &str| {
-        kind == ANY_OWNER
-            || kind.starts_with(|c: char| c.is_ascii_alphabetic())
-                && kind.chars().all(|c| c.is_ascii_alphanumeric())
-    };
-    let problem = |(nth, kind): (usize, &&str)| {
-        let words = if kinds[..nth].contains(kind) {
-            "stands there twice: leave one out"
-        } else if !kind.is_empty() && !is_kind(kind) {
-            "is not the name of a kind: write one such as Job, or * for all"
-        } else {
-            return None;
-        };
-        let kind = cut(kind, SHOWN);
-        Some(format!("spec.ownerKinds[{nth}]: {kind:?} {words}"))
-    };
-    kinds.iter().enumerate().filter_map(problem).collect()
 }
 
 fn refused(path: &str, rule: &Value) -> Vec<String> {

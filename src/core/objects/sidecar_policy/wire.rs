@@ -63,9 +63,11 @@ impl SidecarPolicy {
             let field = format!("sidecars[{nth}]");
             let mut rule = problems.note(&field, rule(nth, written))?;
             // The container is still to be ended, like with an image that is not on the list.
-            let asked = rule.exit_image.take();
-            rule.exit_image = asked
-                .and_then(|asked| problems.note(&format!("{field}.exitImage"), reference(asked)));
+            rule.exit_image = rule.exit_image.and_then(|image| {
+                let read = ImageReference::parse(&image).map(|_| image);
+                let read = read.map_err(|error| format!("the default exit image is used: {error}"));
+                problems.note(&format!("{field}.exitImage"), read)
+            });
             Some(rule)
         };
         let mut rules: Vec<_> = rules.iter().enumerate().filter_map(read_rule).collect();
@@ -188,13 +190,6 @@ fn rule(nth: usize, written: &Value) -> Result<PolicyRule, Problem> {
         order: i32::try_from(order).unwrap_or_default(),
         main_must_succeed: flag(written, "mainMustSucceed")?,
     })
-}
-
-fn reference(written: Box<str>) -> Result<Box<str>, Problem> {
-    match ImageReference::parse(&written) {
-        Ok(_) => Ok(written),
-        Err(error) => Err(format!("the default exit image is used: {error}")),
-    }
 }
 
 fn subject(written: &Map<String, Value>) -> Result<Subject, Problem> {
