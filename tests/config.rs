@@ -357,3 +357,18 @@ fn a_flag_that_is_gone_is_refused_by_each_subcommand_that_had_it() {
         assert!(said.contains(&usage), "{usage}: {said}");
     }
 }
+
+#[test]
+fn u63_a_wrong_flag_or_variable_is_not_blamed_on_the_file() {
+    let folder = Folder::with("concurrency: 4\n");
+    let flag = folder.run(&["--concurrency", "many"], &[]);
+    let variable = folder.run(&[], &[("SWAPLET_CONCURRENCY", "many")]);
+    for ran in [flag, variable] {
+        let said = text(&ran.stderr);
+        assert!(
+            said.contains("many") && !said.contains("config.yaml:"),
+            "{said}"
+        );
+    }
+    assert!(Folder::refusal("concurrency: many\n").contains("config.yaml: concurrency"));
+}

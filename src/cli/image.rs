@@ -19,10 +19,11 @@ use crate::image::docker_config::{Credentials, DockerConfig, DockerConfigError};
 use crate::image::export::{layout, write_archive_file, write_folder};
 use crate::image::for_controller::push_derived;
 use crate::image::program_files::ProgramFiles;
-use crate::image::push::{Outcome, check_reference, push};
+use crate::image::push::{Outcome, PushError, check_reference, push};
 use crate::image::registry::{Registry, RegistryOptions, is_public};
+use crate::image::registry_error::Problem;
 use crate::image::{BuiltImage, ImageReference, Kind};
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 use clap::{Args, Subcommand};
 use swaplet_controller::cluster::rules::Rules;
 use swaplet_controller::terminate::derive::Push;
@@ -30,6 +31,7 @@ use swaplet_controller::terminate::public::AskPublic;
 use swaplet_core::check::around::Described;
 use swaplet_core::check::scripts::ConfigMaps;
 use swaplet_core::image::exit::Platform;
+use swaplet_core::image::path_set::PathSet;
 use swaplet_core::objects::command::{
     ContainerFacts, Executes, StandardPaths, Verdict, resolve_read,
 };
@@ -210,7 +212,8 @@ pub(in crate::cli) struct HostArgs {
         long,
         value_name = "HOST",
         env = "SWAPLET_PLAIN_HTTP",
-        value_delimiter = ','
+        value_delimiter = ',',
+        value_parser = host
     )]
     plain_http: Vec<String>,
 }
@@ -224,6 +227,12 @@ pub(in crate::cli) struct RegistryArgs {
     /// ~/.docker/config.json]
     #[arg(long, value_name = "FILE", env = "SWAPLET_DOCKER_CONFIG")]
     docker_config: Option<PathBuf>,
+}
+
+/// Parses a host: a URL would match no registry.
+fn host(text: &str) -> Result<String, &'static str> {
+    let words = "write the host alone, such as registry.example:5000";
+    (!text.contains('/')).then(|| text.to_owned()).ok_or(words)
 }
 
 impl HostArgs {
@@ -307,7 +316,8 @@ struct PushArgs {
     #[arg(long)]
     force: bool,
 
-    /// How long one request to the registry may take, plus a second for each MiB of a layer
+    /// How long one request to the registry may take, plus a second for each MiB of a layer; one
+    /// that stores something, six times as long
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = seconds(1..=600))]
     timeout: u32,
 }
@@ -331,9 +341,17 @@ impl PushArgs {
 
     async fn push(&self, image: &BuiltImage) -> anyhow::Result<Outcome> {
         let credentials = self.registry.credentials(&self.reference)?;
-        let registry =
-            Registry::connect(&self.reference, &credentials, self.options(image)).await?;
-        Ok(push(&registry, &self.reference, image, self.force).await?)
+        let pushed = async {
+            let registry =
+                Registry::connect(&self.reference, &credentials, self.options(image)).await?;
+            push(&registry, &self.reference, image, self.force).await
+        };
+        pushed.await.map_err(|error| match error {
+            PushError::Registry(error) if matches!(error.problem(), Problem::Timeout(_)) => {
+                anyhow!("{error}; give more time with --timeout")
+            }
+            error => error.into(),
+        })
     }
 
     fn options(&self, image: &BuiltImage) -> RegistryOptions {
@@ -570,6 +588,9 @@ impl Needs {
     }
 
     fn build(&self) -> anyhow::Result<BuiltImage> {
+        for path in self.missing.union(&self.executed) {
+            PathSet::new([path])?;
+        }
         build_derived(Kind::Exit, self.missing.union(&self.executed))
             .context("these paths need two images: push one for each")
     }

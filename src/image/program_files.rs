@@ -104,6 +104,8 @@ impl ProgramFiles {
     /// Returns a [`ProgramError`] if the program cannot be packed.
     pub fn of(program: &Path) -> Result<Self, ProgramError> {
         let bytes = read(program)?;
+        // The loader looks for a name without a slash among the libraries.
+        let program = &std::path::absolute(program).unwrap_or_else(|_| program.to_owned());
         let (platform, loader) =
             kind_of(&bytes).ok_or_else(|| ProgramError::NotLinux(program.to_owned()))?;
         let program_size = bytes.len();

@@ -145,7 +145,7 @@ fn advice(problem: Problem) -> String {
         Problem::TooManyRequests => "429, the registry asks for fewer requests; try again later".to_owned(),
         Problem::Server(status) => format!("{status}, the registry is in trouble; try again later"),
         Problem::Rejected => "the registry refused the request or answered in a way that is not the OCI protocol".to_owned(),
-        Problem::Timeout(limit) => format!("no answer within {} s; check the host and the network, or give more time with --timeout", limit.as_secs()),
+        Problem::Timeout(limit) => format!("no answer within {} s; check the host and the network", limit.as_secs()),
         Problem::Unreachable => "no connection; check the host and the port, and use --plain-http HOST for a registry without TLS".to_owned(),
         Problem::DigestMismatch => "the registry has other bytes than those of the digest; a proxy changes them, or somebody else pushes to the same tag".to_owned(),
         Problem::TooLarge => "the answer is larger than swaplet ever reads".to_owned(),

@@ -215,3 +215,23 @@ fn nothing_is_pushed_for_half_of_the_manifests() {
         ran.err
     );
 }
+
+#[test]
+fn u63_a_path_that_no_image_can_have_is_not_taken_for_two_images() {
+    let ran = swaplet(&[
+        "exit-image",
+        "push",
+        "r.example/a:v1",
+        "--dry-run",
+        "--path",
+        "opt/tool",
+    ]);
+    assert_eq!(ran.code, 1, "{}", ran.out);
+    assert!(
+        ran.err
+            .contains("\"opt/tool\" cannot be in an image: it is not absolute"),
+        "{}",
+        ran.err
+    );
+    assert!(!ran.err.contains("two images"), "{}", ran.err);
+}

@@ -131,3 +131,19 @@ fn u51_certificates_that_are_not_there_or_none_are_an_error_that_names_the_file(
     std::fs::write(&der, [0x30, 0x82, 0x01, 0x0a]).unwrap();
     push(der.to_str().unwrap()).must_fail_with(&["company.der holds no certificate in PEM"]);
 }
+
+#[test]
+fn u63_a_program_of_the_folder_needs_no_slash() {
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_swaplet"));
+    let ran = std::process::Command::new(program)
+        .current_dir(program.parent().unwrap())
+        .args(["image", "push", "r.example/a:v1", "--dry-run", "--program"])
+        .arg(program.file_name().unwrap())
+        .output()
+        .unwrap();
+    assert!(
+        ran.status.success(),
+        "{}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
+}

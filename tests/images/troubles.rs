@@ -142,3 +142,12 @@ fn u51_without_authorities_plain_http_works_and_tls_says_what_is_missing() {
     push(&format!("{}/a:v1", registry.host)).must_fail_with(&["403"]);
     push("registry.invalid/a:v1").must_fail_with(&["not tried", "install ca-certificates"]);
 }
+
+#[test]
+fn u63_a_host_without_tls_is_no_url() {
+    for host in ["http://registry:5000", "registry:5000/"] {
+        let ran = push("exit-image", "registry:5000/a:v1", &["--plain-http", host]);
+        assert_eq!(ran.code, 2, "{}", ran.err);
+        assert!(ran.err.contains("write the host alone"), "{}", ran.err);
+    }
+}

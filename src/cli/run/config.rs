@@ -210,7 +210,7 @@ impl Called {
         self.error_of(called, ErrorKind::UnknownArgument, &problem)
     }
 
-    /// Attributes the error in a value of the file to the file.
+    /// Attributes the error in a value of the file to the file, unless the line has it alone too.
     fn with_place(&self, error: Error, file: Option<&File>) -> Error {
         let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else {
             return error;
@@ -223,6 +223,15 @@ impl Called {
         let Some(file) = file.filter(|file| file.keys().any(|key| &**key == flag)) else {
             return error;
         };
+        let alone = self.command.clone().try_get_matches_from(&self.line).err();
+        let is_same = |alone: &Error| {
+            let said = [ContextKind::InvalidArg, ContextKind::InvalidValue];
+            said.into_iter()
+                .all(|part| alone.get(part) == error.get(part))
+        };
+        if alone.as_ref().is_some_and(is_same) {
+            return error;
+        }
         let said = error.render().to_string();
         let said = said
             .trim_start_matches("error: ")
