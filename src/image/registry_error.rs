@@ -224,6 +224,16 @@ mod tests {
     }
 
     #[test]
+    fn u63_a_flag_of_one_command_is_no_advice_for_all() {
+        let problem = Problem::Timeout(Duration::from_secs(2));
+        let text = RegistryError::new("pushing", problem, "").to_string();
+        assert!(
+            text.contains("within 2 s") && !text.contains("--"),
+            "{text}"
+        );
+    }
+
+    #[test]
     fn names_and_digests_that_a_registry_refuses_are_told_apart() {
         let body = |code: &str| format!(r#"{{"errors": [{{"code": "{code}", "message": "x"}}]}}"#);
         for (code, problem) in [

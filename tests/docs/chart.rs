@@ -111,3 +111,53 @@ fn the_readme_of_the_chart_and_its_schema_say_what_the_values_say() {
     agrees("deploy/chart/values.schema.json", &pretty);
     agrees("deploy/chart/README.md", &readme);
 }
+
+/// Whether the schema has this value; below what Kubernetes describes anything may be.
+fn has_value(schema: &Value, path: &[&str]) -> bool {
+    let Some((key, rest)) = path.split_first() else {
+        return true;
+    };
+    match schema["properties"].get(key) {
+        Some(value) => has_value(value, rest),
+        None => schema["additionalProperties"] != false,
+    }
+}
+
+/// In code, as `restart.enabled`, and behind `--set`.
+#[test]
+fn u64_each_value_that_the_documents_name_is_one_of_the_chart() {
+    let read = |file: &std::path::Path| std::fs::read_to_string(file).unwrap();
+    let schema: Value =
+        serde_json::from_str(&read(&root().join("deploy/chart/values.schema.json"))).unwrap();
+    let is_name = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric());
+    let mut files = Vec::new();
+    crate::markdown::collect(&root().join("docs"), ".md", &mut files);
+    let (mut known, mut unknown) = (0, Vec::new());
+    for file in &files {
+        let text = read(file);
+        let spans = text.split('`').skip(1).step_by(2);
+        let set = text.split("--set ").skip(1).flat_map(|rest| {
+            let word = rest.trim_start_matches('\'').split_whitespace().next();
+            word.unwrap_or_default().split(',')
+        });
+        for written in spans.chain(set) {
+            let path: Vec<_> = written
+                .split('=')
+                .next()
+                .unwrap_or_default()
+                .split('.')
+                .collect();
+            let is_of_chart = schema["properties"][path[0]]["properties"].is_object();
+            let is_file = matches!(path.last(), Some(&("rs" | "yaml")));
+            if path.len() < 2 || is_file || !is_of_chart || !path.iter().all(|part| is_name(part)) {
+                continue;
+            }
+            match has_value(&schema, &path) {
+                true => known += 1,
+                false => unknown.push(format!("{}: {written}", file.display())),
+            }
+        }
+    }
+    assert!(known > 30, "{known}");
+    assert_eq!(unknown, Vec::<String>::new());
+}
