@@ -1,5 +1,7 @@
 //! `swaplet check` in CI: as annotations, as a hook of pre-commit, as an action of GitHub.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -129,4 +131,53 @@ fn c_the_action_checks_files_and_takes_no_input_for_a_command() {
     let hostile = action(folder.path(), "$(touch made); touch made\n--version", "");
     assert_eq!(hostile.code, 2, "{}", hostile.out);
     assert!(!folder.path().join("made").exists());
+}
+
+#[test]
+fn u65_the_action_takes_the_program_of_a_release_on_linux_alone() {
+    let folder = TempDir::new().unwrap();
+    let tools = folder.path().join("tools");
+    let stub = |name: &str, script: &str| {
+        write(&tools, name, &format!("#!/bin/sh\n{script}\n"));
+        fs::set_permissions(tools.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    stub(
+        "uname",
+        "[ \"$1\" = -sm ] && echo \"$SYSTEM\" || echo x86_64",
+    );
+    stub("curl", "echo \"$@\" >> \"$RUNNER_TEMP/asked\"; exit 22");
+    stub("cargo", "echo \"$@\" >> \"$RUNNER_TEMP/built\"");
+    let script = yaml("action.yml")["runs"]["steps"][0]["run"].clone();
+    for (system, platform) in [
+        ("Linux x86_64", "linux-amd64"),
+        ("Linux aarch64", "linux-arm64"),
+        ("Darwin x86_64", "linux-none"),
+        ("MINGW64_NT-10.0 x86_64", "linux-none"),
+    ] {
+        let temporary = folder.path().join(system);
+        fs::create_dir(&temporary).unwrap();
+        let ran = Command::new("bash")
+            .args(["--noprofile", "--norc", "-eo", "pipefail", "-c"])
+            .arg(script.as_str().unwrap())
+            .env("PATH", format!("{}:/usr/bin:/bin", tools.display()))
+            .env("SYSTEM", system)
+            .env("RUNNER_TEMP", &temporary)
+            .env("GITHUB_PATH", temporary.join("path"))
+            .env("GITHUB_SERVER_URL", "https://git.example")
+            .env("GITHUB_ACTION_PATH", "/action")
+            .envs([("REPOSITORY", "o/swaplet"), ("TAG", "v1")])
+            .output()
+            .unwrap();
+        assert!(
+            ran.status.success(),
+            "{}",
+            String::from_utf8_lossy(&ran.stderr)
+        );
+        let asked = fs::read_to_string(temporary.join("asked")).unwrap();
+        assert!(
+            asked.contains(&format!("swaplet-v1-{platform}.tar.gz")),
+            "{system}: {asked}"
+        );
+        assert!(temporary.join("built").exists(), "{system}");
+    }
 }
