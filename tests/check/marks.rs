@@ -142,3 +142,16 @@ fn u53_an_exit_image_that_is_no_image_is_told_and_the_phase_ends_it() {
         assert!(ran.flat().contains(words), "{words}: {}", ran.out);
     }
 }
+
+#[test]
+fn u66_it_is_told_that_nothing_is_written_in_kube_system() {
+    let manifest = good().replace("namespace: batch", "namespace: kube-system");
+    let ran = check(&manifest, &[]);
+    assert!(
+        ran.code == 0 && ran.flat().contains("written to pods in kube-system"),
+        "{}{}",
+        ran.out,
+        ran.err
+    );
+    assert!(!check(&good(), &[]).flat().contains("admission policies"));
+}

@@ -16,6 +16,7 @@ use swaplet_core::objects::pod::RestartPolicy;
 use swaplet_core::objects::pod::RuleMethod;
 use swaplet_core::objects::pod::container_spec::{ContainerSpec, Rule};
 use swaplet_core::objects::pod::template::PodTemplate;
+use swaplet_core::objects::sidecar_policy::CLOSED;
 use swaplet_core::objects::values::env::{IGNORE_EXIT_CODE, Mark, MarkProblem, WITH_IMAGE};
 use swaplet_core::report::decision::Method;
 use swaplet_core::terminate::methods::AllowedMethods;
@@ -70,6 +71,14 @@ pub(super) fn of(described: &Described, settings: &Settings, maps: &ConfigMaps) 
     counted(described, settings, &mut rows);
     pulled::judge(described, settings, &mut rows);
     rows.iter_mut().for_each(|row| note_rule(row, settings));
+    for row in rows.iter_mut().filter(|row| row.answer != Answer::NotAJob) {
+        let namespace = row.namespace.as_deref().unwrap_or_default();
+        if CLOSED.contains(&namespace) {
+            row.warnings.push(format!(
+                "the admission policies of swaplet let nothing be written to pods in {namespace}"
+            ));
+        }
+    }
     let native = |container| row(described, container, Answer::Native, maps);
     rows.extend(template.spec.native_sidecars.iter().map(native));
     rows.iter_mut()

@@ -23,6 +23,10 @@ pub const NO_OWNER: &str = "None";
 /// The kind of owner that stands for every pod, with or without a controller.
 pub const ANY_OWNER: &str = "*";
 
+/// Namespaces in which no policy counts, and to whose pods nothing is written, as in the admission
+/// policies (`deploy/leash.yaml`).
+pub const CLOSED: [&str; 1] = ["kube-system"];
+
 /// The most rules of a policy.
 pub const MOST_RULES: usize = 32;
 /// The most kinds of owners.

@@ -15,11 +15,9 @@ use crate::image::pattern::matches_any_run;
 use crate::objects::pod::{Container, Pod};
 use crate::objects::pod::{PolicyRule as Place, RuleSource, SidecarRule};
 use crate::objects::sidecar_policy::{
-    ANY_OWNER, MOST_PROBLEMS, NO_OWNER, PolicyKind, PolicyRule, SidecarPolicy, Subject,
+    ANY_OWNER, CLOSED, MOST_PROBLEMS, NO_OWNER, PolicyKind, PolicyRule, SidecarPolicy, Subject,
 };
 
-/// Namespaces in which no policy counts, as in the admission policies (`deploy/leash.yaml`).
-const CLOSED: [&str; 1] = ["kube-system"];
 /// The most answers that are cached: there are rarely so many kinds of containers at once, and
 /// beyond it they are computed again.
 const MOST_KEPT: usize = 4096;

@@ -6,14 +6,15 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use swaplet_core::objects::pod::RuleMethod;
 use swaplet_core::objects::pod::annotations::{DELAY, ORDER, SIDECARS, WAIT_FOR_EXIT};
-use swaplet_core::objects::sidecar_policy::PolicyKind;
+use swaplet_core::objects::sidecar_policy::{PolicyKind, SidecarPolicy};
+use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::report::reason::Reason;
 
 use super::{done, new_life, policies, read, running};
 use crate::builder::sidecar;
 use crate::expect::{EXIT, swaps_in, warns};
 
-fn cluster(spec: Value) -> swaplet_core::objects::sidecar_policy::SidecarPolicy {
+fn cluster(spec: Value) -> SidecarPolicy {
     read(PolicyKind::Cluster, "p", spec)
 }
 
@@ -183,4 +184,18 @@ fn a_bad_annotation_is_told_once_and_the_rest_counts() {
 fn a_pod_without_sidecars_is_told_that_its_annotation_is_wrong() {
     let pod = done("OnFailure", &[running("log")]).annotation(SIDECARS, "lgo");
     assert!(warns(&pod, Reason::AnnotationInvalid).contains("\"lgo\""));
+}
+
+#[test]
+fn u66_a_policy_in_a_closed_namespace_is_told_that_it_counts_for_nothing() {
+    let problems = |namespace: &str| {
+        let metadata = json!({"name": "p", "namespace": namespace, "uid": "p"});
+        let spec = json!({"sidecars": [{"name": "log"}]});
+        let object = BoundedObject::from(json!({"metadata": metadata, "spec": spec}));
+        SidecarPolicy::read(PolicyKind::Namespaced, object)
+            .unwrap()
+            .problems
+    };
+    assert!(problems("kube-system")[0].contains("no policy counts in kube-system"));
+    assert_eq!(problems("batch"), Vec::<String>::new());
 }

@@ -6,7 +6,7 @@ use kube_core::Selector;
 use serde_json::{Map, Value};
 
 use super::{
-    MOST_OWNER_KINDS, MOST_PROBLEMS, MOST_RULES, PolicyKind, PolicyRule, PolicyStatus,
+    CLOSED, MOST_OWNER_KINDS, MOST_PROBLEMS, MOST_RULES, PolicyKind, PolicyRule, PolicyStatus,
     SidecarPolicy, Subject,
 };
 use crate::image::reference::ImageReference;
@@ -48,6 +48,10 @@ impl SidecarPolicy {
         };
         let spec = &object.data["spec"];
         let mut problems = Problems::default();
+        if CLOSED.contains(&&*namespace) {
+            let words = format!("metadata.namespace: no policy counts in {namespace}");
+            problems.0.push(words);
+        }
         let namespaces = match (kind, &spec["namespaceSelector"]) {
             (PolicyKind::Namespaced, _) | (_, Value::Null) => Some(None),
             (PolicyKind::Cluster, written) => problems
