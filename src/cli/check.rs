@@ -29,6 +29,7 @@ use swaplet_controller::terminate::public::AskPublic;
 use swaplet_core::check::scripts::ConfigMaps;
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::node_table::NodeTable;
+use swaplet_core::objects::pod::template::items;
 use swaplet_core::policies::presets;
 use words::count;
 
@@ -295,13 +296,15 @@ pub(super) fn preset_names() -> PossibleValuesParser {
 fn from_files(asked: &Asked, mut policies: CheckedPolicies, settings: &Settings) -> Report {
     let mut manifests = read::manifests(&asked.files, asked.allow_empty);
     for folder in &asked.kustomize {
-        let made = read::kustomized(folder);
+        let made = read::kustomized(folder, asked.allow_empty);
         manifests.documents.extend(made.documents);
         manifests.problems.extend(made.problems);
         manifests.notes.extend(made.notes);
     }
     for document in &manifests.documents {
-        policies.add_namespace(&document.object);
+        items(&document.object)
+            .into_iter()
+            .for_each(|object| policies.add_namespace(object));
     }
     let mut report = Report::new(manifests.problems, policies);
     let mut maps = ConfigMaps::default();

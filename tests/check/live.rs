@@ -223,3 +223,21 @@ async fn a_policy_of_a_file_selects_namespaces_of_the_cluster_by_their_labels() 
         assert_eq!(other.code, 2, "{scope:?}: {} {}", other.out, other.err);
     }
 }
+
+#[tokio::test]
+async fn u67_config_maps_beyond_the_bound_are_told() {
+    let with = |count: usize| {
+        let named = |nth: usize| {
+            let mut job = job();
+            job["metadata"]["name"] = format!("j-{nth}").into();
+            let volume = &mut job["spec"]["template"]["spec"]["volumes"][0];
+            volume["configMap"]["name"] = format!("scripts-{nth}").into();
+            job
+        };
+        (0..count).map(named).collect::<Vec<_>>()
+    };
+    let words = "scripts are in 201 ConfigMaps, of which 200 are read";
+    let ran = checked(&with(201)).await;
+    assert!(ran.err.contains(words), "{}", ran.err);
+    assert!(!checked(&with(2)).await.err.contains("ConfigMaps, of which"));
+}

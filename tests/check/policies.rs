@@ -237,7 +237,7 @@ fn a_policy_or_preset_that_is_about_nothing_is_said() {
 
 /// The labels of a namespace come from its manifest, and its name is one by itself.
 #[test]
-fn namespaces_are_selected_by_the_labels_of_their_manifests() {
+fn u67_namespaces_are_selected_by_the_labels_of_their_manifests() {
     let selecting = |labels: &str| {
         POLICY.to_owned() + &format!("  namespaceSelector: {{matchLabels: {{{labels}}}}}\n")
     };
@@ -249,6 +249,10 @@ fn namespaces_are_selected_by_the_labels_of_their_manifests() {
         "apiVersion: v1\nkind: Namespace\nmetadata: {name: batch, labels: {team: a}}\n---\n";
     let all = namespace.to_owned() + &two();
     assert_eq!(with(&by_team, &all, &["--require", "2"]).code, 0);
+    // As `kubectl get namespaces -o json`, of another client.
+    let listed = "kind: NamespaceList\nitems:\n- {kind: Namespace, metadata: {name: batch, labels: {team: a}}}\n---\n";
+    let ran = with(&by_team, &(listed.to_owned() + &two()), &["--require", "2"]);
+    assert_eq!(ran.code, 0, "u67: {}{}", ran.out, ran.err);
 }
 
 #[test]

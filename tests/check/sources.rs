@@ -231,7 +231,7 @@ fn notes_and_problems_of_whole_files_name_them_for_github() {
 }
 
 #[test]
-fn a6_what_kustomize_makes_is_checked() {
+fn a6_u67_what_kustomize_makes_is_checked() {
     let folder = TempDir::new().unwrap();
     let program = folder.path().join("kubectl");
     let script = format!(
@@ -260,6 +260,13 @@ fn a6_what_kustomize_makes_is_checked() {
     assert!(
         ran.code == 2 && ran.err.contains("-k /nosuch: kustomize has failed"),
         "{}",
+        ran.err
+    );
+    fs::write(&program, "#!/bin/sh\necho '# nothing'\n").unwrap();
+    let ran = run(folder.path().to_str().unwrap());
+    assert!(
+        ran.code == 2 && ran.err.contains("kustomize makes nothing of it"),
+        "u67: {}",
         ran.err
     );
 }

@@ -87,7 +87,7 @@ pub(super) async fn read(
     let mut hints = add_policies(&client, &scope, policies).await?;
     policies.mark(&mut described, settings);
     Ok(Found {
-        maps: config_maps(&client, &described, settings).await,
+        maps: config_maps(&client, &described, settings, &mut hints).await,
         nodes: nodes(&client, &settings.node_table, &mut hints).await,
         described,
         hints,
@@ -147,7 +147,12 @@ async fn nodes(client: &Client, table: &NodeTable, hints: &mut Vec<Hint>) -> Vec
 }
 
 /// Reads the ConfigMaps that contain something that a sidecar executes.
-async fn config_maps(client: &Client, found: &[Described], settings: &Settings) -> ConfigMaps {
+async fn config_maps(
+    client: &Client,
+    found: &[Described],
+    settings: &Settings,
+    hints: &mut Vec<Hint>,
+) -> ConfigMaps {
     let mut wanted = BTreeSet::new();
     for described in found {
         let containers = &described.template.spec.containers;
@@ -163,6 +168,12 @@ async fn config_maps(client: &Client, found: &[Described], settings: &Settings) 
                 wanted.extend(files.into_iter().map(|file| (namespace.clone(), file.map)));
             }
         }
+    }
+    if wanted.len() > MOST_MAPS {
+        hints.push(Hint::of_cluster(format!(
+            "scripts are in {} ConfigMaps, of which {MOST_MAPS} are read: check fewer namespaces",
+            wanted.len()
+        )));
     }
     let mut maps = ConfigMaps::default();
     for (namespace, name) in wanted.into_iter().take(MOST_MAPS) {

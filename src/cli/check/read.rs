@@ -32,7 +32,7 @@ pub(super) fn manifests(files: &[PathBuf], allow_empty: bool) -> Manifests {
 }
 
 /// Returns what kustomize makes of a folder, as standard output of its own program or of kubectl's.
-pub(super) fn kustomized(folder: &Path) -> Manifests {
+pub(super) fn kustomized(folder: &Path, allow_empty: bool) -> Manifests {
     let run = |program: &str, word: &str| {
         Command::new(program)
             .arg(word)
@@ -48,11 +48,16 @@ pub(super) fn kustomized(folder: &Path) -> Manifests {
             "kustomize has failed ({})",
             ran.status
         );
-        Ok(String::from_utf8(ran.stdout)?)
+        let made = Manifests::of(&String::from_utf8(ran.stdout)?);
+        let is_empty = made.documents.is_empty() && made.problems.is_empty();
+        ensure!(
+            allow_empty || !is_empty,
+            "kustomize makes nothing of it; --allow-empty if that is right"
+        );
+        Ok(made)
     });
     match made.with_context(|| format!("-k {}", folder.display())) {
-        Ok(text) => {
-            let mut made = Manifests::of(&text);
+        Ok(mut made) => {
             let wrong = made.documents.iter().flat_map(problems).map(Error::msg);
             made.problems.extend(wrong.collect::<Vec<_>>());
             made
