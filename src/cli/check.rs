@@ -29,7 +29,6 @@ use swaplet_controller::terminate::public::AskPublic;
 use swaplet_core::check::scripts::ConfigMaps;
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::node_table::NodeTable;
-use swaplet_core::objects::pod::template::items;
 use swaplet_core::policies::presets;
 use words::count;
 
@@ -302,9 +301,7 @@ fn from_files(asked: &Asked, mut policies: CheckedPolicies, settings: &Settings)
         manifests.notes.extend(made.notes);
     }
     for document in &manifests.documents {
-        items(&document.object)
-            .into_iter()
-            .for_each(|object| policies.add_namespace(object));
+        policies.add_namespace(&document.object);
     }
     let mut report = Report::new(manifests.problems, policies);
     let mut maps = ConfigMaps::default();

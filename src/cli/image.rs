@@ -19,11 +19,10 @@ use crate::image::docker_config::{Credentials, DockerConfig, DockerConfigError};
 use crate::image::export::{layout, write_archive_file, write_folder};
 use crate::image::for_controller::push_derived;
 use crate::image::program_files::ProgramFiles;
-use crate::image::push::{Outcome, PushError, check_reference, push};
+use crate::image::push::{Outcome, check_reference, push};
 use crate::image::registry::{Registry, RegistryOptions, is_public};
-use crate::image::registry_error::Problem;
 use crate::image::{BuiltImage, ImageReference, Kind};
-use anyhow::{Context, anyhow, bail, ensure};
+use anyhow::{Context, bail, ensure};
 use clap::{Args, Subcommand};
 use swaplet_controller::cluster::rules::Rules;
 use swaplet_controller::terminate::derive::Push;
@@ -333,7 +332,8 @@ impl PushArgs {
             print(&dry_run(&self.reference, &image))?;
             return Ok(ExitCode::SUCCESS);
         }
-        let waiting = format!("still pushing to {}", self.reference.registry());
+        let host = self.reference.registry();
+        let waiting = format!("still pushing to {host} (--timeout bounds each request)");
         let outcome = with_progress(&waiting, self.push(&image)).await?;
         print(&pushed(&self.reference, &image, outcome))?;
         Ok(ExitCode::SUCCESS)
@@ -341,17 +341,9 @@ impl PushArgs {
 
     async fn push(&self, image: &BuiltImage) -> anyhow::Result<Outcome> {
         let credentials = self.registry.credentials(&self.reference)?;
-        let pushed = async {
-            let registry =
-                Registry::connect(&self.reference, &credentials, self.options(image)).await?;
-            push(&registry, &self.reference, image, self.force).await
-        };
-        pushed.await.map_err(|error| match error {
-            PushError::Registry(error) if matches!(error.problem(), Problem::Timeout(_)) => {
-                anyhow!("{error}; give more time with --timeout")
-            }
-            error => error.into(),
-        })
+        let registry =
+            Registry::connect(&self.reference, &credentials, self.options(image)).await?;
+        Ok(push(&registry, &self.reference, image, self.force).await?)
     }
 
     fn options(&self, image: &BuiltImage) -> RegistryOptions {

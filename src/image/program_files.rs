@@ -61,9 +61,6 @@ pub enum ProgramError {
         /// The error of reading it.
         error: io::Error,
     },
-    /// The file has no certificates.
-    #[error("{} holds no certificate in PEM (-----BEGIN CERTIFICATE-----); openssl x509 -inform der turns one in DER into it", .0.display())]
-    NoCertificates(PathBuf),
     /// A shared object of a program for another platform is not on this machine.
     #[error(
         "{} is a program for {platform}, whose shared objects this machine has to have in {}: {words}; install Debian's packages libc6-{platform}-cross and libgcc-s1-{platform}-cross, or build it as a static program",
@@ -145,7 +142,9 @@ impl ProgramFiles {
         let begin = b"-----BEGIN CERTIFICATE-----";
         let is_pem = |bytes: &Vec<u8>| bytes.windows(begin.len()).any(|window| window == begin);
         if let Some(file) = file.filter(|_| !found.as_ref().is_some_and(is_pem)) {
-            return Err(ProgramError::NoCertificates(file.to_owned()));
+            let words = "it holds no certificate in PEM (-----BEGIN CERTIFICATE-----)";
+            let (path, error) = (file.to_owned(), io::Error::other(words));
+            return Err(ProgramError::Read { path, error });
         }
         let added = found.map(|bytes| self.files.insert(CERTIFICATES.to_owned(), bytes));
         Ok(added.is_some())

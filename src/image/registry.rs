@@ -71,7 +71,7 @@ impl Registry {
         let registry = Self {
             asker,
             repository: reference.repository().to_owned(),
-            login: Mutex::new(Login::Anonymous),
+            login: Mutex::new(Login::Own(Credentials::Anonymous)),
             credentials: credentials.clone(),
             options,
         };
@@ -205,7 +205,8 @@ impl Registry {
         let stored = if is_own {
             self.request(operation, &put).await?
         } else {
-            self.send(operation, &put, &Login::Anonymous).await?
+            self.send(operation, &put, &Login::Own(Credentials::Anonymous))
+                .await?
         };
         stored.granted(operation).map(drop)
     }
@@ -465,7 +466,9 @@ impl Registry {
             return Ok(answer);
         }
         let renewed = match (&login, &self.credentials) {
-            (Login::Anonymous, Credentials::Basic { .. }) if answer.is_of(request.url) => {
+            (Login::Own(Credentials::Anonymous), Credentials::Basic { .. })
+                if answer.is_of(request.url) =>
+            {
                 Some(Login::get(self, operation, Some(&answer)).await?)
             }
             (login, credentials) => login.renewed(&self.asker, operation, credentials).await?,

@@ -101,10 +101,9 @@ impl RegistryError {
 
     /// Returns the same error, with a hint behind what the registry says.
     #[must_use]
-    pub fn with_hint(mut self, hint: &str) -> Self {
-        let between = if self.detail.is_empty() { "" } else { "; " };
-        self.detail = format!("{}{between}{hint}", self.detail);
-        self
+    pub fn with_hint(self, hint: &str) -> Self {
+        let detail = format!("{} {hint}", self.detail).trim_start().to_owned();
+        Self { detail, ..self }
     }
 
     /// Returns how long the registry asks to wait; `None` if it does not ask.

@@ -117,7 +117,7 @@ fn a3_a4_what_kubectl_takes_runs_in_the_demo_or_is_said() {
     let text = text(&output);
     for said in [
         "created once, now, from cronjob/nightly",
-        "job/nightly-1",
+        "job/reports/nightly-1",
         "it is left alone: spec.managedBy names another controller, kueue.x-k8s.io/multikueue",
         "Role reader is left out",
         "No container is marked as a sidecar",

@@ -129,7 +129,7 @@ fn u51_certificates_that_are_not_there_or_none_are_an_error_that_names_the_file(
     push("/not/there.pem").must_fail_with(&["cannot read /not/there.pem"]);
     let der = folder.path().join("company.der");
     std::fs::write(&der, [0x30, 0x82, 0x01, 0x0a]).unwrap();
-    push(der.to_str().unwrap()).must_fail_with(&["company.der holds no certificate in PEM"]);
+    push(der.to_str().unwrap()).must_fail_with(&["company.der: it holds no certificate in PEM"]);
 }
 
 #[test]

@@ -143,15 +143,11 @@ pub(super) fn patch(described: &Described, document: &Document) -> Option<Hint> 
 /// pod template that is known.
 pub(super) fn without_template(document: &Document) -> Option<Hint> {
     let object = &document.object;
-    // Its rules name containers and images.
-    if policies::kind(object).is_some() {
-        return None;
-    }
     let folder = Path::new(&document.file).parent();
     let marks = format!("\"name\":\"{WHEN_JOB_EXIT}");
     let is_marked = object.to_string().contains(&marks);
-    // What the core group has besides pods holds data.
-    let may_run = object["apiVersion"] != "v1";
+    // What the core group has besides pods holds data, and a policy names images.
+    let may_run = object["apiVersion"] != "v1" && policies::kind(object).is_none();
     let text = if is_marked && !object["kind"].is_string() {
         format!(
             "{WHEN_JOB_EXIT} stands in an object without a kind; if these are values of a chart: `helm template {} -f FILE | swaplet check -f -` checks what comes of them",

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use swaplet_core::check::around::Described;
 use swaplet_core::check::names::meant_variable;
 use swaplet_core::check::scripts::ConfigMaps;
-use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::headroom::fits_alone;
 use swaplet_core::cluster::node_table::Row as NodeRow;
 use swaplet_core::image::reference::ImageReference;
@@ -71,14 +70,6 @@ pub(super) fn of(described: &Described, settings: &Settings, maps: &ConfigMaps) 
     counted(described, settings, &mut rows);
     pulled::judge(described, settings, &mut rows);
     rows.iter_mut().for_each(|row| note_rule(row, settings));
-    for row in rows.iter_mut().filter(|row| row.answer != Answer::NotAJob) {
-        let namespace = row.namespace.as_deref().unwrap_or_default();
-        if CLOSED.contains(&namespace) {
-            row.warnings.push(format!(
-                "the admission policies of swaplet let nothing be written to pods in {namespace}"
-            ));
-        }
-    }
     let native = |container| row(described, container, Answer::Native, maps);
     rows.extend(template.spec.native_sidecars.iter().map(native));
     rows.iter_mut()
@@ -121,7 +112,7 @@ fn note_own_image(row: &mut Row, mark: &Mark, settings: &Settings) {
         return;
     };
     let Ok(image) = ImageReference::parse(asked) else {
-        return; // `misnamed`
+        return; // `unswapped` tells of it.
     };
     let counts = settings
         .exit_images
@@ -273,12 +264,8 @@ fn doubted(described: &Described, settings: &Settings, rows: &mut [Row]) {
         if !container.is_some_and(|container| is_doubtful(row, container, settings)) {
             continue;
         }
-        if may_finish {
-            row.is_ended_by_phase = true;
-            row.warnings.push("on ordinary nodes the phase of the pod is written: it is not certain that its exit image starts and ends well".to_owned());
-        } else {
-            row.answer = Answer::Doubtful;
-        }
+        let why = "it is not certain that its exit image starts and ends well, so it is not tried on ordinary nodes; give it a command that --exit-image has";
+        row.not_swapped("Doubtful", why.to_owned(), settings, may_finish);
     }
 }
 
@@ -300,16 +287,12 @@ fn counted(described: &Described, settings: &Settings, rows: &mut [Row]) {
         return;
     }
     let field = format!("{}.backoffLimit", job.path);
-    let (limit, least) = (job.backoff_limit, swaps.saturating_add(1));
+    let least = swaps.saturating_add(1);
     for row in &mut swapped {
-        if may_finish {
-            row.warnings.push(format!("under OnFailure its end counts as a restart, which {field}: {limit} has no room for: the phase of the pod is written instead; for a swap it has to be at least {least}"));
-        } else {
-            let why = format!(
-                "under OnFailure its end counts as a restart, and would fail the Job; set {field} to at least {least}"
-            );
-            row.not_swapped("NoHeadroom", why, settings, false);
-        }
+        let why = format!(
+            "under OnFailure its end counts as a restart, and would fail the Job; set {field} to at least {least}"
+        );
+        row.not_swapped("NoHeadroom", why, settings, may_finish);
     }
 }
 
@@ -320,9 +303,9 @@ fn is_doubtful(row: &Row, container: &ContainerSpec, settings: &Settings) -> boo
     let asked = asked.or_else(|| row.rule.as_ref()?.exit_image.as_deref());
     let is_listed = |image: &str| {
         let listed = settings.exit_images.as_ref();
+        let choice = listed.map(|listed| listed.choose(Some(image)));
         // The paths of the default are known.
-        let choice = |listed: &ExitImages| Some(!listed.choose(Some(image)).ok()?.is_default);
-        listed.is_none_or(|listed| choice(listed) == Some(true))
+        choice.is_none_or(|choice| choice.is_ok_and(|choice| !choice.is_default))
     };
     let is_script = matches!(
         &row.answer,
@@ -380,6 +363,12 @@ fn warnings(
     maps: &ConfigMaps,
 ) -> Vec<String> {
     let mut warnings = Vec::new();
+    let namespace = described.template.namespace.as_deref().unwrap_or_default();
+    if CLOSED.contains(&namespace) && !matches!(answer, Answer::Native | Answer::NotAJob) {
+        warnings.push(format!(
+            "the admission policies of swaplet let nothing be written to pods in {namespace}"
+        ));
+    }
     match answer {
         Answer::Verdict(
             Verdict::Runnable {

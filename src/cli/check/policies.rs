@@ -128,14 +128,15 @@ impl CheckedPolicies {
         self.namespaces.extend(namespaces);
     }
 
-    /// Records the labels of an object, if it is a namespace.
+    /// Records the labels of an object, or of the items of a list, if it is a namespace.
     pub(super) fn add_namespace(&mut self, object: &Value) {
-        let metadata = &object["metadata"];
-        if let (Some("Namespace"), Some(name)) =
-            (object["kind"].as_str(), metadata["name"].as_str())
-        {
-            let labels = Labels::deserialize(&metadata["labels"]).unwrap_or_default();
-            self.namespaces.insert(name.into(), labels);
+        for object in items(object) {
+            let metadata = &object["metadata"];
+            let kind = object["kind"].as_str();
+            if let (Some("Namespace"), Some(name)) = (kind, metadata["name"].as_str()) {
+                let labels = Labels::deserialize(&metadata["labels"]).unwrap_or_default();
+                self.namespaces.insert(name.into(), labels);
+            }
         }
     }
 

@@ -117,8 +117,6 @@ pub(super) enum Answer {
         /// True if the phase may be written, but not where a rule of the pod says Swap.
         is_allowed: bool,
     },
-    /// It is not certain that its exit image starts and ends well, and nothing else may end it.
-    Doubtful,
     /// The pod has no main container.
     OnlySidecars,
     /// A policy of this name matches it, and is refused, because no main container would be left.
@@ -188,6 +186,7 @@ impl Row {
         settings: &Settings,
         may_finish: bool,
     ) {
+        self.is_ended_by_phase = may_finish;
         if may_finish {
             self.warnings.push(format!(
                 "{why}; until then the phase of the pod is written instead"
@@ -220,7 +219,6 @@ impl Row {
                 self.answer,
                 Answer::Verdict(Verdict::Runnable { .. } | Verdict::NeedsImage { .. })
                     | Answer::NoSwap { .. }
-                    | Answer::Doubtful
             )
     }
 
@@ -242,7 +240,6 @@ impl Row {
             }
             Answer::MarkInvalid(_) | Answer::Misspelt { .. } => "MarkInvalid",
             Answer::NoSwap { verdict, .. } => verdict,
-            Answer::Doubtful => "Doubtful",
             Answer::OnlySidecars | Answer::PolicyRefused(_) => "OnlySidecars",
             Answer::ByPhase => "ByPhase",
             Answer::LeftAlone => "LeftAlone",
@@ -306,9 +303,6 @@ impl Row {
             Answer::NoSwap {
                 why, is_allowed, ..
             } => ToDo::of(format!("{why}, or {}", let_finish(*is_allowed))),
-            Answer::Doubtful => ToDo::of(
-                "it is not certain that its exit image starts and ends well, so it is not tried on ordinary nodes; start the controller without --finish=never, let no rule of the pod have method Swap, or give it a command that --exit-image has",
-            ),
             Answer::OnlySidecars => ToDo::of(
                 "leave at least one container of the pod unmarked: the pod ends with its main containers",
             ),

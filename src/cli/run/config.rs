@@ -224,12 +224,11 @@ impl Called {
             return error;
         };
         let alone = self.command.clone().try_get_matches_from(&self.line).err();
-        let is_same = |alone: &Error| {
-            let said = [ContextKind::InvalidArg, ContextKind::InvalidValue];
-            said.into_iter()
-                .all(|part| alone.get(part) == error.get(part))
+        let parts = |error: &Error| {
+            [ContextKind::InvalidArg, ContextKind::InvalidValue]
+                .map(|part| error.get(part).map(ToString::to_string))
         };
-        if alone.as_ref().is_some_and(is_same) {
+        if alone.is_some_and(|alone| parts(&alone) == parts(&error)) {
             return error;
         }
         let said = error.render().to_string();

@@ -127,7 +127,7 @@ impl Cluster {
             let ours = write.verb == Verb::Patch
                 && write.resource == "pods"
                 && write.user_agent.contains(CONTROLLER);
-            let name = placed(Some(&write.namespace), &write.name);
+            let name = placed(Some(write.namespace), &write.name);
             if let Some(row) = results.pods.get_mut(&name).filter(|_| ours) {
                 row.patches += 1;
             }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Container, ContainerState, ContainerStatus, Event, Pod};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::ResourceExt as _;
 use swaplet_controller::frame::writer::report::REPORTING_CONTROLLER;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::values::env::{WHEN_JOB_EXIT, WITH_IMAGE};
@@ -61,7 +61,7 @@ impl Timeline {
 
     /// Returns what is new about a pod.
     pub fn pod(&mut self, at: Moment, pod: Pod) -> Vec<Line> {
-        let name = place(&pod.metadata);
+        let name = placed(pod.namespace(), &pod.name_any());
         self.note(at, &name, &pod);
         let before = self
             .pods
@@ -116,7 +116,7 @@ impl Timeline {
 
     /// Returns what is new about a Job.
     pub fn job(&mut self, at: Moment, job: &Job) -> Vec<Line> {
-        let name = place(&job.metadata);
+        let name = placed(job.namespace(), &job.name_any());
         let state = if is_left_alone(job) {
             LEFT_ALONE.to_owned()
         } else {
@@ -146,7 +146,7 @@ impl Timeline {
         }
         let object = &event.involved_object;
         let name = object.name.as_deref().unwrap_or_default();
-        let what = placed(object.namespace.as_deref(), name);
+        let what = placed(object.namespace.clone(), name);
         let reason = event.reason.as_deref().unwrap_or_default();
         let message = event.message.as_deref().unwrap_or_default();
         vec![Line {
@@ -205,16 +205,12 @@ impl Timeline {
 }
 
 /// Returns the name of an object, after its namespace unless that is the default one.
-pub(super) fn placed(namespace: Option<&str>, name: &str) -> String {
-    match namespace {
-        Some(namespace) if !["", "default"].contains(&namespace) => format!("{namespace}/{name}"),
-        _ => name.to_owned(),
-    }
-}
-
-fn place(metadata: &ObjectMeta) -> String {
-    let name = metadata.name.as_deref().unwrap_or_default();
-    placed(metadata.namespace.as_deref(), name)
+pub(super) fn placed(namespace: Option<String>, name: &str) -> String {
+    let namespace = namespace.filter(|namespace| namespace != "default");
+    namespace.map_or_else(
+        || name.to_owned(),
+        |namespace| format!("{namespace}/{name}"),
+    )
 }
 
 /// The state of a Job that another controller manages.
@@ -255,7 +251,7 @@ fn new_row(pod: &Pod) -> Row {
     let owners = pod.metadata.owner_references.iter().flatten();
     let job = owners
         .filter(|owner| owner.kind == "Job")
-        .map(|owner| placed(pod.metadata.namespace.as_deref(), &owner.name))
+        .map(|owner| placed(pod.namespace(), &owner.name))
         .next()
         .unwrap_or_default();
     Row {

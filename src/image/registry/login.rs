@@ -20,12 +20,8 @@ const MAX_TOKEN: usize = 64 * 1024;
 /// The authorisation of requests.
 #[derive(Clone)]
 pub(super) enum Login {
-    /// No authorisation at all.
-    Anonymous,
-    /// A user name and a password.
-    Basic { user: String, password: String },
-    /// A bearer token of the docker configuration.
-    Token(String),
+    /// Credentials of the docker configuration, or none at all.
+    Own(Credentials),
     /// A bearer token that was issued at this address.
     Issued { token: String, place: Url },
 }
@@ -50,7 +46,8 @@ impl Login {
     ) -> Result<Self, RegistryError> {
         let (asker, credentials) = (&registry.asker, &registry.credentials);
         if let Credentials::Token(token) = credentials {
-            return valid(operation, token.clone()).map(Self::Token);
+            valid(operation, token.clone())?;
+            return Ok(Self::Own(credentials.clone()));
         }
         let url = asker.hosts.url("/v2/");
         let asked = match refusal {
@@ -74,11 +71,8 @@ impl Login {
                     );
                 fetch(asker, operation, url, credentials).await
             }
-            (Challenge::Basic, Credentials::Basic { user, password }) => Ok(Self::Basic {
-                user: user.clone(),
-                password: password.clone(),
-            }),
-            _ => Ok(Self::Anonymous),
+            (Challenge::Basic, _) => Ok(Self::Own(credentials.clone())),
+            _ => Ok(Self::Own(Credentials::Anonymous)),
         }
     }
 
@@ -100,9 +94,13 @@ impl Login {
     /// Returns the value of `Authorization`; `None` if none is to be sent.
     pub(super) fn header(&self) -> Option<HeaderValue> {
         match self {
-            Self::Anonymous => None,
-            Self::Basic { user, password } => authorization(&basic(user, password)),
-            Self::Token(token) | Self::Issued { token, .. } => authorization(&bearer(token)),
+            Self::Own(Credentials::Basic { user, password }) => {
+                authorization(&basic(user, password))
+            }
+            Self::Own(Credentials::Token(token)) | Self::Issued { token, .. } => {
+                authorization(&bearer(token))
+            }
+            Self::Own(_) => None,
         }
     }
 }
@@ -184,13 +182,7 @@ async fn fetch(
     place: Url,
     credentials: &Credentials,
 ) -> Result<Login, RegistryError> {
-    let login = match credentials {
-        Credentials::Basic { user, password } => Login::Basic {
-            user: user.clone(),
-            password: password.clone(),
-        },
-        _ => Login::Anonymous,
-    };
+    let login = Login::Own(credentials.clone());
     let answer = asker
         .ask(
             operation,

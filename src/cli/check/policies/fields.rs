@@ -1,116 +1,99 @@
 //! Checks that the API server makes by a policy's CRD, and its parser does not: unknown fields are
 //! dropped silently, others are refused.
 
+use std::sync::LazyLock;
+
 use serde_json::Value;
-use swaplet_core::objects::sidecar_policy::{
-    ANY_OWNER, MOST_OWNER_KINDS, MOST_PROBLEMS, MOST_RULES, PolicyKind,
-};
+use swaplet_core::objects::sidecar_policy::{MOST_PROBLEMS, PolicyKind};
 use swaplet_core::objects::values::bounds::cut;
 
-const SPEC: [&str; 4] = ["podSelector", "ownerKinds", "sidecars", "namespaceSelector"];
-const RULE: [&str; 9] = [
-    "preset",
-    "name",
-    "image",
-    "method",
-    "exitImage",
-    "delaySeconds",
-    "waitForExit",
-    "order",
-    "mainMustSucceed",
-];
-const SELECTOR: [&str; 2] = ["matchLabels", "matchExpressions"];
-const REQUIREMENT: [&str; 3] = ["key", "operator", "values"];
-const WAIT: [&str; 1] = ["deadlineSeconds"];
+use crate::cli::manifests::Manifests;
+
+/// The CRDs of both kinds.
+static CRDS: LazyLock<Manifests> = LazyLock::new(|| {
+    Manifests::of(concat!(
+        include_str!("../../../../deploy/crds/sidecarpolicies.yaml"),
+        "\n---\n",
+        include_str!("../../../../deploy/crds/namespacedsidecarpolicies.yaml")
+    ))
+});
 /// The shown length of a name, enough to recognise it.
 const SHOWN: usize = 80;
+/// The most entries of a list that are compared; no list may have so many.
+const MOST_ENTRIES: usize = 256;
 
 /// Returns the problems, each with its path and the fix.
 pub(super) fn problems(kind: PolicyKind, spec: &Value) -> Vec<String> {
-    let of_spec = match kind {
-        PolicyKind::Cluster => &SPEC[..],
-        PolicyKind::Namespaced => &SPEC[..3],
-    };
-    let mut found = of_object("spec", spec, of_spec);
-    for field in ["podSelector", "namespaceSelector"] {
-        // Without its unknown fields it is empty, and selects everything.
-        let path = format!("spec.{field}");
-        found.extend(of_object(&path, &spec[field], &SELECTOR));
-        let requirements = spec[field]["matchExpressions"].as_array();
-        for (nth, requirement) in requirements.into_iter().flatten().enumerate() {
-            let path = format!("{path}.matchExpressions[{nth}]");
-            found.extend(of_object(&path, requirement, &REQUIREMENT));
-        }
-    }
-    let kinds = spec["ownerKinds"].as_array().into_iter().flatten();
-    let kinds: Vec<_> = kinds
-        .filter_map(Value::as_str)
-        .take(MOST_OWNER_KINDS)
-        .collect();
-    for (nth, kind) in kinds.iter().enumerate() {
-        let is_kind = kind.chars().all(|c| c.is_ascii_alphanumeric());
-        if kinds[..nth].contains(kind) || *kind != ANY_OWNER && !is_kind {
-            found.push(format!(
-                "spec.ownerKinds[{nth}]: {:?} is no name of a kind, or stands there twice: write kinds such as Job once, or *",
-                cut(kind, SHOWN)
-            ));
-        }
-    }
-    let rules = spec["sidecars"].as_array().into_iter().flatten();
-    for (nth, rule) in rules.enumerate().take(MOST_RULES) {
-        let path = format!("spec.sidecars[{nth}]");
-        found.extend(of_object(&path, rule, &RULE));
-        let wait = &rule["waitForExit"];
-        found.extend(of_object(&format!("{path}.waitForExit"), wait, &WAIT));
-        found.extend(refused(&path, rule));
-    }
+    let version = "/versions/0/schema/openAPIV3Schema/properties/spec";
+    let mut crds = CRDS.documents.iter().map(|crd| &crd.object["spec"]);
+    let crd = crds.find(|crd| crd["names"]["kind"] == kind.kind());
+    let schema = crd.and_then(|crd| crd.pointer(version));
+    let mut found = Vec::new();
+    compare("spec", spec, schema.unwrap_or(&Value::Null), &mut found);
     found.truncate(MOST_PROBLEMS);
     found
 }
 
-fn refused(path: &str, rule: &Value) -> Vec<String> {
-    let mut found = Vec::new();
-    let name = rule["name"].as_str().unwrap_or_default();
-    let fits = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit();
-    if !name
-        .chars()
-        .all(|letter| fits(letter) || "-*".contains(letter))
-    {
-        found.push(format!(
-            "{path}.name: {:?} is not a pattern for container names: write a-z, 0-9, - and *",
-            cut(name, SHOWN)
-        ));
+/// Compares a value with its schema, and all that is in it.
+fn compare(path: &str, value: &Value, schema: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) if found.len() < MOST_PROBLEMS => {
+            for (field, value) in fields {
+                match (&schema["properties"], &schema["properties"][field]) {
+                    (Value::Object(known), Value::Null) => found.push(format!(
+                        "{path} has no field {:?}: it has {}",
+                        cut(field, SHOWN),
+                        known.keys().cloned().collect::<Vec<_>>().join(", ")
+                    )),
+                    (_, schema) => compare(&format!("{path}.{field}"), value, schema, found),
+                }
+            }
+            let method = value["method"].as_str().unwrap_or_default();
+            if !value["exitImage"].is_null() && ["Finish", "Leave"].contains(&method) {
+                found.push(format!(
+                    "{path}: an exitImage is for the methods Auto and Swap: leave it out, or the method"
+                ));
+            }
+        }
+        Value::Array(items) => {
+            for (nth, item) in items.iter().enumerate().take(MOST_ENTRIES) {
+                let path = format!("{path}[{nth}]");
+                if schema["x-kubernetes-list-type"] == "set" && items[..nth].contains(item) {
+                    found.push(format!("{path}: it stands there twice: leave one out"));
+                }
+                compare(&path, item, &schema["items"], found);
+            }
+        }
+        Value::String(text) => {
+            let pattern = schema["pattern"].as_str().unwrap_or_default();
+            if let Some(form) = other_form(pattern, text) {
+                found.push(format!("{path}: {:?} is not {form}", cut(text, SHOWN)));
+            }
+        }
+        _ => {}
     }
-    if let Some(image) = rule["image"].as_str()
-        && image.contains(char::is_whitespace)
-    {
-        found.push(format!(
-            "{path}.image: {:?} has white space, and no image has: leave it out",
-            cut(image, SHOWN)
-        ));
-    }
-    let method = rule["method"].as_str().unwrap_or_default();
-    if !rule["exitImage"].is_null() && ["Finish", "Leave"].contains(&method) {
-        found.push(format!(
-            "{path}: an exitImage is for the methods Auto and Swap: leave it out, or the method"
-        ));
-    }
-    found
 }
 
-fn of_object(path: &str, value: &Value, known: &[&str]) -> Vec<String> {
-    let fields = value.as_object().into_iter().flatten();
-    let unknown = fields.filter(|(field, _)| !known.contains(&field.as_str()));
-    unknown
-        .take(MOST_PROBLEMS)
-        .map(|(field, _)| {
-            format!(
-                "{path} has no field {:?}: it has {}",
-                cut(field, SHOWN),
-                known.join(", ")
-            )
-        })
-        .collect()
+/// Returns the form that a pattern of the CRD describes, if the text has another one.
+fn other_form(pattern: &str, text: &str) -> Option<&'static str> {
+    let of_kind = |c: char| c.is_ascii_alphanumeric();
+    let of_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-*".contains(c);
+    let (is_it, form) = match pattern {
+        "^[-a-z0-9*]+$" => (
+            text.chars().all(of_name),
+            "a pattern for container names: write a-z, 0-9, - and *",
+        ),
+        "^([A-Za-z][A-Za-z0-9]*|[*])$" => (
+            text == "*" || text.chars().all(of_kind),
+            "the name of a kind: write one such as Job, or * for all",
+        ),
+        r"^[^\s]+$" => (
+            !text.contains(char::is_whitespace),
+            "an image: it has white space",
+        ),
+        _ => return None,
+    };
+    (!is_it).then_some(form)
 }
 
 #[cfg(test)]
@@ -146,7 +129,7 @@ mod tests {
             ),
             (
                 json!({"matchLabel": {"app": "web"}}),
-                "\"matchLabel\": it has matchLabels,",
+                "\"matchLabel\": it has matchExpressions,",
             ),
             (
                 json!({"matchExpressions": [{"key": "a", "op": "Exists"}]}),
@@ -195,7 +178,8 @@ mod tests {
         let found = problems(PolicyKind::Cluster, &spec);
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(
-            found[0].starts_with("spec.sidecars[1] has no field \"delaySecond\": it has preset,"),
+            found[0]
+                .starts_with("spec.sidecars[1] has no field \"delaySecond\": it has delaySeconds,"),
             "{found:?}"
         );
         assert!(found[1].contains("sidecars[1].waitForExit"), "{found:?}");
