@@ -18,8 +18,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use swaplet_controller::frame::clock::Now;
-use swaplet_controller::frame::clock::TimeOfDay;
+use swaplet_controller::frame::clock::{Now, TimeOfDay};
 use swaplet_controller::frame::connection::Namespaces;
 use swaplet_controller::frame::watch::Event;
 use swaplet_controller::warm::jobs::{Happened, PullAnswer, PullJobs, PullWrite, WarmSettings};

@@ -21,7 +21,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Method, Request, header::CONTENT_TYPE};
+use http::header::CONTENT_TYPE;
+use http::{Method, Request};
 use kube::Client;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};

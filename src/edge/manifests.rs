@@ -2,11 +2,10 @@
 //! JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::slice;
 use std::sync::Arc;
+use std::{fs, slice};
 
 use anyhow::{Context, anyhow, bail};
 use serde_json::Value;

@@ -3,9 +3,9 @@
 //! run.
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::{env, fmt, fs, io};
+use std::{env, fmt, fs};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

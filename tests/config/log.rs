@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Stdio;
 use std::time::Duration;
 
-use http::{Method, Request, header::CONTENT_TYPE};
+use http::header::CONTENT_TYPE;
+use http::{Method, Request};
 use kube::Client;
 use serde_json::{Value, json};
 use swaplet_testbed::{ApiServer, Clock};

@@ -1,8 +1,7 @@
 //! What decisions make of whether nodes can pull the exit image for every pod.
 
-use swaplet_core::cluster::exit_images::ExitImages;
-use swaplet_core::cluster::exit_images::Public;
 use swaplet_core::cluster::exit_images::derived::DerivedImages;
+use swaplet_core::cluster::exit_images::{ExitImages, Public};
 use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::objects::pod::Phase;
 use swaplet_core::report::decision::{Action, Decision};

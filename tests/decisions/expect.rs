@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use swaplet_core::cluster::exit_images::ExitImages;
-use swaplet_core::cluster::exit_images::Public;
+use swaplet_core::cluster::exit_images::{ExitImages, Public};
 use swaplet_core::cluster::headroom::{Ledger, Swapped};
 use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::objects::moment::Moment;
@@ -11,12 +10,11 @@ use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::recreate_request::RecreateRequest;
 use swaplet_core::report::decision::{Decision, Report};
 use swaplet_core::report::reason::Reason;
-use swaplet_core::terminate::decide;
 use swaplet_core::terminate::memory::Memory;
 use swaplet_core::terminate::memory::image_troubles::ImageTroubles;
 use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_core::terminate::openkruise::{Coexist, Daemon, OpenKruise, Terminator};
-use swaplet_core::terminate::{Circumstances, NodeFacts};
+use swaplet_core::terminate::{Circumstances, NodeFacts, decide};
 
 use crate::builder::PodBuilder;
 

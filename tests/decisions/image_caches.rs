@@ -1,8 +1,9 @@
 //! Image caches of a provider: which one a job wants, and what its status proves.
 
 use serde_json::{Value, json};
-use swaplet_core::warm::image_cache::{CacheOptions, CacheState, patience, state, wanted};
-use swaplet_core::warm::image_cache::{ImageCache, NewImageCache};
+use swaplet_core::warm::image_cache::{
+    CacheOptions, CacheState, ImageCache, NewImageCache, patience, state, wanted,
+};
 use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
 
 use super::warm::{A, B, seconds};

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use swaplet_core::objects::moment::Moment;
-use swaplet_core::restart::on_config::Content;
 use swaplet_core::restart::on_config::annotation::{RESTART_ON, Source};
 use swaplet_core::restart::on_config::pod::{ConfiguredPod, ConfiguredPodWire};
-use swaplet_core::restart::on_config::{Around, Asked, Contents, Progress, Sight, Standing, stand};
+use swaplet_core::restart::on_config::{
+    Around, Asked, Content, Contents, Progress, Sight, Standing, stand,
+};
 
 use crate::expect::moment;
 

@@ -9,8 +9,7 @@ use swaplet_core::objects::moment::Moment;
 use swaplet_core::warm::pod::Shape;
 use swaplet_core::warm::pull_job::limits;
 use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
-use swaplet_core::warm::warming::Pulled;
-use swaplet_core::warm::warming::{Elsewhere, End, Limits};
+use swaplet_core::warm::warming::{Elsewhere, End, Limits, Pulled};
 
 use super::warm::{A, B, LIMITS, Node, nothing, pod, running, seconds};
 

@@ -11,8 +11,7 @@ use serde_json::json;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::pod::Shape;
-use swaplet_core::warm::warming::Pulled;
-use swaplet_core::warm::warming::{Action, Answer};
+use swaplet_core::warm::warming::{Action, Answer, Pulled};
 
 use crate::warm::{A, B, Node, nothing, object, pod, read, running};
 

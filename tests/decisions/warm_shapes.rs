@@ -8,8 +8,7 @@ use swaplet_core::cluster::node_class::Recognised;
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::warm::pod::{Shape, WarmerPod};
-use swaplet_core::warm::warming::shape;
-use swaplet_core::warm::warming::{Action, End, Warming};
+use swaplet_core::warm::warming::{Action, End, Warming, shape};
 
 use crate::node_classes::node as node_object;
 use crate::warm::{LIMITS, Node, read};

@@ -3,9 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs;
 use std::path::Path;
-use std::slice;
+use std::{fs, slice};
 
 use clap::Command;
 use clap_mangen::Man;

@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use swaplet_controller::cluster::rules::Rules;
-use swaplet_core::cluster::exit_images::ExitImages;
-use swaplet_core::cluster::exit_images::Public;
+use swaplet_core::cluster::exit_images::{ExitImages, Public};
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::report::decision::Method;
 use swaplet_core::terminate::methods::AllowedMethods;

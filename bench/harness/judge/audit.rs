@@ -7,7 +7,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use jiff::Timestamp;
-use serde::{Deserialize, Deserializer, de::Error};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 
 /// Reads a log as it grows.
 pub struct AuditLog {

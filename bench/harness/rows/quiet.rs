@@ -6,9 +6,8 @@ use anyhow::Result;
 use tokio::time::{Instant, sleep};
 
 use super::{SETTLE, Session, cpu};
-use crate::cluster::driver;
-use crate::cluster::objects;
 use crate::cluster::seed::STRANGERS;
+use crate::cluster::{driver, objects};
 use crate::judge::audit;
 use crate::judge::process::Managed;
 use crate::judge::relay::Relay;

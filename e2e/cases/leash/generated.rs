@@ -2,8 +2,7 @@
 //! containers and whether these are done, and the API server, which lets a sidecar be ended and the
 //! phase be written there, and nowhere else.
 
-use futures::StreamExt as _;
-use futures::stream;
+use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::objects::pod::{Pod, roles};

@@ -3,22 +3,18 @@
 use std::path::Path;
 
 use serde_json::Value;
-use swaplet_core::check::annotations;
 use swaplet_core::check::around::Described;
-use swaplet_core::check::known;
 use swaplet_core::check::names::UnknownField;
 use swaplet_core::check::placement::Cost;
+use swaplet_core::check::{annotations, known};
 use swaplet_core::cluster::node_table::Row as NodeRow;
 use swaplet_core::objects::pod::annotations::SIDECARS;
 use swaplet_core::objects::pod::container_spec::EnvValue;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 use swaplet_core::objects::values::env::WHEN_JOB_EXIT;
 
-use super::Settings;
-use super::judge;
-use super::policies;
 use super::rows::{Answer, Row};
-use super::words;
+use super::{Settings, judge, policies, words};
 use crate::cli::manifests::{self, Document};
 
 /// How deep the containers of a kind that is not known are looked for.

@@ -11,19 +11,16 @@ use swaplet_core::image::reference::ImageReference;
 use swaplet_core::objects::command::{
     ContainerFacts, Executes, FirstLine, Obstacle, StandardPaths, Verdict, resolve_read,
 };
-use swaplet_core::objects::pod::RestartPolicy;
-use swaplet_core::objects::pod::RuleMethod;
 use swaplet_core::objects::pod::container_spec::{ContainerSpec, Rule};
 use swaplet_core::objects::pod::template::PodTemplate;
+use swaplet_core::objects::pod::{RestartPolicy, RuleMethod};
 use swaplet_core::objects::sidecar_policy::CLOSED;
 use swaplet_core::objects::values::env::{IGNORE_EXIT_CODE, Mark, MarkProblem, WITH_IMAGE};
 use swaplet_core::report::decision::Method;
 use swaplet_core::terminate::methods::AllowedMethods;
 
-use super::Settings;
-use super::pulled;
 use super::rows::{Answer, By, Row, mark_problem};
-use super::words;
+use super::{Settings, pulled, words};
 
 /// Returns the rows of a pod template. Containers named in the settings count as sidecars whatever
 /// their marks.

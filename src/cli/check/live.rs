@@ -20,11 +20,10 @@ use swaplet_core::objects::node::NodeWire;
 use swaplet_core::objects::pod::container_spec::ContainerSpec;
 use swaplet_core::objects::values::whole_object::WholeObject;
 
-use super::Settings;
 use super::hints::Hint;
 use super::policies::CheckedPolicies;
 use super::report::CostlyNode;
-use super::{ClusterArgs, plain};
+use super::{ClusterArgs, Settings, plain};
 use crate::cli::status::installation::{Found as InstallationFound, Purpose};
 
 /// The field selector for pods: a finished one needs no verdict.

@@ -4,9 +4,8 @@ use swaplet_core::check::around::Described;
 use swaplet_core::objects::pod::RestartPolicy;
 use swaplet_core::objects::pod::container_spec::ContainerSpec;
 
-use super::Settings;
-use super::judge;
 use super::rows::Row;
+use super::{Settings, judge};
 
 /// Judges the rows of a template whose pods may run on kubelets: under `Never` a pod would fail
 /// whose node does not start the exit image after the sidecar was stopped.

@@ -11,12 +11,11 @@ use swaplet_core::cluster::node_table::Row as NodeRow;
 use swaplet_core::objects::command::Verdict;
 use swaplet_core::objects::node::Node;
 
-use super::Settings;
 use super::hints::{self, Hint};
-use super::judge;
 use super::policies::CheckedPolicies;
 use super::rows::{Answer, Row};
 use super::words::{count, no_container};
+use super::{Settings, judge};
 use crate::cli::manifests::Document;
 
 /// The findings, in the order of the input.

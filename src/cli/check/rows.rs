@@ -9,8 +9,7 @@ use swaplet_core::objects::pod::container_spec::ContainerSpec;
 use swaplet_core::objects::values::env::MarkProblem;
 use swaplet_core::report::shell_word::shell_word;
 
-use super::Settings;
-use super::words;
+use super::{Settings, words};
 use crate::cli::manifests::Document;
 
 /// The verdict on one container.

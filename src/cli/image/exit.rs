@@ -6,8 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 
-use super::ExitPushArgs;
-use super::ExportArgs;
+use super::{ExitPushArgs, ExportArgs};
 use crate::cli::print;
 use crate::image::Kind;
 use crate::image::exit::{StandardPath, standard_paths};

@@ -5,8 +5,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 
-use super::ExportArgs;
-use super::PushArgs;
+use super::{ExportArgs, PushArgs};
 use crate::image::Kind;
 use crate::image::build::build_derived;
 

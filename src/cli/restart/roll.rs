@@ -15,10 +15,9 @@ use swaplet_core::restart::rollout::{self, Hold, Limit, Situation, Stage, Step, 
 use tokio::time::sleep;
 
 use super::member::{Member, Outcome, State};
-use super::results;
 use super::way::Way;
 use super::way::heard::Heard;
-use super::{Group, Seen};
+use super::{Group, Seen, results};
 use crate::cli::program::table::{Output, report};
 
 /// The interval between two rounds.

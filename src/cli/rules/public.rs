@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use swaplet_controller::terminate::public::{Answer, AskPublic};
-use swaplet_core::cluster::exit_images::ExitImages;
-use swaplet_core::cluster::exit_images::Public;
+use swaplet_core::cluster::exit_images::{ExitImages, Public};
 use swaplet_core::image::reference::ImageReference;
 use tokio::time::timeout;
 

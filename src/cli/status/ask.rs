@@ -15,8 +15,7 @@ use swaplet_controller::frame::lease::LEASE;
 use swaplet_controller::frame::list::{list, words};
 use tokio::time::timeout;
 
-use super::installation::Flags;
-use super::installation::Installation;
+use super::installation::{Flags, Installation};
 use super::policies::{self, Policies};
 use super::rights::{Right, least, needed};
 use crate::cli::image::RegistryArgs;

@@ -21,8 +21,7 @@ use swaplet_core::objects::values::whole_object::WholeObject;
 use swaplet_core::report::denial::{By, Denial};
 use swaplet_core::report::reason::Reason;
 
-use super::installation::Flags;
-use super::installation::Installation;
+use super::installation::{Flags, Installation};
 use crate::cli::terminate::unmarked::{Unmarked, namespace_flag};
 
 /// The shortest wait of a stuck pod: a grace period and a pull take their time.

@@ -8,8 +8,7 @@ use std::time::Duration;
 use indicatif::ProgressDrawTarget;
 use serde_json::{Value, json};
 use swaplet_controller::warm::direct::News;
-use swaplet_core::warm::warming::Pulled;
-use swaplet_core::warm::warming::{End, Ended, Warming};
+use swaplet_core::warm::warming::{End, Ended, Pulled, Warming};
 
 use super::Bars;
 use crate::cli::program::table::{Output, counted, dash, printable, render};

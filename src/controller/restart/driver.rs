@@ -11,8 +11,7 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 
 use crate::cluster::rules::Common;
-use crate::frame::clock::ServerClock;
-use crate::frame::clock::{Now, TimeOfDay};
+use crate::frame::clock::{Now, ServerClock, TimeOfDay};
 use crate::frame::connection::Namespaces;
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::isolated::TaskDied;
@@ -26,8 +25,7 @@ use crate::frame::writer::report::Notice;
 use crate::frame::writer::shares::Shares;
 use crate::restart::observe::{observe, observe_parked};
 use crate::restart::on_config::RestartOnSettings;
-use crate::restart::reconcile::Key;
-use crate::restart::reconcile::Restarts;
+use crate::restart::reconcile::{Key, Restarts};
 use crate::restart::write::{RestartWrite, Stored};
 use crate::terminate::index::{Effect, Index};
 

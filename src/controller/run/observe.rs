@@ -10,8 +10,7 @@ use tokio::sync::{mpsc, watch as channel};
 use tokio::task::JoinSet;
 
 use super::Settings;
-use crate::cluster::openkruise;
-use crate::cluster::openkruise::{Scope, observe};
+use crate::cluster::openkruise::{self, Scope, observe};
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::{Unlisted, watch_all_kept};

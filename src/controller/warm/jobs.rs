@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::caches::CacheNews;
-use self::step::orphans::Deletion;
+use self::step::Deletion;
 use crate::frame::clock::{Now, TimeOfDay};
 use crate::frame::connection::Namespaces;
 use crate::frame::isolated::{Defects, isolated, log, read};
@@ -32,7 +32,7 @@ use crate::warm::write::pull_job::Report;
 use caches::Caches;
 use entry::{Entry, exit_images};
 use occupancy::{Occupancy, Taken, Turns};
-use step::finalizers::Finalizers;
+use step::Finalizers;
 use swaplet_core::cluster::node_class::Recognised;
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::objects::moment::Moment;

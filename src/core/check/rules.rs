@@ -8,10 +8,9 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::known::Injection;
-use crate::objects::pod::Pod;
-use crate::objects::pod::SidecarRule;
 use crate::objects::pod::template::{Place, PodTemplate};
 use crate::objects::pod::wire::PodWire;
+use crate::objects::pod::{Pod, SidecarRule};
 
 /// The labels of a pod.
 type Labels = BTreeMap<String, String>;

@@ -9,9 +9,8 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny};
 
 use super::isolated::isolated;
 use super::job::OwnerView;
-use super::pod::KRUISE_POD_READY;
-use super::pod::PHASE_WRITTEN;
 use super::pod::wire::{ALL_RESTART, DISRUPTION};
+use super::pod::{KRUISE_POD_READY, PHASE_WRITTEN};
 use super::values::bounds;
 use super::values::lenient::{
     Integer, Lenient, Object, Objects, Part, Present, Said, Shape, Text, Texts, Time,

@@ -12,8 +12,7 @@ use kube_core::{Selector, SelectorExt as _};
 use super::presets;
 use crate::image::alias::original;
 use crate::image::pattern::matches_any_run;
-use crate::objects::pod::{Container, Pod};
-use crate::objects::pod::{PolicyRule as Place, RuleSource, SidecarRule};
+use crate::objects::pod::{Container, Pod, PolicyRule as Place, RuleSource, SidecarRule};
 use crate::objects::sidecar_policy::{
     ANY_OWNER, CLOSED, MOST_PROBLEMS, NO_OWNER, PolicyKind, PolicyRule, SidecarPolicy, Subject,
 };

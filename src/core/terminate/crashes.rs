@@ -5,8 +5,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::Case;
-use super::turn;
+use super::{Case, turn};
 use crate::cluster::headroom::Ledger;
 use crate::objects::pod::{Container, Pod, Terminated, roles};
 use crate::report::decision::Report;

@@ -1,11 +1,10 @@
 //! Reports about a pod that is finished.
 
-use super::Case;
 use super::ending::{KILLED, describe_end, is_killed, lateness, own_end};
 use super::memory::Memory;
 use super::methods::swap::words::changes;
 use super::methods::{finish, recreate};
-use super::{failed_by_others, has_lost_work};
+use super::{Case, failed_by_others, has_lost_work};
 use crate::objects::pod::{Pod, Terminated, roles};
 use crate::report::decision::{Decision, Report};
 use crate::report::reason::Reason;

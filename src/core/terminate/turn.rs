@@ -24,9 +24,8 @@ use super::methods::AllowedMethods;
 use super::{Case, Circumstances};
 use crate::cluster::owner;
 use crate::objects::moment::Moment;
-use crate::objects::pod::RuleMethod;
-use crate::objects::pod::roles::{Unended, unended};
-use crate::objects::pod::{Container, Pod, roles};
+use crate::objects::pod::roles::{self, Unended, unended};
+use crate::objects::pod::{Container, Pod, RuleMethod};
 use crate::report::decision::Method;
 
 /// The most steps of a pod: each is decided for itself, at each event of the pod. Sidecars of the

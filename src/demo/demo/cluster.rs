@@ -18,11 +18,8 @@ use swaplet_testbed::{ApiServer, Clock, job_controller, scheduler};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::Results;
-use super::Story;
-use super::controller;
-use super::cron;
 use super::timeline::placed;
+use super::{Results, Story, controller, cron};
 
 const NODE: &str = "demo-node";
 /// The user agent by which the controller's writes are counted.

@@ -12,8 +12,7 @@ use swaplet_core::objects::values::env::{WHEN_JOB_EXIT, WITH_IMAGE};
 use swaplet_core::policies::presets;
 use swaplet_testbed::job_controller::{is_left_alone, unsupported};
 
-use super::EXIT_IMAGE;
-use super::{RUNNING, Results, Row, job_state};
+use super::{EXIT_IMAGE, RUNNING, Results, Row, job_state};
 
 /// One line: when, who, about what, and what happened.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,9 +10,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures::StreamExt as _;
-use http::{
-    HeaderMap, HeaderValue, Method, Request as HttpRequest, Response, header, request::Parts,
-};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Request as HttpRequest, Response, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::{Body, Bytes, Frame};

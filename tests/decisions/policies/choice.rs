@@ -1,9 +1,8 @@
 //! Which rule counts for a container.
 
 use serde_json::{Value, json};
-use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::pod::annotations::SIDECARS;
-use swaplet_core::objects::pod::roles;
+use swaplet_core::objects::pod::{Pod, roles};
 use swaplet_core::objects::sidecar_policy::PolicyKind;
 use swaplet_core::policies::set::Policies;
 use swaplet_core::report::reason::Reason;

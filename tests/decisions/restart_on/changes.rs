@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use swaplet::image::build::derived_paths;
 use swaplet_core::objects::moment::Moment;
-use swaplet_core::restart::on_config::Content;
 use swaplet_core::restart::on_config::annotation::{RESTART_ON, Reference};
 use swaplet_core::restart::on_config::pod::{ConfiguredPod, ConfiguredPodWire};
 use swaplet_core::restart::on_config::{
-    Around, Asked, Contents, Progress, QUIET, Sight, as_text, from_text, stand,
+    Around, Asked, Content, Contents, Progress, QUIET, Sight, as_text, from_text, stand,
 };
 use swaplet_core::restart::reconcile::ParkImage;
 

@@ -4,8 +4,7 @@ use swaplet_core::cluster::node_class::Recognised;
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::warm::pod::Shape;
-use swaplet_core::warm::warming::shape;
-use swaplet_core::warm::warming::{Action, Elsewhere, Limits, Warming};
+use swaplet_core::warm::warming::{Action, Elsewhere, Limits, Warming, shape};
 
 use super::create;
 use crate::expect::moment;

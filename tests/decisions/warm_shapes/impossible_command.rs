@@ -2,8 +2,7 @@
 
 use serde_json::json;
 use swaplet_core::report::write_error::WriteError;
-use swaplet_core::warm::warming::Pulled;
-use swaplet_core::warm::warming::{Action, End};
+use swaplet_core::warm::warming::{Action, End, Pulled};
 
 use super::{C, creates, creating, ended, ends, impossible, not_started, set, waits, why};
 use crate::warm::{A, B, seconds};

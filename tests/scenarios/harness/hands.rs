@@ -1,6 +1,7 @@
 //! What users, administrators and nodes do in the world.
 
-use http::{Request, header::CONTENT_TYPE};
+use http::Request;
+use http::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 
 use super::{World, path};

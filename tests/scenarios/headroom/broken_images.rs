@@ -1,8 +1,7 @@
 //! Exit images that the administrator lists and that cannot be started.
 
 use serde_json::json;
-use swaplet_core::cluster::exit_images::ExitImages;
-use swaplet_core::cluster::exit_images::Public;
+use swaplet_core::cluster::exit_images::{ExitImages, Public};
 use swaplet_core::objects::values::env::WITH_IMAGE;
 
 use super::{cluster, job};

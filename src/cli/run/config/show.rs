@@ -5,8 +5,7 @@ use std::fmt::{self, Write as _};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches};
 
-use super::is_said;
-use super::{File, Key};
+use super::{File, Key, is_said};
 
 /// One flag with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]

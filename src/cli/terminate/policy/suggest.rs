@@ -22,8 +22,7 @@ use crate::cli::print;
 use crate::cli::program::process::slowly;
 use crate::cli::program::table::{Output, counted, json as as_json, printable};
 use crate::cli::status::ask::leash;
-use crate::cli::status::installation::Flags;
-use crate::cli::status::installation::{Found, Purpose};
+use crate::cli::status::installation::{Flags, Found, Purpose};
 use crate::cli::terminate::unmarked::Unmarked;
 
 const EXAMPLES: &str = "\

@@ -10,10 +10,7 @@ use swaplet_core::cluster::daemon_pod::{DaemonPodWire, LABEL, NAMESPACE};
 use swaplet_core::objects::recreate_request::RecreateRequestWire;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};
 
-use super::Manager;
-use super::Scope;
-use super::{Followed, Next, Tell};
-use super::{News, request_key};
+use super::{Followed, Manager, News, Next, Scope, Tell, request_key};
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::serve::rights::Right;
 use crate::frame::watch::many::watch_all;

@@ -5,10 +5,8 @@ use swaplet_core::restart::pod::RestartPodWire;
 use swaplet_core::restart::reconcile::Memory;
 use swaplet_core::restart::request::{RestartRequest, RestartRequestWire};
 
-use super::Retry;
 use super::pods::Seen;
-use super::{Entry, MOST_GONE, Restarts};
-use super::{Key, pod_key};
+use super::{Entry, Key, MOST_GONE, Restarts, Retry, pod_key};
 use crate::frame::isolated::read;
 use crate::frame::queue::reschedule;
 use crate::frame::watch::Event;

@@ -3,12 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::Key;
-use super::MOST_GONE;
-use super::Retry;
+use super::{Key, MOST_GONE, Retry};
 use crate::frame::clock::Now;
-use crate::frame::isolated::isolated;
-use crate::frame::isolated::{Defects, log, read};
+use crate::frame::isolated::{Defects, isolated, log, read};
 use crate::frame::queue::{FairQueue, pop_due, reschedule};
 use crate::frame::watch::Event;
 use crate::frame::watch::mirror::{self, Mirror};

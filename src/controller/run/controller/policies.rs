@@ -11,8 +11,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Controller;
 use crate::frame::connection::discovery::Discovery;
-use crate::frame::isolated::TaskDied;
-use crate::frame::isolated::read;
+use crate::frame::isolated::{TaskDied, read};
 use crate::frame::serve::rights::Right;
 use crate::frame::watch::Event;
 use crate::run::Settings;

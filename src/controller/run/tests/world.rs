@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Method, Request, header::CONTENT_TYPE};
+use http::header::CONTENT_TYPE;
+use http::{Method, Request};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use swaplet_core::cluster::exit_images::ExitImages;

@@ -10,14 +10,11 @@ use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::memory::proof::image_failed;
 use swaplet_core::terminate::unselected;
 
-use super::Begun;
 use super::around::Around;
 use super::entry::is_over;
-use super::probe_until;
-use super::{Effect, Index};
+use super::{Begun, Effect, Index, probe_until};
 use crate::cluster::nodes::Learned;
-use crate::frame::isolated::isolated;
-use crate::frame::isolated::note;
+use crate::frame::isolated::{isolated, note};
 use crate::frame::queue::reschedule;
 
 /// The delay of the next reconcile, where a decision names a time that has passed, or pods wake

@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use swaplet_core::objects::moment::Moment;
-use swaplet_core::objects::pod::SidecarRule;
 use swaplet_core::objects::pod::wire::PodWire;
-use swaplet_core::objects::pod::{Container, Pod};
+use swaplet_core::objects::pod::{Container, Pod, SidecarRule};
 use swaplet_core::objects::sidecar_policy::PolicyKind;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::policies::set::{PolicyKey, key_of};

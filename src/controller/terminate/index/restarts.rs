@@ -9,8 +9,7 @@ use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::node::KubeletVersion;
 use swaplet_core::objects::pod::Pod;
 
-use super::Begun;
-use super::{Effect, Index};
+use super::{Begun, Effect, Index};
 
 impl Index {
     /// Enables restarts of single containers.

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use swaplet_core::cluster::exit_images::ExitImages;
-use swaplet_core::cluster::exit_images::Public;
+use swaplet_core::cluster::exit_images::{ExitImages, Public};
 use swaplet_core::cluster::node_class::{NodeClass, OVERRIDE};
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::cluster::node_verdicts::Proved;
@@ -16,9 +15,8 @@ use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_core::terminate::openkruise::Coexist;
 use tokio::time::{sleep, timeout};
 
-use super::differences;
 use super::pods::marked;
-use super::{ANSWER, Answer, Interrupt, Probe, Stopped, Tried, Way};
+use super::{ANSWER, Answer, Interrupt, Probe, Stopped, Tried, Way, differences};
 use crate::cluster::rules::Rules;
 use crate::frame::clock::Clock;
 use crate::frame::list::words;

@@ -8,8 +8,7 @@ use swaplet_core::objects::values::backoff::Backoff;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 use swaplet_core::report::write_error::WriteError;
-use swaplet_core::warm::image_cache::{CacheOptions, CacheState, state};
-use swaplet_core::warm::image_cache::{ImageCache, NewImageCache};
+use swaplet_core::warm::image_cache::{CacheOptions, CacheState, ImageCache, NewImageCache, state};
 
 use crate::frame::isolated::read;
 use crate::frame::watch::Event;

@@ -1,6 +1,265 @@
 //! The handling of events: of jobs, pods and image caches, and of the results of writes.
 
-mod image_waits;
-mod observe;
-mod own;
-mod written;
+use std::collections::BTreeSet;
+
+use crate::frame::clock::Now;
+use crate::frame::isolated::read;
+use crate::frame::watch::Event;
+use crate::frame::watch::mirror::Change;
+use crate::warm::jobs::caches::CacheNews;
+use crate::warm::jobs::entry::Entry;
+use crate::warm::jobs::step::Deletion;
+use crate::warm::jobs::{Key, PullAnswer, PullJobs, PullWrite, key_of};
+use swaplet_core::objects::moment::Moment;
+use swaplet_core::objects::values::bounded_object::BoundedObject;
+use swaplet_core::warm::image_waits::{ImageWaitWire, ImageWaits};
+use swaplet_core::warm::pod::WarmerPodWire;
+use swaplet_core::warm::pull_job::object::{Completion, JobKind, PullJob};
+use swaplet_core::warm::warming::LEAVE;
+
+// Pre-downloads that are done without an object, because none can be created.
+
+impl PullJobs {
+    /// Replaces the pre-downloads without an object by these.
+    pub(crate) fn see_own(&mut self, jobs: &[PullJob]) {
+        let keys: BTreeSet<_> = jobs.iter().map(key_of).collect();
+        self.jobs.all.retain(|key, entry| {
+            entry.has_object() || key.0 != JobKind::ImagePullJob || keys.contains(key)
+        });
+        for job in jobs {
+            self.jobs
+                .all
+                .entry(key_of(job))
+                .or_insert_with(|| Entry::without_object(job.clone()));
+        }
+    }
+
+    /// Returns true if there is an uncompleted job besides the one for the installation's own
+    /// images.
+    pub fn is_asked_for(&self) -> bool {
+        self.jobs
+            .all
+            .values()
+            .any(|entry| !entry.is_of_installation() && !entry.is_completed())
+    }
+}
+
+impl Entry {
+    /// Returns true for the job of the installation's own images: it is the only job without an
+    /// object that is of type `Never`.
+    pub fn is_of_installation(&self) -> bool {
+        !self.has_object()
+            && self
+                .spec()
+                .is_ok_and(|spec| spec.completion == Completion::Never)
+    }
+}
+
+// The events of pods that wait for their images.
+
+impl PullJobs {
+    /// Records that the watch of pods that wait for their images has started or ended.
+    pub fn watches_image_waits(&mut self, is_watched: bool, now: Moment) {
+        self.image_waits = if is_watched {
+            ImageWaits::begun(now)
+        } else {
+            ImageWaits::default()
+        };
+    }
+
+    /// Records an event. Returns true if a job may have waited for it.
+    pub(crate) fn see_image_wait(&mut self, event: Event<ImageWaitWire>, now: Moment) -> bool {
+        let pod = |pod: ImageWaitWire| read("pod", || pod.read());
+        let waits = &mut self.image_waits;
+        let node = match event {
+            Event::ListStart => {
+                waits.list_starts();
+                None
+            }
+            Event::Listed(wire) | Event::Applied(wire) => pod(wire).map(|pod| {
+                let node = pod.node.clone();
+                waits.observe(pod, now);
+                node
+            }),
+            Event::Deleted(wire) => pod(wire).map(|pod| {
+                waits.is_gone(&pod);
+                pod.node
+            }),
+            Event::ListEnd => {
+                waits.list_ends();
+                return true;
+            }
+            Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {
+                waits.cannot_be_seen();
+                return true;
+            }
+            Event::Current(_) | Event::Relists(_) => None,
+        };
+        let is_waited_for =
+            |node: &str| self.jobs.all.values().any(|entry| entry.is_kept_back(node));
+        node.is_some_and(|node| !self.image_waits.are_on(&node, now) && is_waited_for(&node))
+    }
+}
+
+// The results of writes.
+
+impl PullJobs {
+    pub(in crate::warm::jobs) fn written(
+        &mut self,
+        (write, answer): (PullWrite, PullAnswer),
+        now: Now,
+    ) {
+        let moment = now.moment;
+        match (write, answer) {
+            (
+                PullWrite::Warm {
+                    key,
+                    warmers,
+                    node,
+                    action,
+                },
+                PullAnswer::Warm(answer),
+            ) => {
+                self.jobs.with(&key, moment, |entry| {
+                    entry.warmed(&warmers, &node, &action, answer, moment)
+                });
+            }
+            (PullWrite::Report { job, report }, PullAnswer::Reported(result)) => {
+                self.with_job(&job, moment, |entry| {
+                    entry.reported(&job, &report, result, moment)
+                });
+            }
+            (PullWrite::DeleteJob(job), PullAnswer::Done(_)) => {
+                self.with_job(&job, moment, |entry| entry.deletion_was_sent(moment));
+            }
+            (PullWrite::Release(job), PullAnswer::Done(answer)) => {
+                self.finalizers.written(&job, answer.is_ok(), moment)
+            }
+            (PullWrite::Untaint(untaint), PullAnswer::Done(answer)) => {
+                self.untainted(&untaint, &answer, moment)
+            }
+            (PullWrite::CreateCache(cache), PullAnswer::Done(answer)) => {
+                self.caches
+                    .iter_mut()
+                    .for_each(|caches| caches.was_written(&cache, &answer, moment));
+            }
+            (PullWrite::DeletePod(pod), PullAnswer::Done(answer)) => {
+                self.deletion_was_answered(&pod, &answer, moment)
+            }
+            // Other pairs do not occur.
+            _ => {}
+        }
+    }
+
+    /// Runs `work` on the job that a write was for; not on another one that has its name by now.
+    fn with_job(&mut self, job: &PullJob, now: Moment, work: impl FnOnce(&mut Entry)) {
+        self.jobs.with(&key_of(job), now, |entry| {
+            if *entry.uid() == *job.uid {
+                work(entry);
+            }
+        });
+    }
+}
+
+// The watch events of jobs, pods and image caches.
+
+impl PullJobs {
+    pub(in crate::warm::jobs) fn see_caches(&mut self, news: CacheNews) {
+        let Some(caches) = &mut self.caches else {
+            return;
+        };
+        caches.observe(news);
+        let may_be_served = caches.may_be_served();
+        if self.nodes.uses_image_caches != may_be_served {
+            self.nodes.uses_image_caches = may_be_served;
+            self.jobs
+                .all
+                .values_mut()
+                .for_each(Entry::nodes_have_changed);
+        }
+    }
+
+    pub(in crate::warm::jobs) fn see_job(&mut self, kind: JobKind, event: Event<BoundedObject>) {
+        let of_kind = |key: &&Key| key.0 == kind;
+        let jobs = self.jobs.all.iter();
+        let with_object = jobs.filter(|(_, entry)| entry.has_object());
+        let known = with_object
+            .map(|(key, _)| key)
+            .chain(self.finalizers.keys())
+            .filter(of_kind)
+            .cloned();
+        let read = |job| {
+            let job = read("job", || PullJob::read(kind, job))?;
+            Some((key_of(&job), job))
+        };
+        let mirror = self.job_mirrors.entry(kind).or_default();
+        match mirror.change(event, known, read) {
+            Some(Change::Put(job)) => self.apply(job),
+            Some(Change::Gone(keys)) => {
+                for key in keys {
+                    self.finalizers.forget(&key);
+                    self.jobs.all.remove(&key);
+                }
+            }
+            None => {}
+        }
+    }
+
+    pub(in crate::warm::jobs) fn apply(&mut self, mut job: PullJob) {
+        if let Ok(spec) = &mut job.spec {
+            self.settings.sandbox_keys.keep_to(&mut spec.pods);
+        }
+        let key = key_of(&job);
+        self.finalizers.observe(&key, &job);
+        if job.deleting {
+            self.jobs.all.remove(&key);
+            return;
+        }
+        match self
+            .jobs
+            .all
+            .get_mut(&key)
+            .filter(|entry| entry.uid() == &*job.uid)
+        {
+            Some(entry) => entry.apply(job),
+            None => drop(self.jobs.all.insert(key, Entry::new(job))),
+        }
+    }
+
+    pub(in crate::warm::jobs) fn observe_pod(&mut self, event: Event<WarmerPodWire>, now: Moment) {
+        let read = |pod: WarmerPodWire| {
+            let pod = read("pod", || pod.read())?;
+            Some((pod.uid.clone(), pod))
+        };
+        // A pod may have lost the annotations by which it is read before it was deleted.
+        let deleted: Option<Box<str>> = match &event {
+            Event::Deleted(pod) => pod.uid().map(Into::into),
+            _ => None,
+        };
+        let known = self.pods.keys().cloned();
+        match self.pod_mirror.change(event, known, read) {
+            Some(Change::Put(pod)) => {
+                self.jobs.each(now, |_, entry| entry.observe_pod(&pod, now));
+                let uid = pod.uid.clone();
+                if pod.deleting && self.pods.get(&uid).is_none_or(|known| !known.deleting) {
+                    self.deletions.insert(
+                        uid.clone(),
+                        Deletion {
+                            since: now,
+                            again: now + LEAVE,
+                        },
+                    );
+                }
+                self.pods.insert(uid, pod);
+            }
+            Some(Change::Gone(uids)) => uids.iter().for_each(|uid| self.pod_is_gone(uid, now)),
+            None => deleted.iter().for_each(|uid| self.pod_is_gone(uid, now)),
+        }
+    }
+
+    fn pod_is_gone(&mut self, uid: &str, now: Moment) {
+        self.pods.remove(uid);
+        self.deletions.remove(uid);
+        self.jobs.each(now, |_, entry| entry.pod_is_gone(uid, now));
+    }
+}

@@ -1,9 +1,351 @@
 //! The parts of a step besides the jobs: orphaned pods, what has become final, the queries
 //! for pods, the room for jobs, the startup taint, and finalizers that OpenKruise left behind.
 
-mod ended;
-pub(super) mod finalizers;
-pub(crate) mod orphans;
-mod queries;
 pub(super) mod room;
-mod taints;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::frame::watch::shared;
+use crate::frame::writer::{is_missing_right, is_unreached};
+use crate::warm::jobs::entry::Entry;
+use crate::warm::jobs::{Key, PodQuery, PullJobs, PullWrite, key_of};
+use swaplet_core::objects::moment::Moment;
+use swaplet_core::report::write_error::WriteError;
+use swaplet_core::warm::pod::WarmerPod;
+use swaplet_core::warm::pull_job::object::PullJob;
+use swaplet_core::warm::startup_taint::{STARTUP_TAINT, Untaint};
+use swaplet_core::warm::warming::{End, LEAVE};
+
+// Reports about images that are final on a node.
+
+impl PullJobs {
+    /// Reports what is final.
+    pub(in crate::warm::jobs) fn report_ended(&mut self, now: Moment) {
+        let notices = self.jobs.each(now, |(_, namespace, name), entry| {
+            let mut notices = Vec::new();
+            for ended in entry.news() {
+                let (node, image) = (&ended.node, &ended.image);
+                match &ended.end {
+                    End::Succeeded => {
+                        tracing::info!(%namespace, job = %name, %node, %image, "the image is on the node");
+                    }
+                    End::Failed(why) => match entry.notice(&ended, why) {
+                        Some(notice) => notices.push(notice),
+                        None => {
+                            tracing::warn!(%namespace, job = %name, %node, %image, %why, "the image is not on the node");
+                        }
+                    },
+                }
+            }
+            notices
+        });
+        self.notices.extend(notices.into_iter().flatten());
+    }
+}
+
+// The queries for the pods by which jobs select nodes. Each is a watch with a connection of its
+// own, and any tenant creates jobs, so their number is bounded.
+
+/// The most queries that are followed at once, as with the pods of requests for restarts.
+const AT_ONCE: usize = 256;
+/// The most of them in one namespace, so that eight have room beside each other.
+const EACH: usize = 32;
+
+impl PullJobs {
+    /// Returns the queries to follow, of jobs that are not completed. The other jobs wait, and their
+    /// status says so.
+    pub fn queries(&mut self) -> &BTreeSet<PodQuery> {
+        let wanted: BTreeSet<&PodQuery> = self.jobs.all.values().filter_map(Entry::query).collect();
+        let followed = shared(
+            wanted,
+            (AT_ONCE, EACH),
+            |query| &query.1,
+            |query| self.queries.contains(*query),
+        );
+        self.queries = followed.into_iter().cloned().collect();
+        for entry in self.jobs.all.values_mut() {
+            entry.are_followed(&self.queries);
+        }
+        &self.queries
+    }
+}
+
+// OpenKruise's finalizer on jobs that are being deleted. Nothing else removes it where OpenKruise
+// is gone.
+
+/// The wait after the answer before the removal from the same job is retried.
+const AGAIN: Duration = Duration::from_secs(30);
+
+/// The jobs that are being deleted and have the finalizer.
+#[derive(Default)]
+pub(crate) struct Finalizers {
+    jobs: BTreeMap<Key, Held>,
+}
+
+struct Held {
+    job: PullJob,
+    /// The earliest time of the next removal; `None` while one is in flight.
+    not_before: Option<Moment>,
+}
+
+impl Finalizers {
+    pub fn observe(&mut self, key: &Key, job: &PullJob) {
+        if !job.deleting || job.other_finalizers.is_none() {
+            return self.forget(key);
+        }
+        let known = self.jobs.get(key).filter(|held| {
+            let is_same = held.job.version == job.version;
+            held.job.uid == job.uid && (is_same || held.not_before.is_none())
+        });
+        let not_before = known.map_or(Some(Moment::START), |held| held.not_before);
+        self.jobs.insert(
+            key.clone(),
+            Held {
+                job: job.clone(),
+                not_before,
+            },
+        );
+    }
+
+    pub fn forget(&mut self, key: &Key) {
+        self.jobs.remove(key);
+    }
+
+    pub fn keys(&self) -> impl Iterator<Item = &Key> {
+        self.jobs.keys()
+    }
+
+    pub fn step(&mut self, now: Moment) -> Vec<PullWrite> {
+        let is_due = |held: &&mut Held| held.not_before.is_some_and(|time| now >= time);
+        let due = self.jobs.values_mut().filter(is_due);
+        due.map(|held| {
+            held.not_before = None;
+            PullWrite::Release(Box::new(held.job.clone()))
+        })
+        .collect()
+    }
+
+    /// Records the answer to a removal; a later version that the watch shows counts.
+    pub fn written(&mut self, job: &PullJob, is_removed: bool, now: Moment) {
+        let key = key_of(job);
+        let held = self.jobs.get_mut(&key);
+        let Some(held) = held.filter(|held| held.job.uid == job.uid) else {
+            return;
+        };
+        if held.job.version != job.version {
+            held.not_before = Some(now);
+        } else if is_removed {
+            self.forget(&key);
+        } else {
+            held.not_before = Some(now + AGAIN);
+        }
+    }
+
+    pub fn next_due(&self) -> Option<Moment> {
+        self.jobs.values().filter_map(|held| held.not_before).min()
+    }
+}
+
+// The startup taint of nodes, which is removed once jobs of type `Never` have their images there.
+
+/// What a node lacks until all jobs are known, as where they may not be listed.
+const NOT_LISTED: &str = "which jobs want the node is not known";
+
+impl PullJobs {
+    /// Returns the removals for nodes whose time is over, or that lack no image.
+    pub(crate) fn untaint(&mut self, now: Moment) -> Vec<PullWrite> {
+        let has_seen_all = self.has_seen_all();
+        let Some(taints) = &mut self.nodes.startup_taints else {
+            return Vec::new();
+        };
+        let counts = |entry: &&Entry| {
+            !entry.has_object()
+                || self
+                    .settings
+                    .startup_taint_namespaces
+                    .contains(entry.namespace())
+        };
+        let untaints = taints.step(now, |node| {
+            if !has_seen_all {
+                return Some(NOT_LISTED.to_owned());
+            }
+            self.jobs
+                .all
+                .values()
+                .filter(counts)
+                .find_map(|entry| entry.owes(node))
+        });
+        untaints
+            .into_iter()
+            .map(|untaint| PullWrite::Untaint(Box::new(untaint)))
+            .collect()
+    }
+
+    /// Records and logs the result of a removal.
+    pub(crate) fn untainted(
+        &mut self,
+        untaint: &Untaint,
+        answer: &Result<(), WriteError>,
+        now: Moment,
+    ) {
+        let node = &untaint.node;
+        match (answer, &untaint.missing) {
+            (Ok(()), None) => {
+                tracing::info!(%node, "the images are there; the taint {STARTUP_TAINT} is removed")
+            }
+            (Ok(()), Some(missing)) => {
+                tracing::warn!(%node, missing, "the time limit has passed; the taint {STARTUP_TAINT} is removed")
+            }
+            _ => {}
+        }
+        let Some(taints) = &mut self.nodes.startup_taints else {
+            return;
+        };
+        let is_missing = matches!(answer, Err(WriteError::Denied(why)) if is_missing_right(why));
+        let Some(why) = taints.written(untaint, answer, is_missing, now) else {
+            return;
+        };
+        if is_missing {
+            tracing::warn!(%node, why, "nodes keep the taint {STARTUP_TAINT}: bind the ClusterRole swaplet-warm-startup-taint; trying again each minute");
+        } else {
+            tracing::warn!(%node, why, "this node keeps the taint {STARTUP_TAINT}, because it cannot be changed; trying again");
+        }
+    }
+}
+
+// Pods that belong to no job that is under way.
+
+/// The wait after the answer before the deletion of the same pod is requested again.
+const DELETE_AGAIN: Duration = Duration::from_secs(60);
+/// The wait after the API server has denied it: a right is missing, as for a pod that somebody has
+/// made to look like one of ours in a namespace of their own.
+const DENIED_AGAIN: Duration = Duration::from_secs(600);
+
+/// The deletion of a pod.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deletion {
+    /// When it was requested first, or when the pod was first seen terminating.
+    pub(crate) since: Moment,
+    /// The earliest time of another request.
+    pub(crate) again: Moment,
+}
+
+impl PullJobs {
+    /// Returns the strays to delete: those of jobs that are not left alone after a panic.
+    pub(crate) fn orphans(&self, now: Moment) -> impl Iterator<Item = &WarmerPod> {
+        let jobs = self.by_uid();
+        self.strays().filter(move |pod| {
+            !jobs
+                .get(&*pod.job)
+                .is_some_and(|(key, _)| self.jobs.leaves_alone(key, now))
+        })
+    }
+
+    /// Returns the pods that belong to no job under way. Pods of jobs in namespaces that are not
+    /// watched are left out, and so are pods in a namespace where no job of theirs could have any.
+    pub(crate) fn strays(&self) -> impl Iterator<Item = &WarmerPod> {
+        let jobs = self.by_uid();
+        let is_ours = |pod: &&WarmerPod| {
+            (self.is_in_our_namespace(pod) || pod.namespace == pod.job_namespace)
+                && (pod.job == self.exit_images || self.namespaces.contain(&pod.job_namespace))
+        };
+        let known = self.pods.values().filter(is_ours);
+        known.filter(move |pod| {
+            !jobs
+                .get(&*pod.job)
+                .is_some_and(|(_, entry)| entry.owns(pod))
+        })
+    }
+
+    /// Returns true for a pod in the namespace of the installation. Elsewhere anyone who may create
+    /// pods can make one that looks like ours; it must hold no node, and count for no job of
+    /// another namespace.
+    pub(crate) fn is_in_our_namespace(&self, pod: &WarmerPod) -> bool {
+        pod.namespace == self.settings.namespace
+    }
+
+    fn by_uid(&self) -> BTreeMap<&str, (&Key, &Entry)> {
+        self.jobs
+            .all
+            .iter()
+            .map(|(key, entry)| (entry.uid(), (key, entry)))
+            .collect()
+    }
+
+    /// Returns false for a pod that pulls nothing for us any more, or whose deletion takes too long,
+    /// or is denied: it may stay for ever, as a job also leaves its own behind.
+    pub(crate) fn may_pull(&self, pod: &WarmerPod, now: Moment) -> bool {
+        let deletion = self.deletions.get(&pod.uid);
+        let is_left = deletion.is_some_and(|deletion| deletion.since + LEAVE <= now);
+        !is_left && !pod.phase.is_terminal()
+    }
+
+    /// Returns the number of pods that each job still has but no longer needs. Left out are those
+    /// that may stay for ever, and those on nodes that are not Ready.
+    pub(crate) fn leaving(&self, now: Moment) -> BTreeMap<Box<str>, usize> {
+        let mut leaving = BTreeMap::new();
+        let is_ready =
+            |pod: &&WarmerPod| self.nodes.all.get(&pod.node).is_some_and(|node| node.ready);
+        let jobs = self.by_uid();
+        let is_of_its_job = |pod: &&WarmerPod| {
+            let job = jobs.get(&*pod.job);
+            self.is_in_our_namespace(pod) || job.is_some_and(|(key, _)| key.1 == pod.namespace)
+        };
+        self.orphans(now)
+            .filter(is_of_its_job)
+            .filter(|pod| self.may_pull(pod, now))
+            .filter(is_ready)
+            .for_each(|pod| *leaving.entry(pod.job.clone()).or_default() += 1);
+        leaving
+    }
+
+    pub(crate) fn delete_orphans(&mut self, now: Moment) -> Vec<PullWrite> {
+        let is_due = |pod: &&WarmerPod| {
+            !pod.deleting
+                && self
+                    .deletions
+                    .get(&pod.uid)
+                    .is_none_or(|deletion| deletion.again <= now)
+        };
+        let orphans: Vec<WarmerPod> = self.orphans(now).filter(is_due).cloned().collect();
+        // Not again before the answer, however long that takes.
+        for pod in &orphans {
+            let again = Moment::NEVER;
+            let first = Deletion { since: now, again };
+            self.deletions.entry(pod.uid.clone()).or_insert(first).again = again;
+        }
+        orphans
+            .into_iter()
+            .map(|pod| PullWrite::DeletePod(Box::new(pod)))
+            .collect()
+    }
+
+    /// Records the answer to a deletion. The watch shows what becomes of the pod.
+    pub(crate) fn deletion_was_answered(
+        &mut self,
+        pod: &WarmerPod,
+        answer: &Result<(), WriteError>,
+        now: Moment,
+    ) {
+        let wait = match answer {
+            Err(WriteError::Denied(words)) if !is_unreached(words) => DENIED_AGAIN,
+            _ => DELETE_AGAIN,
+        };
+        // Once it is seen terminating, that time counts.
+        let deletion = self.deletions.get_mut(&pod.uid);
+        if let Some(deletion) = deletion.filter(|deletion| deletion.again == Moment::NEVER) {
+            deletion.again = now + wait;
+        }
+    }
+
+    /// Returns when the next deletion may be requested again, or counts no more; `None` if there is
+    /// none.
+    pub(crate) fn next_deletion(&self, now: Moment) -> Option<Moment> {
+        let times = self.deletions.values();
+        times
+            .flat_map(|deletion| [deletion.again, deletion.since + LEAVE])
+            .filter(|time| *time > now && *time < Moment::NEVER)
+            .min()
+    }
+}

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{Container, Pod};
-use super::{RuleSource, SidecarRule};
+use super::{Container, Pod, RuleSource, SidecarRule};
 use crate::objects::values::bounds::{self, cut};
 use crate::objects::values::lenient::{Lenient, Present, Text};
 

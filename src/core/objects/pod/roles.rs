@@ -6,8 +6,7 @@
 //! a main container; a container's own `restartPolicy` outranks the pod's; and a container that the
 //! platform under a node ends by itself is neither.
 
-use crate::objects::pod::RuleMethod;
-use crate::objects::pod::{Container, Pod, Terminated};
+use crate::objects::pod::{Container, Pod, RuleMethod, Terminated};
 use crate::objects::values::env::Mark;
 
 /// The state of the main containers of a pod.

@@ -3,15 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::annotations::Written;
-use super::view::StatusList;
 use super::view::spec::Surroundings;
-use super::view::{ContainerStatusView, ContainerView, SpecView, StatusView};
+use super::view::{ContainerStatusView, ContainerView, SpecView, StatusList, StatusView};
 use super::{ACS, ACS_CLASS, Container, PHASE_WRITTEN, Pod, RestartPolicy};
 use crate::objects::command::ContainerFacts;
 use crate::objects::item::{FromView, Item, View, any_malformed, items};
 use crate::objects::job::OwnerView;
-use crate::objects::pod::SidecarRule;
-use crate::objects::pod::{ContainerState, ContainerStatus, RestartRule, roles};
+use crate::objects::pod::{ContainerState, ContainerStatus, RestartRule, SidecarRule, roles};
 use crate::objects::runs_on::RunsOn;
 use crate::objects::values::bounds;
 use crate::objects::values::lenient::{Lenient, Object, Objects, Text};

@@ -15,8 +15,7 @@ use crate::objects::pod::{Container, ContainerState, ContainerStatus, PROVIDER_F
 use crate::report::decision::Swap;
 use crate::restart::pod::Details;
 use crate::restart::reconcile::parking::before;
-use crate::restart::reconcile::{Memory, Stored};
-use crate::restart::reconcile::{age, deadline};
+use crate::restart::reconcile::{Memory, Stored, age, deadline};
 use crate::restart::request::{Intent, Mark, Parking, StatePhase};
 
 /// How long a kubelet may take beyond the grace period to show another container: seconds, and

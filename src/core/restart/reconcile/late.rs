@@ -6,12 +6,9 @@
 
 use std::time::Duration;
 
-use super::Memory;
-use super::container::in_vain;
-use super::container::{Step, Target};
+use super::container::{Step, Target, in_vain};
 use super::decision::Decision;
-use super::{Around, Case, Sight};
-use super::{parking, readiness};
+use super::{Around, Case, Memory, Sight, parking, readiness};
 use crate::objects::moment::Moment;
 use crate::report::reason::Reason;
 use crate::restart::request::RestartRequest;

@@ -4,9 +4,8 @@
 
 use std::time::Duration;
 
-use super::Memory;
 use super::decision::Decision;
-use super::{Around, deadline};
+use super::{Around, Memory, deadline};
 use crate::cluster::node_class::NodeClass;
 use crate::report::reason::Reason;
 use crate::restart::request::RestartRequest;

@@ -1,10 +1,9 @@
 //! The containers of a request together: which may begin, what is written next, and when the
 //! request is completed.
 
-use super::Case;
 use super::container::{Step, Target};
 use super::decision::{Action, Decision, Status};
-use super::readiness;
+use super::{Case, readiness};
 use crate::objects::moment::Moment;
 use crate::objects::recreate_request::RequestPhase;
 use crate::report::decision::{Report, Swap};

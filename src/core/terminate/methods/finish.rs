@@ -15,18 +15,15 @@
 use std::time::Duration;
 
 use crate::objects::moment::Moment;
-use crate::objects::pod::roles::Unended;
-use crate::objects::pod::{Container, ContainerState, Phase, Pod, roles};
+use crate::objects::pod::roles::{self, Unended};
+use crate::objects::pod::{Container, ContainerState, Phase, Pod};
 use crate::report::decision::{Action, Decision, Finish, Method, Report};
 use crate::report::reason::Reason;
-use crate::terminate::ending;
 use crate::terminate::memory::Memory;
 use crate::terminate::memory::finish_record::{FinishRecord, PATIENCE, QUIET, QUIET_STATUS};
-use crate::terminate::methods::Step;
-use crate::terminate::methods::swap::{self, words::changes};
-use crate::terminate::turn;
-use crate::terminate::{Case, Circumstances};
-use crate::terminate::{ended_by_others, has_lost_work};
+use crate::terminate::methods::swap::words::changes;
+use crate::terminate::methods::{Step, swap};
+use crate::terminate::{Case, Circumstances, ended_by_others, ending, has_lost_work, turn};
 
 /// The most writes of the phase of one pod: a kubelet reverts it at most every 10 s, so this covers
 /// two minutes.

@@ -21,12 +21,9 @@ use crate::objects::pod::{Container, ContainerState, Phase, Pod, RestartPolicy};
 use crate::objects::recreate_request::{RecreateRequest, Recreated, RequestPhase};
 use crate::report::decision::{Action, Decision, Method, Report, one_per_reason};
 use crate::report::reason::Reason;
-use crate::terminate::Case;
-use crate::terminate::ending;
-use crate::terminate::memory::Memory;
-use crate::terminate::memory::{ANSWERS, Asked};
+use crate::terminate::memory::{ANSWERS, Asked, Memory};
 use crate::terminate::methods::Step;
-use crate::terminate::{failed_by_others, has_lost_work};
+use crate::terminate::{Case, ending, failed_by_others, has_lost_work};
 
 /// Requests the end of the sidecars that no pending swap may end, follows an existing request, or
 /// reports why a request cannot end them.

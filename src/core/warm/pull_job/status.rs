@@ -11,8 +11,7 @@ use crate::warm::image_cache::{CacheState, Cached};
 use crate::warm::pull_job::object::{
     FailedImage, Failure, ImageCounts, JobKind, ListStatus, PullSpec, PullStatus, Pulls,
 };
-use crate::warm::warming::Pulled;
-use crate::warm::warming::{End, ImageProgress, Warming};
+use crate::warm::warming::{End, ImageProgress, Pulled, Warming};
 
 /// The most names of failed nodes that are listed: enough for a page, yet no danger for the size of
 /// the object.

@@ -8,9 +8,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ImageProgress;
 use super::evidence::{has_started, what_keeps};
-use super::{Action, End, Limits};
+use super::{Action, End, ImageProgress, Limits};
 use crate::objects::moment::Moment;
 use crate::objects::pod::Phase;
 use crate::objects::values::backoff::Backoff;

@@ -3,9 +3,8 @@
 use super::Warming;
 use crate::objects::isolated::isolated;
 use crate::objects::moment::Moment;
-use crate::warm::warming::Waits;
 use crate::warm::warming::node::{NodeProgress, Slots};
-use crate::warm::warming::{Action, Elsewhere};
+use crate::warm::warming::{Action, Elsewhere, Waits};
 
 /// The slots that one node is offered.
 #[derive(Clone, Copy)]

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::apiserver::objects::events;
 use crate::apiserver::objects::json::{child, default, object, text};
 use crate::apiserver::objects::kinds::Kind;
 use crate::apiserver::objects::status::{ApiError, FieldError};
-use crate::apiserver::objects::typed;
+use crate::apiserver::objects::{events, typed};
 use crate::apiserver::request::Request;
 
 /// Returns a stored object in the form of this kind.

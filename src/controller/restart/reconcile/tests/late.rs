@@ -10,8 +10,7 @@ use swaplet_core::restart::pod::RestartPodWire;
 use swaplet_core::restart::request::RestartRequestWire;
 
 use super::*;
-use crate::restart::write::Stored;
-use crate::restart::write::is_later;
+use crate::restart::write::{Stored, is_later};
 
 const DIGEST: &str = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 const ALIAS: &str = "r.example/side:1-restart-2@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";

@@ -16,8 +16,7 @@ use swaplet_core::warm::warming::End;
 use super::Entry;
 use crate::frame::connection::Namespaces;
 use crate::warm::derived::Derived;
-use crate::warm::jobs::Nodes;
-use crate::warm::jobs::WarmSettings;
+use crate::warm::jobs::{Nodes, WarmSettings};
 
 /// The name in the log. No object can have a name with a space.
 const NAME: &str = "exit images";

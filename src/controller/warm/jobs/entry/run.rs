@@ -14,8 +14,7 @@ use swaplet_core::warm::warming::Warming;
 
 use super::Selected;
 use crate::warm::direct::LATE_EVENTS;
-use crate::warm::jobs::Nodes;
-use crate::warm::jobs::WarmSettings;
+use crate::warm::jobs::{Nodes, WarmSettings};
 use crate::warm::write::Warmers;
 
 /// How long a pod lives, in seconds, if its controller is gone for good: one day.

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use crate::warm::jobs::Key;
-use crate::warm::jobs::PullJobs;
+use crate::warm::jobs::{Key, PullJobs};
 
 /// The room of all jobs, as a number of images on nodes; each takes about 140 bytes.
 const ALL: usize = 2_000_000;

@@ -1,7 +1,9 @@
 //! How [`PodSpec`] and [`ContainerSpec`] are read of a view.
 
-use super::{ContainerView, HookView, ProfileView, SecurityView, SpecView, VariableView, rules};
-use super::{MountView, Volumes};
+use super::{
+    ContainerView, HookView, MountView, ProfileView, SecurityView, SpecView, VariableView, Volumes,
+    rules,
+};
 use crate::objects::item::{any_malformed, items};
 use crate::objects::pod::container_spec::{ContainerSpec, Hook, PodSpec};
 use crate::objects::pod::{RestartPolicy, RestartRule};

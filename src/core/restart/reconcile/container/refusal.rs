@@ -12,9 +12,8 @@ use crate::objects::pod::evidence::is_pull_error;
 use crate::objects::pod::roles::{self, Mains};
 use crate::objects::pod::{ContainerState, RestartPolicy};
 use crate::restart::pod::RestartPod;
-use crate::restart::reconcile::Around;
-use crate::restart::reconcile::coming;
 use crate::restart::reconcile::parking::image::{self, ParkImage};
+use crate::restart::reconcile::{Around, coming};
 use crate::restart::request::{Intent, Mark, Parking, StatePhase};
 
 /// The answer to whether a container may be restarted now.

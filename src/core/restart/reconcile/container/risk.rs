@@ -7,8 +7,7 @@ use super::refusal::Way;
 use crate::cluster::node_class::NodeClass;
 use crate::image::alias::{Alias, Form};
 use crate::objects::node::KubeletVersion;
-use crate::objects::pod::roles;
-use crate::objects::pod::{Container, ContainerState, RestartPolicy};
+use crate::objects::pod::{Container, ContainerState, RestartPolicy, roles};
 use crate::objects::runs_on::RunsOn;
 use crate::restart::reconcile::age;
 

@@ -6,9 +6,8 @@ use std::time::Duration;
 use super::{NodeProgress, REPLACE, Seen};
 use crate::objects::moment::Moment;
 use crate::warm::pod::WarmerPod;
-use crate::warm::warming::Limits;
-use crate::warm::warming::Pulled;
 use crate::warm::warming::evidence::{has_started, is_pull_back_off};
+use crate::warm::warming::{Limits, Pulled};
 
 /// The most images that are kept of the Events about one pod: more than a job has. Whoever may
 /// create Events in the namespace of the pod can name others.

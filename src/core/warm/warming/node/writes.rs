@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use super::not_taken;
-use super::{NodeProgress, REPLACE};
+use super::{NodeProgress, REPLACE, not_taken};
 use crate::objects::moment::Moment;
 use crate::report::write_error::WriteError;
 use crate::warm::pod::WarmerPod;
