@@ -220,6 +220,7 @@ struct Asked {
 
 impl CheckArgs {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        let exit_image = self.exit_image.clone();
         let exit_images = (!self.exit_images.is_empty())
             .then(|| ExitImages::new(self.exit_image.clone(), self.exit_images));
         let (pulled, unclear) = ask_pulled(
@@ -236,6 +237,7 @@ impl CheckArgs {
             namespace: self.namespace.as_deref().map(Into::into),
             virtual_nodes: self.virtual_nodes,
             exit_images,
+            exit_image,
             node_table: self.nodes.table()?,
         };
         let asked = Asked {
@@ -403,6 +405,8 @@ struct Settings {
     pub virtual_nodes: bool,
     /// The exit images that policies may name, if they are given.
     pub exit_images: Option<ExitImages>,
+    /// The default exit image, if it is known.
+    pub exit_image: Option<ImageReference>,
     /// The exit images that may need credentials to be pulled; `None` if nobody names one.
     pub pulled: Option<ExitImages>,
     /// The table by which nodes are recognised.

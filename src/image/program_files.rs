@@ -133,14 +133,14 @@ impl ProgramFiles {
     /// # Errors
     /// Fails if `file` cannot be read, or holds none.
     pub fn add_certificates(&mut self, file: Option<&Path>) -> Result<bool, ProgramError> {
+        let begin = b"-----BEGIN CERTIFICATE-----";
+        let is_pem = |bytes: &Vec<u8>| bytes.windows(begin.len()).any(|window| window == begin);
         let found = match file {
             Some(file) => Some(read(file)?),
             None => std::iter::once(CERTIFICATES)
                 .chain(OTHER_CERTIFICATES)
-                .find_map(|file| std::fs::read(file).ok()),
+                .find_map(|file| std::fs::read(file).ok().filter(is_pem)),
         };
-        let begin = b"-----BEGIN CERTIFICATE-----";
-        let is_pem = |bytes: &Vec<u8>| bytes.windows(begin.len()).any(|window| window == begin);
         if let Some(file) = file.filter(|_| !found.as_ref().is_some_and(is_pem)) {
             let words = "it holds no certificate in PEM (-----BEGIN CERTIFICATE-----)";
             let (path, error) = (file.to_owned(), io::Error::other(words));

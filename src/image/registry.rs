@@ -344,7 +344,7 @@ impl Registry {
                     tokio::time::sleep(pause).await;
                 }
                 _ => match (&self.credentials, error.problem()) {
-                    (Credentials::Unread(hint), Problem::Unauthorized) => {
+                    (Credentials::Unread(hint), Problem::Unauthorized | Problem::Forbidden) => {
                         return Err(error.with_hint(hint));
                     }
                     _ => return Err(error),

@@ -168,6 +168,11 @@ fn u65_the_action_takes_the_program_of_a_release_on_linux_alone() {
             .envs([("REPOSITORY", "o/swaplet"), ("TAG", "v1")])
             .output()
             .unwrap();
+        if system.starts_with("MINGW") {
+            let words = String::from_utf8_lossy(&ran.stdout);
+            assert!(!ran.status.success() && words.contains("use a runner with Linux"));
+            continue;
+        }
         assert!(
             ran.status.success(),
             "{}",

@@ -280,9 +280,26 @@ fn u76_after_a_tag_that_was_taken_back_an_image_by_digest_works() {
         node.takes(write(&alone(&by_digest, &node, &mut memory, now)));
     }
     assert_eq!(node.image(2), pinned);
+    // The tag is pulled to its end, and started. Its bytes are not those.
     node.starts(2);
-    assert_eq!(alone(&by_digest, &node, &mut memory, 3).writes, []);
-    node.takes(write(&alone(&by_digest, &node, &mut memory, 6)));
+    let status = |node: &mut Node, image: &str, id: &str| {
+        let status = &mut node.object["status"]["containerStatuses"][2];
+        (status["image"], status["imageID"]) = (json!(image), json!(id));
+        node.changed();
+    };
+    status(
+        &mut node,
+        NEW,
+        &format!("r.example/mesh@sha256:{}", "a".repeat(64)),
+    );
+    for now in [3, 30] {
+        assert_eq!(alone(&by_digest, &node, &mut memory, now).writes, []);
+    }
+    // Then the image itself, which the node shows by any of its names.
+    node.starts(2);
+    status(&mut node, NEW, &pinned);
+    assert_eq!(alone(&by_digest, &node, &mut memory, 31).writes, []);
+    node.takes(write(&alone(&by_digest, &node, &mut memory, 34)));
     assert_eq!((node.image(1), node.image(2)), (PARK, &*pinned));
 }
 

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use super::harness::{Life, World};
 use super::node::terminated;
-use super::objects::{main_container, pod, pod_of, sidecar};
+use super::objects::{EXIT, main_container, pod, pod_of, sidecar};
 
 /// How long a pod on a kubelet must have been quiet, and a moment.
 const QUIET: u64 = swaplet_core::terminate::memory::finish_record::QUIET.as_secs() + 1;
@@ -221,28 +221,25 @@ async fn a_lost_answer_is_told_when_the_phase_shows_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_is_forbidden_names_the_right_that_is_missing() {
+async fn a_write_that_is_forbidden_names_the_right_that_is_missing_and_gives_way_to_the_swap() {
     let (world, _life) = done_by_hand().await;
     let words = "pods \"p\" is forbidden: User \"swaplet\" cannot patch resource \"pods/status\" in API group \"\"";
-    let forbidden = world.patch_fault(Effect::reply(403).message(words));
+    world.fault(Effect::reply(403).message(words), |rule| {
+        rule.verb(Verb::Patch)
+            .resource("pods")
+            .subresource("status")
+    });
     world.wait(QUIET + 5).await;
     let notes = world.notes("p");
     assert_eq!(
-        (notes.len(), notes[0].0.as_str(), world.patches("p")),
-        (1, "WriteDenied", 4)
+        (notes[0].0.as_str(), world.patches("p")),
+        ("WriteDenied", 5)
     );
     assert!(
         notes[0].1.contains("pods/status") && notes[0].1.contains("--finish=never"),
         "{notes:?}"
     );
-    world.end_fault(forbidden);
-    world.wait(70).await;
-    assert_eq!(
-        (world.phase("p").as_str(), world.patches("p")),
-        ("Succeeded", 5)
-    );
-    torn_down(&world).await;
-    world.assert_quiet().await;
+    assert_eq!(world.image_of("p", "side"), EXIT);
 }
 
 #[tokio::test(start_paused = true)]

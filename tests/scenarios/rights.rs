@@ -287,17 +287,12 @@ async fn to_change_pods_and_to_tell_of_it() {
     .told(2)
     .costs_what_it_is_for()
     .await;
-    Missing::new(
-        Verb::Patch,
-        "pods",
-        Done {
-            finish: false,
-            ..ALL
-        },
-    )
-    .of("status")
-    .costs_what_it_is_for()
-    .await;
+    // The swap ends that pod, too.
+    Missing::new(Verb::Patch, "pods", ALL)
+        .of("status")
+        .lingers()
+        .costs_what_it_is_for()
+        .await;
     Missing::new(Verb::Create, "events", ALL)
         .lingers()
         .costs_what_it_is_for()

@@ -302,7 +302,11 @@ fn is_doubtful(row: &Row, container: &ContainerSpec, settings: &Settings) -> boo
         let listed = settings.exit_images.as_ref();
         let choice = listed.map(|listed| listed.choose(Some(image)));
         // The paths of the default are known.
-        choice.is_none_or(|choice| choice.is_ok_and(|choice| !choice.is_default))
+        let is_default = ImageReference::parse(image).is_ok_and(|image| {
+            let default = settings.exit_image.as_ref();
+            default.is_some_and(|default| default.normalized() == image.normalized())
+        });
+        !is_default && choice.is_none_or(|choice| choice.is_ok_and(|choice| !choice.is_default))
     };
     let is_script = matches!(
         &row.answer,

@@ -57,6 +57,8 @@ pub struct Change {
     pub matters: bool,
     /// The error in what the node declares of itself, as a message.
     pub problem: Option<Box<str>>,
+    /// True if verdicts on the node were discarded, as it was given another class.
+    pub forgot: bool,
 }
 
 /// A verdict on a node that was just recorded.
@@ -149,6 +151,9 @@ impl Nodes {
                 .get_mut(&node.name)
                 .filter(|seen| seen.uid == node.uid),
         );
+        let forgot = known
+            .as_ref()
+            .is_some_and(|seen| seen.recognised.class != recognised.class);
         if let Some(seen) = known
             && seen.recognised == recognised
             && seen.labelled_virtual == labelled_virtual
@@ -157,7 +162,7 @@ impl Nodes {
             let before = std::mem::replace(&mut seen.runs_on, runs_on);
             return Change {
                 matters: before != runs_on,
-                problem: None,
+                ..Change::default()
             };
         }
         let problem = recognised.problem.clone();
@@ -172,9 +177,13 @@ impl Nodes {
                 list,
             },
         );
+        if forgot {
+            self.verdicts.forget(&node.name);
+        }
         Change {
             matters: true,
             problem,
+            forgot,
         }
     }
 

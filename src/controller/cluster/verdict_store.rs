@@ -130,12 +130,14 @@ impl VerdictStore {
             health,
             precedence,
             others: None,
+            written: AllKept::new(),
             is_done: true,
             found: finds,
         };
         keeper.store(AllKept::new()).await;
         // The loop has these before it has any of its own.
-        keeper.others.iter_mut().for_each(AllKept::clear);
+        let found_first = keeper.others.iter_mut().map(std::mem::take);
+        keeper.written = found_first.last().unwrap_or_default();
         let (latest, changes) = watch::channel(AllKept::new());
         let stop = Arc::new(Notify::new());
         let task = tokio::spawn(keeper.keep(changes, Arc::clone(&stop)));
@@ -163,6 +165,9 @@ struct Keeper {
     /// What was found in the ConfigMap since the start: kept beside those of the loop, which may
     /// not have them yet. `None` until it was read.
     others: Option<AllKept>,
+    /// What is in the ConfigMap as far as it is from here, or was passed on to the loop at the start:
+    /// what the loop has removed of that is not brought back.
+    written: AllKept,
     /// False if it could not be read, or the latest verdicts could not be written.
     is_done: bool,
     found: mpsc::UnboundedSender<AllKept>,
@@ -209,7 +214,7 @@ impl Keeper {
             self.find(theirs);
         }
         for _ in 0..TRIES {
-            if latest.is_empty() {
+            if latest.is_empty() && self.written.is_empty() {
                 return Ok(());
             }
             merge(&mut latest, self.others.clone().unwrap_or_default());
@@ -220,7 +225,10 @@ impl Keeper {
             let written = written.await;
             theirs.into_iter().for_each(|theirs| self.find(theirs));
             match written {
-                Ok(()) => return Ok(()),
+                Ok(()) => {
+                    self.written = latest;
+                    return Ok(());
+                }
                 Err(WriteError::Conflict | WriteError::Gone) => {}
                 Err(WriteError::Denied(error) | WriteError::Failed { error, .. }) => {
                     return Err(error);
@@ -232,7 +240,8 @@ impl Keeper {
 
     /// Keeps what others have stored, and passes it on to the loop, which may have ended.
     fn find(&mut self, theirs: Entries) {
-        let theirs = read(theirs);
+        let mut theirs = read(theirs);
+        theirs.retain(|node, kept| self.written.get(node) != Some(kept));
         self.others = Some(theirs.clone());
         drop(self.found.send(theirs));
     }

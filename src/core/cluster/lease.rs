@@ -9,6 +9,10 @@ use std::time::Duration;
 
 use crate::objects::moment::Moment;
 
+/// The longest term that a version of this program has. A Lease that names a longer one, by mistake,
+/// can be deleted.
+const LONGEST_TERM: Duration = Duration::from_secs(60);
+
 /// The time by which the clocks of two processes may drift apart within one term of the Lease.
 const DRIFT: Duration = Duration::from_secs(2);
 
@@ -163,7 +167,7 @@ impl Election {
             self.seen = Seen::Missing;
             // Whoever deletes a Lease does not stop its holder, who may have renewed it just now.
             if let Some(lasts) = self.others.take() {
-                self.not_before = now + lasts;
+                self.not_before = now + lasts.min(LONGEST_TERM);
             }
             return;
         };

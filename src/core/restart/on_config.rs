@@ -151,8 +151,7 @@ pub fn stand(
             let before = recorded
                 .get(container)
                 .and_then(|contents| contents.get(source));
-            let before =
-                before.filter(|before| !is_idle && !was_waited_for(pod, container, source, before));
+            let before = before.filter(|before| !was_waited_for(pod, container, source, before));
             let kept = match around.sight(pod, container, source) {
                 Sight::Seen { content, since } => {
                     insert(&mut standing.current, container, source, content.clone());
@@ -177,7 +176,7 @@ pub fn stand(
             kept.into_iter()
                 .for_each(|content| insert(&mut standing.record, container, source, content));
         }
-        standing.add(pod, container, changes, around.now);
+        standing.add(pod, container, changes, is_idle, around.now);
     }
     standing
 }
@@ -218,11 +217,24 @@ impl Changes {
 }
 
 impl Standing {
-    fn add(&mut self, pod: &ConfiguredPod, container: &str, changes: Changes, now: Moment) {
+    /// Adds the changes of a container. An idle one that loads later loads them all once they have
+    /// reached its files.
+    fn add(
+        &mut self,
+        pod: &ConfiguredPod,
+        container: &str,
+        changes: Changes,
+        is_idle: bool,
+        now: Moment,
+    ) {
         if changes.changed.is_empty() || changes.unknown || pod.life(container) != Life::Alive {
             return;
         }
-        if changes.due <= now {
+        if changes.due <= now && is_idle {
+            for (source, content) in changes.changed {
+                insert(&mut self.record, container, &source, content);
+            }
+        } else if changes.due <= now {
             self.stale.insert(container.into(), changes.changed);
         } else {
             self.due = Some(self.due.map_or(changes.due, |due| due.min(changes.due)));

@@ -13,7 +13,7 @@ use reqwest::redirect::{Attempt, Policy};
 use reqwest::{RequestBuilder, Url};
 use serde_json::Value;
 
-use super::Hosts;
+use super::{Hosts, is_loopback};
 use crate::registry_error::{Problem, RegistryError};
 
 /// The most that is ever read of an answer: the limit that registries have for a manifest.
@@ -35,6 +35,8 @@ const MAX_REDIRECTS: usize = 5;
 /// A sender of requests to one registry.
 pub(super) struct Asker {
     http: reqwest::Client,
+    /// The one for this machine, if the registry is here.
+    here: Option<reqwest::Client>,
     /// The registry, and where it may send us.
     pub hosts: Hosts,
     limit: Duration,
@@ -61,25 +63,41 @@ pub(super) struct Answer {
 impl Asker {
     /// Returns an asker; `limit` bounds each request with its answer.
     pub(super) fn new(hosts: Hosts, limit: Duration) -> Result<Self, reqwest::Error> {
-        let builder = || {
-            let trusted = hosts.clone();
-            let builder = reqwest::Client::builder()
-                .user_agent(USER_AGENT)
-                .redirect(Policy::custom(move |attempt| follow(&trusted, attempt)))
-                .timeout(limit)
-                .connect_timeout(limit);
-            match hosts.is_here() {
-                // Else the proxy would get even what stays on this machine, passwords included.
-                true => builder.no_proxy(),
-                false => builder,
+        let build = |is_here: bool| {
+            let builder = || {
+                let trusted = hosts.clone();
+                let builder = reqwest::Client::builder()
+                    .user_agent(USER_AGENT)
+                    .redirect(Policy::custom(move |attempt| follow(&trusted, attempt)))
+                    .timeout(limit)
+                    .connect_timeout(limit);
+                match is_here {
+                    // Else the proxy would get even what stays on this machine, passwords included.
+                    true => builder.no_proxy(),
+                    false => builder,
+                }
+            };
+            match builder().build() {
+                // Without TLS no authority is needed, and this machine may know none.
+                Err(_) if hosts.is_plain() => builder().tls_certs_only([]).build(),
+                built => built,
             }
         };
-        let http = match builder().build() {
-            // Without TLS no authority is needed, and this machine may know none.
-            Err(_) if hosts.is_plain() => builder().tls_certs_only([]).build()?,
-            built => built?,
-        };
-        Ok(Self { http, hosts, limit })
+        let here = hosts.is_here().then(|| build(true)).transpose()?;
+        let http = build(false)?;
+        Ok(Self {
+            http,
+            here,
+            hosts,
+            limit,
+        })
+    }
+
+    /// Returns the client for a URL: its login and its storage may be elsewhere than the registry.
+    fn client(&self, url: &str) -> &reqwest::Client {
+        let is_here = || Url::parse(url).is_ok_and(|url| is_loopback(&url));
+        let here = self.here.as_ref().filter(|_| is_here());
+        here.unwrap_or(&self.http)
     }
 
     /// Sends one request to `url`, with the credentials if there are any.
@@ -91,7 +109,8 @@ impl Asker {
         accept: &str,
         credentials: Option<&HeaderValue>,
     ) -> Result<Answer, RegistryError> {
-        let request = self.http.request(method, url).header(ACCEPT, accept);
+        let http = self.client(url);
+        let request = http.request(method, url).header(ACCEPT, accept);
         self.answer(operation, request, credentials, self.limit)
             .await
     }
@@ -107,7 +126,7 @@ impl Asker {
     ) -> Result<Answer, RegistryError> {
         let limit = self.limit * TIMES_FOR_BODY;
         let request = self
-            .http
+            .client(url)
             .request(method, url)
             .header(CONTENT_TYPE, content.media_type)
             // For an empty body reqwest sends none, and some registries refuse that (411).

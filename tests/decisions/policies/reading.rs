@@ -86,7 +86,7 @@ fn u53_an_exit_image_that_is_none_costs_only_itself_and_a_long_one_is_read() {
     assert_eq!(policy.problems.len(), 1, "{:?}", policy.problems);
     let told = &policy.problems[0];
     assert!(
-        told.starts_with("spec.sidecars[0].exitImage: the default"),
+        told.starts_with("spec.sidecars[0].exitImage: it counts as absent"),
         "{told}"
     );
     let images: Vec<_> = policy

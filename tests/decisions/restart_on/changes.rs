@@ -189,18 +189,27 @@ fn u86_a_container_with_the_park_image_is_never_stale() {
         let mut spec = env_from(false);
         spec["image"] = json!(image);
         let pod = pod_with("p", "app=configmap/a", &spec, &json!({"running": {}}));
-        let standing = stand(
-            &pod,
-            &contents(is("1")),
-            &[],
-            &Around {
-                find: &|_| seen(is("2"), 0),
-                mount_delay: MOUNT_DELAY,
-                park: Some(&park),
-                edited_at: Moment::START,
-                now: moment(1000),
-            },
+        let at = |now| {
+            stand(
+                &pod,
+                &contents(is("1")),
+                &[],
+                &Around {
+                    find: &|_| seen(is("2"), 0),
+                    mount_delay: MOUNT_DELAY,
+                    park: Some(&park),
+                    edited_at: Moment::START,
+                    now: moment(now),
+                },
+            )
+        };
+        // What the container would load now, if it began, is not known.
+        let early = at(4);
+        assert_eq!(
+            (early.record, early.due),
+            (contents(is("1")), Some(moment(5)))
         );
+        let standing = at(1000);
         assert_eq!(standing.stale.is_empty(), !stale, "{image}");
         let recorded = if stale { "1" } else { "2" };
         assert_eq!(standing.record, contents(is(recorded)), "{image}");

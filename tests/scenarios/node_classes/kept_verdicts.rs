@@ -203,7 +203,8 @@ fn kept(world: &World) -> Vec<String> {
         .server
         .peek("configmaps", "state", "swaplet-node-verdicts")
         .unwrap();
-    map["data"].as_object().unwrap().keys().cloned().collect()
+    let data = map["data"].as_object().into_iter().flatten();
+    data.map(|(key, _)| key.clone()).collect()
 }
 
 /// A pod shows that its provider fails; so long after that.
@@ -293,6 +294,8 @@ async fn u36_a_verdict_that_the_class_of_its_node_has_discarded_does_not_come_ba
         )
         .await;
     world.wait(60).await;
+    // Nor does it once the label is gone again.
+    assert!(kept(&world).is_empty());
     first.kill();
     let _next = world.start_controller_keeping("state");
     let mut pod = pod("later", "OnFailure");

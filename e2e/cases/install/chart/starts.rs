@@ -82,6 +82,10 @@ const REFUSED: &[(&str, &str)] = &[
         "parkImage is terminate.exitImage",
     ),
     (
+        "terminate.exitImage=r.example/exit:v1,registry.plainHttp={http://registry:5000}",
+        "plainHttp",
+    ),
+    (
         "terminate.exitImages={r.example/swaplet/*},parkImage=r.example/swaplet/park:v1,restart.enabled=true",
         "parkImage is one of terminate.exitImages (r.example/swaplet/*)",
     ),

@@ -62,7 +62,7 @@ rights! {
     FollowRecreateRequests: "swaplet-requests", "watch" "apps.kruise.io"
         "containerrecreaterequests", "requests to OpenKruise's daemon cannot be watched";
     WatchDaemons: "swaplet-openkruise", "watch" "" "pods",
-        "OpenKruise's daemon is not used to end sidecars, because its pods cannot be watched";
+        "each node may have OpenKruise's daemon, as its pods cannot be watched: requests, and pods on which its SidecarTerminator acts, are left to it";
     ListManagers: "swaplet-openkruise", "list" "apps" "deployments",
         "it cannot be read whether OpenKruise's SidecarTerminator is on";
     ReadWebhooks: "swaplet-openkruise", "get" "admissionregistration.k8s.io"

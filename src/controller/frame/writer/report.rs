@@ -416,9 +416,10 @@ impl Queue {
     }
 
     /// Removes and returns the Event whose turn it is among the namespaces that may have one, with
-    /// the time since when any has waited.
+    /// the time since when any of these has waited.
     fn pop_of(&mut self, may_go: impl Fn(&str) -> bool) -> Option<(InLine, Instant)> {
-        let (_, (first, _)) = self.waiting.first_key_value()?;
+        let mut waiting = self.waiting.values();
+        let (first, _) = waiting.find(|(next, _)| may_go(&next.target.namespace))?;
         let oldest = first.since;
         let next = self.waiting.remove(&self.turns.pop_of(may_go)?)?;
         Some((next, oldest))

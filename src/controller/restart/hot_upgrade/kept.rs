@@ -204,7 +204,10 @@ impl Kept {
         if matches!(event, Event::Hidden(_)) || is_new && matches!(event, Event::Forbidden(_)) {
             return self.hidden.insert(selected.clone());
         }
-        let was_hidden = matches!(event, Event::ListEnd) && self.hidden.remove(selected);
+        // A list that goes on is not all that there is.
+        let is_seen =
+            matches!(event, Event::ListEnd) || is_new && matches!(event, Event::Listed(_));
+        let was_hidden = is_seen && self.hidden.remove(selected);
         let (was_listed, before) = (mirror.is_complete(), self.pods.by_uid.len());
         let pods = self.pods.by_uid.iter();
         let known = pods.filter(|(_, kept)| selected.has(&kept.pod));

@@ -69,7 +69,7 @@ impl SidecarPolicy {
             // The container is still to be ended, like with an image that is not on the list.
             rule.exit_image = rule.exit_image.and_then(|image| {
                 let read = ImageReference::parse(&image).map(|_| image);
-                let read = read.map_err(|error| format!("the default exit image is used: {error}"));
+                let read = read.map_err(|error| format!("it counts as absent: {error}"));
                 problems.note(&format!("{field}.exitImage"), read)
             });
             Some(rule)

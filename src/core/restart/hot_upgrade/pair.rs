@@ -8,7 +8,6 @@ use super::sidecar_set::{HotContainer, SidecarSet, UpgradeImages};
 use crate::image::reference::ImageReference;
 use crate::image::renamed::may_be_renamed;
 use crate::objects::moment::Moment;
-use crate::objects::pod::evidence::exit_image_shown;
 use crate::report::decision::Report;
 use crate::report::reason::Reason;
 
@@ -245,8 +244,7 @@ impl<'a> Pair<'a> {
         let image = &self.sidecar.image;
         let before = self.pod.record.0.get(&self.sidecar.name);
         let mut earlier = before.map(Entry::all).unwrap_or_default();
-        // What may be the same cannot be told from it.
-        earlier.retain(|earlier| exit_image_shown(earlier, image) != Some(true));
+        earlier.retain(|earlier| earlier != image);
         let entry = Entry {
             image: image.clone(),
             run: empty.run.clone(),
@@ -391,8 +389,10 @@ impl<'a> Pair<'a> {
 /// be spelled otherwise, so it only must be none of those before.
 fn runs(new: &UpgradeContainer, entry: &Entry, images: &UpgradeImages) -> bool {
     let mut earlier = entry.earlier.iter();
-    let is_earlier =
-        !names(&new.shown, &entry.image) && earlier.any(|image| names(&new.shown, image));
+    let digest = entry.image.split_once('@').map(|(_, digest)| digest);
+    let is_new = names(&new.shown, &entry.image)
+        || digest.is_some_and(|digest| new.image_id.ends_with(digest));
+    let is_earlier = !is_new && earlier.any(|image| names(&new.shown, image));
     let is_before = images.is_empty(&new.shown) || is_earlier;
     new.is_ready && new.run != entry.run && !is_before
 }

@@ -68,6 +68,8 @@ pub struct UpgradeContainer {
     pub image: Box<str>,
     /// `image`, as the status reports it.
     pub shown: Box<str>,
+    /// `imageID` of the status.
+    pub image_id: Box<str>,
     /// `containerID`, `restartCount` and `startedAt` of the status, which differ for another
     /// container.
     pub run: Box<str>,
@@ -203,6 +205,7 @@ impl UpgradeContainer {
             name,
             image,
             shown: status.image.value.unwrap_or_default(),
+            image_id: status.image_id.value.unwrap_or_default(),
             run: run.unwrap_or_default(),
             is_ready: is_running && status.ready.value == Some(true),
             trouble: match state {
@@ -218,7 +221,13 @@ impl UpgradeContainer {
     fn size(&self) -> usize {
         let trouble = self.trouble.as_ref();
         let trouble = trouble.map_or(0, |(reason, message)| reason.len() + message.len());
-        let texts = [&self.name, &self.image, &self.shown, &self.run];
+        let texts = [
+            &self.name,
+            &self.image,
+            &self.shown,
+            &self.image_id,
+            &self.run,
+        ];
         size_of::<Self>() + trouble + texts.map(|text| text.len()).iter().sum::<usize>()
     }
 }

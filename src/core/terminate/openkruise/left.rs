@@ -50,7 +50,7 @@ fn left_because(why: &str) -> Decision {
 }
 
 fn unclear() -> Decision {
-    let note = "OpenKruise is installed, and whether its SidecarTerminator is on cannot be read: allow swaplet to read its Deployment \
+    let note = "OpenKruise is installed, or may be as its API group may not be asked for, and whether its SidecarTerminator is on cannot be read: allow swaplet to read its Deployment \
         (deploy/openkruise.yaml), or set who ends sidecars with --coexist=own or --coexist=defer";
     Decision::reporting(Reason::OpenKruiseUnclear, note.to_owned())
 }

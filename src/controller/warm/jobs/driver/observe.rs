@@ -141,6 +141,9 @@ impl Observer {
 
     async fn ours(&self) -> Result<Ours, String> {
         let resources = self.discovery.resources().await?;
+        if self.coexist == Coexist::Own && !resources.lack(self.kind.plural()) {
+            return Ok(Ours::Yes);
+        }
         if !resources.serve_if_known(self.kind.plural())? {
             return Ok(Ours::NotServed);
         }

@@ -62,5 +62,6 @@ async fn follow(client: &Client, ages: &WatchAges, news: &mpsc::Sender<CacheNews
 }
 
 async fn are_served(client: &Client) -> Result<bool, String> {
-    ask(client, API_VERSION).await?.serve_if_known(IMAGE_CACHES)
+    // Where the query is forbidden the watch may be allowed.
+    Ok(!ask(client, API_VERSION).await?.lack(IMAGE_CACHES))
 }
