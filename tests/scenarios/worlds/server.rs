@@ -93,16 +93,20 @@ impl World {
             _ => swap.to.clone(),
         };
         let stored: Vec<Box<str>> = swaps.iter().map(as_stored).collect();
+        // Also where the new name is the one that it had.
+        let mut pairs = swaps.iter().zip(&stored);
+        let is_undone =
+            answer == Answer::Undone || pairs.all(|(swap, stored)| *stored == swap.from);
         match answer {
             Answer::Denied => return Err(WriteError::Denied("denied by policy".to_owned())),
             Answer::Failed => return Err(failed("503")),
             Answer::Silent if self.more.chance(700) => return Err(failed("closed")),
             // As the writer says it.
-            Answer::Undone => {
+            _ if is_undone => {
                 let words = format!("{UNDONE}: spec.containers.image is as it was");
                 return Err(WriteError::Denied(words));
             }
-            Answer::Applied | Answer::Renamed | Answer::Silent => {}
+            Answer::Applied | Answer::Renamed | Answer::Silent | Answer::Undone => {}
         }
         self.check_swap(at, &swaps.iter().map(|swap| swap.index).collect::<Vec<_>>());
         for (swap, image) in swaps.iter().zip(&stored) {
