@@ -117,8 +117,13 @@ impl World {
             let is_awaited = low.swapped_at.is_none_or(|at| self.now < at + patience);
             let is_denied = low.swapped_at.is_none()
                 && self.namespaces[pod.namespace].to_swaps != Answer::Applied;
-            // What one pod has shown of the exit image, others do not try.
-            let is_doubted = self.options.broken_exits || self.options.pulls_fail;
+            // What one pod has shown of the exit image, others do not try; a lone sidecar that fails by
+            // itself during its swap is taken for that.
+            let has_failed =
+                |other: &Pod| other.namespace == pod.namespace && other.phase == "Failed";
+            let is_doubted = self.options.broken_exits
+                || self.options.pulls_fail
+                || self.pods.iter().any(has_failed);
             let is_blocked = fails(low) || is_denied || is_doubted && low.swapped_at.is_none();
             if !low.is_over(pod.never) && is_awaited && !is_blocked {
                 self.problem(format!(
