@@ -58,7 +58,6 @@ enum Command {
 const PLUGIN: &str = "kubectl-swaplet";
 
 /// Returns the program with its whole command line, as it is printed and parsed.
-#[must_use]
 pub fn definition() -> clap::Command {
     prepared(anywhere::taken_by(Cli::command())).after_long_help(exit::help())
 }
@@ -91,7 +90,6 @@ impl Cli {
 
     /// Runs the chosen subcommand and returns the exit code of the process. An error is printed on
     /// standard error, in words that say what to do next.
-    #[must_use]
     pub fn run(self) -> ExitCode {
         // A registry that refuses has failed the request; any other error leaves the command
         // undone.

@@ -27,7 +27,6 @@ const MALLOC: (&str, &str) = ("MALLOC_TRIM_THRESHOLD_", "131072");
 
 impl Contestant {
     /// As whom it writes.
-    #[must_use]
     pub fn user(self) -> User {
         match self {
             Self::Bare => User::Bare,

@@ -45,7 +45,6 @@ pub enum Unit {
 
 impl Unit {
     /// A value with its unit.
-    #[must_use]
     pub fn write(self, value: f64) -> String {
         match self {
             Self::Seconds => format!("{value:.2} s"),
@@ -60,7 +59,6 @@ impl Unit {
 }
 
 /// A row by its name.
-#[must_use]
 pub fn metric(name: impl Into<String>, unit: Unit) -> Metric {
     Metric {
         name: name.into(),
@@ -92,7 +90,6 @@ pub const EVENTS: &str = "burst: Events per pod";
 pub const EVENTS_BEFORE: &str = "burst: Events sent while a swap waited";
 
 /// The p99 of one rate.
-#[must_use]
 pub fn steady_p99(rate: u64) -> String {
     format!("steady {rate}/s: p99")
 }

@@ -19,7 +19,6 @@ pub enum Contestant {
 
 impl Contestant {
     /// Its name in tables.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Bare => "bare patches",
@@ -129,7 +128,6 @@ pub struct Options {
 
 impl Options {
     /// Whether these rows are wanted.
-    #[must_use]
     pub fn wants(&self, row: Row) -> bool {
         self.rows.contains(&row)
     }

@@ -28,7 +28,6 @@ const NOTES: &str = "\
 ";
 
 /// The whole report, as Markdown.
-#[must_use]
 pub fn markdown(results: &Results, options: &Options) -> String {
     let mut text = String::from("# What ends sidecars, side by side\n\n");
     text += &format!("{}\n\n", machine(options));

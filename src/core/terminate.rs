@@ -40,7 +40,6 @@ use crate::report::reason::Reason;
 
 /// Decides what to do about a pod. `memory` must have observed this state of the pod
 /// ([`Memory::observe`]). Total: every pod, however strange, gets a decision.
-#[must_use]
 pub fn decide(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
     let case = Case {
         pod,
@@ -67,7 +66,6 @@ pub fn decide(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decisio
 
 /// Returns the decision for a pod that is not selected: nothing is written or reported. Its reason
 /// also shows whether anybody could end the pod; if not, it need not be kept.
-#[must_use]
 pub fn unselected(pod: &Pod) -> Decision {
     Decision::quiet(if pod.deleting {
         Reason::PodDeleting

@@ -452,7 +452,6 @@ pub struct Results {
 
 impl Results {
     /// Returns true if every Job is complete and every pod without a Job has succeeded.
-    #[must_use]
     pub fn all_completed(&self) -> bool {
         let jobs = self.jobs.values().all(|state| state == COMPLETE);
         let pods = self
@@ -464,7 +463,6 @@ impl Results {
     }
 
     /// Formats the table, in the style of kubectl.
-    #[must_use]
     pub fn table(&self) -> String {
         let mut rows = vec![
             [
@@ -525,7 +523,6 @@ const COMPLETE: &str = "Complete";
 pub const RUNNING: &str = "Running";
 
 /// Returns the state of a Job in one word.
-#[must_use]
 pub fn job_state(job: &Job) -> String {
     let conditions = job
         .status

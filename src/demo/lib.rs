@@ -26,14 +26,12 @@ enum Command {
 }
 
 /// Returns the program with its whole command line, as it is printed and parsed.
-#[must_use]
 pub fn definition() -> clap::Command {
     prepared(Cli::command()).after_long_help(exit::help())
 }
 
 impl Cli {
     /// Parses the command line of the process. An error ends the process, as does a help text.
-    #[must_use]
     pub fn read() -> Self {
         let line: Vec<_> = std::env::args_os().collect();
         let definition = for_line(definition(), &line);

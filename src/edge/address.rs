@@ -35,7 +35,6 @@ pub fn everywhere(text: &str) -> Result<SocketAddr, String> {
 
 /// Returns the address to listen on instead where the kernel has no IPv6; `None` if this error of
 /// `bind` has another cause, or the address is not that of all families.
-#[must_use]
 pub fn without_ipv6(address: SocketAddr, error: &Error) -> Option<SocketAddr> {
     let is_other = matches!(
         error.kind(),

@@ -271,7 +271,6 @@ fn reason(error: KubeconfigError) -> anyhow::Error {
 
 /// Returns the answer of the API server in plain words, and once: the sources of such an error
 /// repeat its message.
-#[must_use]
 pub fn plain(error: kube::Error) -> anyhow::Error {
     anyhow::Error::msg(words(&error))
 }

@@ -13,7 +13,6 @@ pub const WIDTH: usize = 98;
 /// Prepares a program and its subcommands. `-h` shows the first clause of each flag, `--help` all
 /// and the examples. An empty variable counts as none, as from an optional `env` of a container;
 /// an empty namespace or name of a sidecar is refused.
-#[must_use]
 pub fn prepared(command: Command) -> Command {
     let command = with_examples_in_long_help(command.max_term_width(WIDTH));
     command
@@ -60,7 +59,6 @@ fn without_empty_variable(flag: Arg) -> Arg {
 
 /// Returns the definition that `-h` prints: without the variables, which `--help` names, and with
 /// the number of flags that only `--help` has.
-#[must_use]
 pub fn in_summary(command: Command) -> Command {
     let more = command
         .get_arguments()
@@ -80,7 +78,6 @@ pub fn in_summary(command: Command) -> Command {
 }
 
 /// Returns the definition for this line: the summary if the line has `-h`.
-#[must_use]
 pub fn for_line(command: Command, line: &[OsString]) -> Command {
     if line.iter().any(|word| word == "-h") {
         in_summary(command)
@@ -132,7 +129,6 @@ fn end_of_clause(help: &str) -> Option<usize> {
 }
 
 /// Writes the examples as a plugin of kubectl is called: `kubectl swaplet` for `swaplet`.
-#[must_use]
 pub fn with_plugin_examples(command: Command) -> Command {
     let examples = command.get_after_long_help().map(ToString::to_string);
     let command = match examples {
@@ -158,7 +154,6 @@ fn as_plugin(text: &str) -> String {
 
 /// Moves the flags before the subcommand behind it, where that takes them or refuses them:
 /// `swaplet -n batch nodes`. The flags are those of `command` itself.
-#[must_use]
 pub fn with_flags_behind(command: &Command, line: Vec<OsString>) -> Vec<OsString> {
     let Some(flags) = leading_flags(command, &line) else {
         return line;
@@ -217,7 +212,6 @@ fn words_of(command: &Command, flag: &str) -> Option<usize> {
 
 /// Adds to the subcommands those of these flags, by their long names, that they do not have:
 /// accepted everywhere, as kubectl does, shown where they have an effect.
-#[must_use]
 pub fn accepting(command: Command, flags: &[Arg]) -> Command {
     if command.has_subcommands() && command.get_arguments().next().is_none() {
         return command.mut_subcommands(|sub| accepting(sub, flags));
@@ -236,7 +230,6 @@ pub fn accepting(command: Command, flags: &[Arg]) -> Command {
 
 /// Reports an error in the value of a variable with the name of the variable, because nobody has
 /// passed the flag.
-#[must_use]
 pub fn with_variable(command: &Command, line: &[OsString], mut error: Error) -> Error {
     let Some(ContextValue::String(said)) = error.get(ContextKind::InvalidArg) else {
         return error;

@@ -22,7 +22,6 @@ pub const TABLE: [(u8, &str); 4] = [
 ];
 
 /// Returns the table for a help text.
-#[must_use]
 pub fn help() -> String {
     let rows = TABLE.map(|(code, meaning)| format!("\n  {code:<5}{meaning}"));
     format!("Exit codes:{}", rows.concat())

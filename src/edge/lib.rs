@@ -25,7 +25,6 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 
 /// Returns an error with its causes, on one line. Each cause appears once, though libraries repeat
 /// their causes in their own words.
-#[must_use]
 pub fn in_one_line(error: &anyhow::Error) -> String {
     let mut line = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
@@ -44,7 +43,6 @@ fn draws(sign: char) -> bool {
 
 /// Returns true for characters that take no room, or turn the direction of the text: they could
 /// make a line read differently.
-#[must_use]
 pub const fn is_invisible(character: char) -> bool {
     matches!(
         character,

@@ -51,7 +51,6 @@ struct Name {
 
 impl Document {
     /// Returns the line of the file where the object gets its name.
-    #[must_use]
     pub fn line(&self) -> Option<usize> {
         let name = self.object["metadata"]["name"].as_str()?;
         let mut names = self.names.iter();
@@ -60,7 +59,6 @@ impl Document {
     }
 
     /// Returns the line of the file where a container of the object gets its name.
-    #[must_use]
     pub fn line_of(&self, container: &str) -> Option<usize> {
         let begins = self.line().unwrap_or_default();
         let named = || self.names.iter().filter(|name| *name.value == *container);
@@ -133,7 +131,6 @@ impl Patches {
 impl Manifests {
     /// Reads files and folders; `-` is standard input. One that cannot be read does not keep the
     /// others from being read.
-    #[must_use]
     pub fn read(paths: &[PathBuf]) -> Self {
         Self::read_beside(paths, &Arc::new(Patches::of(paths)))
     }
@@ -151,7 +148,6 @@ impl Manifests {
 
     /// Reads like [`Manifests::read`], and returns in words what has no manifest though it should:
     /// a pipe or a folder. A file of comments among others is normal.
-    #[must_use]
     pub fn read_each(paths: &[PathBuf]) -> (Self, Vec<String>) {
         let mut all = Self::default();
         let mut empty = Vec::new();
@@ -175,7 +171,6 @@ impl Manifests {
     }
 
     /// Reads a text that is not in a file.
-    #[must_use]
     pub fn of(text: &str) -> Self {
         let mut manifests = Self::default();
         manifests.parse(STDIN, text);
@@ -282,7 +277,6 @@ fn chart_of(path: &Path) -> Option<&Path> {
 
 /// Returns what a file may be that is no whole manifest: kustomize makes one of it, if there is a
 /// kustomization beside it.
-#[must_use]
 pub fn patch(file: &str) -> Option<String> {
     if file == STDIN {
         return None;
@@ -296,19 +290,16 @@ pub fn patch(file: &str) -> Option<String> {
 }
 
 /// Returns what makes manifests of a file that the kustomization of this folder lists as a patch.
-#[must_use]
 pub fn listed_patch(folder: &Path) -> String {
     format!("it is a patch of kustomize: {}", checked(folder))
 }
 
 /// Returns what checks the manifests that kustomize makes of a folder.
-#[must_use]
 pub fn checked(folder: &Path) -> String {
     format!("`swaplet check -k {}` checks what it makes", shown(folder))
 }
 
 /// Returns a folder as an argument of a command.
-#[must_use]
 pub fn shown(folder: &Path) -> String {
     match folder.as_os_str().is_empty() {
         true => ".".to_owned(),
@@ -320,7 +311,6 @@ pub fn shown(folder: &Path) -> String {
 const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
 /// Returns true if a file has the name of a kustomization.
-#[must_use]
 pub fn is_kustomization(file: &str) -> bool {
     let name = Path::new(file).file_name();
     name.is_some_and(|name| KUSTOMIZATIONS.iter().any(|known| name == *known))

@@ -87,14 +87,12 @@ pub struct PlatformImage {
 
 impl PlatformImage {
     /// Returns the size of everything that a node pulls for this platform, in bytes.
-    #[must_use]
     pub fn size(&self) -> usize {
         self.layer.bytes.len() + self.config.bytes.len() + self.manifest.bytes.len()
     }
 
     /// Returns [`size`](Self::size) without the tar headers (one block of 512 bytes each) of links
     /// and their directories.
-    #[must_use]
     pub fn size_without_links(&self) -> usize {
         self.size() - self.link_headers
     }
@@ -115,7 +113,6 @@ pub struct BuiltImage {
 
 impl BuiltImage {
     /// Returns the digest of the image, which is that of its index.
-    #[must_use]
     pub fn digest(&self) -> &str {
         &self.index.digest
     }
@@ -205,7 +202,6 @@ pub fn derived_paths<S: AsRef<str>>(
 }
 
 /// Returns `sha256:` and the hexadecimal digest of these bytes.
-#[must_use]
 pub fn digest_of(bytes: &[u8]) -> String {
     written("sha256", &Sha256::digest(bytes))
 }

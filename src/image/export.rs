@@ -22,7 +22,6 @@ pub struct LayoutFile {
 }
 
 /// Returns the files of the image layout, in a fixed order; it names the image `reference`.
-#[must_use]
 pub fn layout(image: &BuiltImage, reference: &ImageReference) -> Vec<LayoutFile> {
     let blobs = image
         .platforms

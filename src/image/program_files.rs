@@ -122,7 +122,6 @@ impl ProgramFiles {
     }
 
     /// Returns true if the program brings shared objects along.
-    #[must_use]
     pub fn has_libraries(&self) -> bool {
         self.files.keys().any(|path| path.starts_with(LIBRARIES))
     }

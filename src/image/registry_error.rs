@@ -50,13 +50,11 @@ pub enum Problem {
 
 impl Problem {
     /// Returns true if the same request may succeed a little later.
-    #[must_use]
     pub fn is_transient(self) -> bool {
         matches!(self, Self::TooManyRequests | Self::Server(_))
     }
 
     /// Returns the kind of the error that an answer reports.
-    #[must_use]
     pub fn from_answer(status: u16, body: &[u8]) -> Self {
         match status {
             400 if names_code(body, &["NAME_INVALID", "TAG_INVALID"]) => Self::InvalidName,
@@ -73,7 +71,6 @@ impl Problem {
 
 impl RegistryError {
     /// Returns an error; `detail` is cut to one line.
-    #[must_use]
     pub fn new(operation: &str, problem: Problem, detail: impl Into<String>) -> Self {
         Self {
             operation: operation.to_owned(),
@@ -84,7 +81,6 @@ impl RegistryError {
     }
 
     /// Returns the error of a request that got no answer.
-    #[must_use]
     pub fn from_http(operation: &str, timeout: Duration, error: &reqwest::Error) -> Self {
         let (problem, detail) = classify_http(timeout, error);
         Self::new(operation, problem, detail)
@@ -107,13 +103,11 @@ impl RegistryError {
     }
 
     /// Returns how long the registry asks to wait; `None` if it does not ask.
-    #[must_use]
     pub fn wait(&self) -> Option<Duration> {
         self.retry_after
     }
 
     /// Returns the kind of the error.
-    #[must_use]
     pub fn problem(&self) -> Problem {
         self.problem
     }

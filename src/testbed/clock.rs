@@ -15,7 +15,6 @@ pub struct Clock {
 
 impl Clock {
     /// Returns a clock that shows `base` now and moves with the runtime's time.
-    #[must_use]
     pub fn starting_at(base: Timestamp) -> Self {
         Self {
             base,
@@ -24,14 +23,12 @@ impl Clock {
     }
 
     /// Returns the current time.
-    #[must_use]
     pub fn now(&self) -> Timestamp {
         let elapsed = self.start.elapsed();
         self.base.checked_add(elapsed).unwrap_or(Timestamp::MAX)
     }
 
     /// Returns the time since `then`; zero if `then` is in the future.
-    #[must_use]
     pub fn since(&self, then: Timestamp) -> Duration {
         Duration::try_from(self.now().duration_since(then)).unwrap_or_default()
     }

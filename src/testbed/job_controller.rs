@@ -295,7 +295,6 @@ fn missing_is_fine<T>(result: kube::Result<T>) -> kube::Result<()> {
 }
 
 /// Returns true if another controller manages the job.
-#[must_use]
 pub fn is_left_alone(job: &Job) -> bool {
     let by = job
         .spec
@@ -305,7 +304,6 @@ pub fn is_left_alone(job: &Job) -> bool {
 }
 
 /// Describes in a sentence what of a job is not done as by the real controller; `None` if nothing.
-#[must_use]
 pub fn unsupported(job: &Job) -> Option<String> {
     let spec = job.spec.as_ref()?;
     if is_left_alone(job) {

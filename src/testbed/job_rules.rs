@@ -23,7 +23,6 @@ use pods::{is_active, tracked};
 use sync::Sync;
 
 /// Decides the next step for a job.
-#[must_use]
 pub fn decide(job: &Job, pods: &[Pod], backoff: &Backoff, now: Timestamp) -> Plan {
     let Some(spec) = &job.spec else {
         return Plan::default();

@@ -198,7 +198,6 @@ fn is_waiting(pod: &Pod) -> bool {
 }
 
 /// Returns the node for a pod: the fitting one with the fewest pods, by name among equals.
-#[must_use]
 pub fn choose(pod: &Pod, nodes: &[Node], load: &HashMap<String, usize>) -> Option<String> {
     let fitting = nodes
         .iter()

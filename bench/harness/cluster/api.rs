@@ -56,7 +56,6 @@ pub struct Request {
 
 impl Request {
     /// A request that makes an object.
-    #[must_use]
     pub fn create(id: usize, path: impl Into<String>, body: &Value) -> Self {
         let body = body.to_string().into_bytes();
         Self {
@@ -69,7 +68,6 @@ impl Request {
     }
 
     /// A request that changes an object.
-    #[must_use]
     pub fn patch(id: usize, path: String, content_type: &'static str, body: &Value) -> Self {
         let body = body.to_string().into_bytes();
         Self {
@@ -82,7 +80,6 @@ impl Request {
     }
 
     /// A request that reads.
-    #[must_use]
     pub fn get(path: impl Into<String>) -> Self {
         Self {
             id: 0,

@@ -23,25 +23,21 @@ const STARTED: &str = "2026-11-25T08:00:00Z";
 const ENDED: &str = "2026-11-25T09:00:00Z";
 
 /// Which pod of which set: `burst-000017`.
-#[must_use]
 pub fn name(set: &str, number: usize) -> String {
     format!("{set}-{number:06}")
 }
 
 /// The number in a name.
-#[must_use]
 pub fn number(name: &str) -> Option<usize> {
     name.rsplit_once('-')?.1.parse().ok()
 }
 
 /// The namespace of the pod with this number.
-#[must_use]
 pub fn namespace(number: usize) -> String {
     format!("bench-{}", number % NAMESPACES)
 }
 
 /// The path of a pod.
-#[must_use]
 pub fn path(set: &str, number: usize) -> String {
     format!(
         "/api/v1/namespaces/{}/pods/{}",
@@ -51,13 +47,11 @@ pub fn path(set: &str, number: usize) -> String {
 }
 
 /// The Job of which the pod with this number is one.
-#[must_use]
 pub fn job_of(set: &str, number: usize) -> String {
     format!("{set}-{}", number / NAMESPACES / PODS_OF_JOB)
 }
 
 /// A node whose provider replaces containers: the class that OpenKruise and swaplet both swap on.
-#[must_use]
 pub fn node(number: usize) -> Value {
     json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": format!("virtual-{number}"),
         "labels": {"type": "virtual-kubelet", "kubernetes.io/os": "linux", "swaplet.io/node-class": "VirtualUpdates"}}})
@@ -67,7 +61,6 @@ pub fn node(number: usize) -> Value {
 pub const NO_LIMIT: u32 = 1_000_000;
 
 /// A Job, with its `backoffLimit`.
-#[must_use]
 pub fn job(name: &str, limit: u32) -> Value {
     json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name},
         "spec": {"parallelism": PODS_OF_JOB, "completions": PODS_OF_JOB, "backoffLimit": limit,
@@ -75,7 +68,6 @@ pub fn job(name: &str, limit: u32) -> Value {
 }
 
 /// A pod of a Job, as its controller makes it.
-#[must_use]
 pub fn pod(set: &str, number: usize, job_uid: &str) -> Value {
     let job = job_of(set, number);
     let owner = json!({"apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": job_uid, "controller": true, "blockOwnerDeletion": true});
@@ -110,7 +102,6 @@ fn spec(number: usize) -> Value {
 }
 
 /// A pod that has nothing to do with sidecars, of a Deployment or of a Job.
-#[must_use]
 pub fn stranger(number: usize) -> Value {
     let policy = if number.is_multiple_of(2) {
         "Always"
@@ -154,7 +145,6 @@ fn condition(kind: &str, status: bool) -> Value {
 }
 
 /// The write by which a node shows it.
-#[must_use]
 pub fn shows(set: &str, number: usize, shown: Shown) -> Request {
     let main = container("main", MAIN, shown == Shown::Running, 0);
     let side = match shown {
@@ -185,7 +175,6 @@ pub fn shows(set: &str, number: usize, shown: Shown) -> Request {
 }
 
 /// A write to a pod that has nothing to do with sidecars; `turn` makes it differ from the last one.
-#[must_use]
 pub fn stirs(number: usize, turn: usize) -> Request {
     let condition = json!({"type": "example.com/turn", "status": if turn.is_multiple_of(2) { "True" } else { "False" }, "message": turn.to_string()});
     let status = json!({"status": {"phase": "Running", "conditions": [condition]}});
@@ -199,7 +188,6 @@ pub fn stirs(number: usize, turn: usize) -> Request {
 
 /// The patch that a controller would send: guarded by the uid, the name of the container and the
 /// image that it replaces.
-#[must_use]
 pub fn swap(set: &str, number: usize, uid: &str, from: &str, to: &str) -> Request {
     let patch = json!([
         {"op": "test", "path": "/metadata/uid", "value": uid},

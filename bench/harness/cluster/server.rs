@@ -38,7 +38,6 @@ impl User {
     pub const ALL: [Self; 4] = [Self::Node, Self::Bare, Self::Swaplet, Self::OpenKruise];
 
     /// As the audit log names it.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Node => "bench-node",
@@ -125,7 +124,6 @@ impl Cluster {
     }
 
     /// A file in the state folder.
-    #[must_use]
     pub fn file(&self, name: &str) -> PathBuf {
         self.state.join(name)
     }

@@ -73,7 +73,6 @@ pub struct Span {
 
 impl AuditLog {
     /// A log of which everything is new.
-    #[must_use]
     pub fn new(file: PathBuf) -> Self {
         Self { file, offset: 0 }
     }
@@ -98,7 +97,6 @@ impl AuditLog {
 
 impl Entry {
     /// Whether this user was answered: watches count when they begin, everything else when it ends.
-    #[must_use]
     pub fn is_of(&self, user: &str) -> bool {
         let stage = if self.verb == "watch" {
             "ResponseStarted"
@@ -113,7 +111,6 @@ impl Entry {
     }
 
     /// What it is about, as in `pods/status`.
-    #[must_use]
     pub fn resource(&self) -> String {
         let ObjectRef {
             resource,
@@ -136,7 +133,6 @@ impl Entry {
 }
 
 /// The first write of each pod of a set by this user that succeeded.
-#[must_use]
 pub fn first_writes(
     entries: &[Entry],
     user: &str,
@@ -149,7 +145,6 @@ pub fn first_writes(
 }
 
 /// As [`first_writes`], the last one.
-#[must_use]
 pub fn last_writes(
     entries: &[Entry],
     user: &str,
@@ -197,7 +192,6 @@ fn writes<'a>(
 }
 
 /// How often a user sent each verb for each resource.
-#[must_use]
 pub fn requests(entries: &[Entry], user: &str) -> BTreeMap<(String, String), usize> {
     let mut counts = BTreeMap::new();
     for entry in entries.iter().filter(|entry| entry.is_of(user)) {
@@ -209,7 +203,6 @@ pub fn requests(entries: &[Entry], user: &str) -> BTreeMap<(String, String), usi
 }
 
 /// Requests to a resource with one of these verbs.
-#[must_use]
 pub fn count(entries: &[Entry], user: &str, verbs: &[&str], resource: &str) -> usize {
     requests(entries, user)
         .iter()
@@ -220,7 +213,6 @@ pub fn count(entries: &[Entry], user: &str, verbs: &[&str], resource: &str) -> u
 
 /// How often a user began to read all objects of a resource: lists, of which further pages do not
 /// count, and watches that stream what is there.
-#[must_use]
 pub fn full_reads(entries: &[Entry], user: &str, resource: &str) -> usize {
     let reads = entries
         .iter()
@@ -234,7 +226,6 @@ pub fn full_reads(entries: &[Entry], user: &str, resource: &str) -> usize {
 }
 
 /// Events that a user sent between these times.
-#[must_use]
 pub fn events_between(entries: &[Entry], user: &str, from: i64, to: i64) -> usize {
     let events = entries
         .iter()

@@ -1,7 +1,6 @@
 //! Medians and percentiles.
 
 /// The smallest value that at least `share` of all are not above, of values in any order.
-#[must_use]
 pub fn percentile(values: &[f64], share: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -10,7 +9,6 @@ pub fn percentile(values: &[f64], share: f64) -> Option<f64> {
 }
 
 /// Median, smallest and largest.
-#[must_use]
 pub fn summary(values: &[f64]) -> Option<(f64, f64, f64)> {
     let smallest = values.iter().copied().min_by(f64::total_cmp)?;
     let largest = values.iter().copied().max_by(f64::total_cmp)?;

@@ -41,7 +41,6 @@ impl Relay {
     }
 
     /// Bytes that have come from the server so far.
-    #[must_use]
     pub fn received(&self) -> f64 {
         self.received.load(Ordering::Relaxed) as f64
     }

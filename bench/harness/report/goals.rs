@@ -14,7 +14,6 @@ struct Goal {
 }
 
 /// A table of goals for each size.
-#[must_use]
 pub fn written(all: &[Measurement]) -> String {
     let mut text = String::from("## Goals\n\n| pods | goal | measured | |\n|---|---|---|---|\n");
     let sizes = sizes(all);

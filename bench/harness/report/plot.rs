@@ -23,7 +23,6 @@ const CONTESTANTS: [(Contestant, &str); 4] = [
 type Line = (Contestant, Vec<(f64, f64)>);
 
 /// The plots as one SVG.
-#[must_use]
 pub fn svg(results: &Results) -> String {
     let drains = drains(results);
     let memory = memory(results);

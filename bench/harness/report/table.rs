@@ -5,7 +5,6 @@ use crate::metrics::{Measurement, Metric};
 use crate::options::Contestant;
 
 /// What was measured in one cell.
-#[must_use]
 pub fn values(all: &[Measurement], size: usize, contestant: Contestant, name: &str) -> Vec<f64> {
     let cell = all
         .iter()
@@ -27,7 +26,6 @@ fn group(metric: &Metric) -> usize {
 }
 
 /// The median of a cell.
-#[must_use]
 pub fn median(all: &[Measurement], size: usize, contestant: Contestant, name: &str) -> Option<f64> {
     Some(summary(&values(all, size, contestant, name))?.0)
 }
@@ -43,7 +41,6 @@ fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
 }
 
 /// The sizes that were measured, the smallest first.
-#[must_use]
 pub fn sizes(all: &[Measurement]) -> Vec<usize> {
     let mut sizes = distinct(all.iter().map(|one| one.size));
     sizes.sort_unstable();
@@ -51,7 +48,6 @@ pub fn sizes(all: &[Measurement]) -> Vec<usize> {
 }
 
 /// A table for each size.
-#[must_use]
 pub fn tables(all: &[Measurement]) -> String {
     sizes(all)
         .into_iter()

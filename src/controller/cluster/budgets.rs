@@ -50,7 +50,6 @@ impl Budgets {
     }
 
     /// Returns when a queued pod will have budget; `None` if no pod is queued.
-    #[must_use]
     pub fn next(&self) -> Option<Moment> {
         self.providers
             .values()
@@ -60,7 +59,6 @@ impl Budgets {
     }
 
     /// Returns the number of queued pods.
-    #[must_use]
     pub fn waiting(&self) -> usize {
         self.providers
             .values()

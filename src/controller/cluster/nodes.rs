@@ -76,7 +76,6 @@ pub struct Learned {
 
 impl Nodes {
     /// Returns a state in which no node was observed yet.
-    #[must_use]
     pub fn new(table: NodeTable) -> Self {
         let (seen, verdicts, probes, under_never) = (
             HashMap::new(),
@@ -97,7 +96,6 @@ impl Nodes {
     }
 
     /// Returns what was proved on all nodes.
-    #[must_use]
     pub const fn verdicts(&self) -> &NodeVerdicts {
         &self.verdicts
     }
@@ -200,7 +198,6 @@ impl Nodes {
 
     /// Returns the class of a pod's node, and what else is known of it. `done_at` is when the main
     /// containers of the pod were observed to be done.
-    #[must_use]
     pub fn about(&self, pod: &Pod, done_at: Option<Moment>, now: Moment) -> (NodeClass, NodeFacts) {
         if pod.node.is_empty() {
             // Its containers cannot have run anywhere, so nothing will be written.
@@ -237,7 +234,6 @@ impl Nodes {
 
     /// Returns the reasons for the class of a pod's node, as text. What was proved there comes
     /// first, because it outranks the rest.
-    #[must_use]
     pub fn why(&self, pod: &Pod, now: Moment) -> String {
         if pod.node.is_empty() {
             return "the pod is on no node yet".to_owned();
@@ -253,7 +249,6 @@ impl Nodes {
     }
 
     /// Returns true if the node's platform ends containers with `ECI_CONTAINER_TYPE=sidecar`.
-    #[must_use]
     pub fn ends_eci_sidecars(&self, pod: &Pod) -> bool {
         self.seen
             .get(&pod.node)
@@ -262,19 +257,16 @@ impl Nodes {
 
     /// Returns true if the vendor of the pod's node handles requests to restart that have
     /// OpenKruise's label for virtual nodes.
-    #[must_use]
     pub fn vendor_restarts(&self, pod: &Pod) -> bool {
         self.recognised(pod).vendor_restarts()
     }
 
     /// Returns the kubelet version that a pod's node reports; `None` if it is unknown.
-    #[must_use]
     pub fn kubelet(&self, pod: &Pod) -> Option<KubeletVersion> {
         self.seen.get(&pod.node)?.kubelet
     }
 
     /// Returns what a pod's node says of its operating system and processor.
-    #[must_use]
     pub fn runs_on(&self, pod: &Pod) -> RunsOn {
         let seen = self.seen.get(&pod.node);
         seen.map(|seen| seen.runs_on).unwrap_or_default()
@@ -282,7 +274,6 @@ impl Nodes {
 
     /// Returns the provider of a pod's node and the rate of updates that it accepts; `None` if that
     /// is not limited.
-    #[must_use]
     pub fn budget(&self, pod: &Pod) -> Option<(Box<str>, Rate)> {
         let row = self.recognised(pod).row.clone()?;
         Some((row.name.clone(), row.budget?))
@@ -381,7 +372,6 @@ impl Nodes {
 
     /// Returns true if the pod's node was observed, or nodes cannot be read at all. What a pod
     /// proves is kept for the node with this uid, not for its name.
-    #[must_use]
     pub fn knows_node_of(&self, pod: &Pod) -> bool {
         !self.is_unseen(pod)
     }

@@ -103,7 +103,6 @@ fn matters(rules: &Rules) -> bool {
 
 impl Known {
     /// Returns the state before the first check of the cluster.
-    #[must_use]
     pub fn new(rules: &Rules) -> Self {
         Self {
             seen: !matters(rules),
@@ -122,14 +121,12 @@ impl Known {
     }
 
     /// Returns true if a pod of its daemon is on the node, or may be, Ready or not.
-    #[must_use]
     pub fn has_daemon(&self, node: &str) -> bool {
         self.daemon(node) != Daemon::None
     }
 
     /// Like [`has_daemon`](Self::has_daemon), but `None` before the first check, and where none can
     /// be seen. An empty `node` means any node.
-    #[must_use]
     pub fn has_daemon_if_seen(&self, node: &str) -> Option<bool> {
         (self.seen && !self.are_daemons_hidden).then(|| {
             if node.is_empty() {
@@ -150,7 +147,6 @@ impl Known {
     }
 
     /// Returns what decisions about a pod have to know of OpenKruise.
-    #[must_use]
     pub fn around(&self, pod: &Pod) -> OpenKruise<'_> {
         OpenKruise {
             seen: self.seen,
@@ -162,7 +158,6 @@ impl Known {
     }
 
     /// Returns `class`, or [`NodeClass::Daemon`] for a kubelet beside which the daemon is Ready.
-    #[must_use]
     pub fn class(&self, pod: &Pod, class: NodeClass) -> NodeClass {
         if class == NodeClass::Kubelet && self.daemons.on(&pod.node) == Daemon::Ready {
             NodeClass::Daemon
@@ -241,7 +236,6 @@ pub struct Scope {
 
 impl Scope {
     /// Returns the scope of a controller with these rules; `restarts` alone makes it search.
-    #[must_use]
     pub fn of(namespaces: Namespaces, rules: &Rules, restarts: bool) -> Self {
         Self {
             namespaces,
@@ -252,7 +246,6 @@ impl Scope {
 }
 
 /// Starts the search. The stream ends only if the receiver is dropped, or a watch has died.
-#[must_use]
 pub fn observe(discovery: Discovery, scope: Scope) -> mpsc::Receiver<News> {
     let (news, receiver) = mpsc::channel(BUFFER);
     tokio::spawn(

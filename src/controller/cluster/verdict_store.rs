@@ -42,13 +42,11 @@ const DEADLINE: Duration = Duration::from_secs(10);
 const TRIES: u32 = 3;
 
 /// Returns the node that an entry is about.
-#[must_use]
 pub fn node_of(key: &str) -> &str {
     key.strip_prefix(UNDER_NEVER).unwrap_or(key)
 }
 
 /// Returns what is known about pods under `Never` on this node.
-#[must_use]
 pub fn under_never<'a>(kept: &'a AllKept, node: &str) -> Option<&'a Kept> {
     kept.get(&format!("{UNDER_NEVER}{node}"))
 }
@@ -64,7 +62,6 @@ fn key(node: &str, proved: Proved) -> Option<String> {
 }
 
 /// Returns all verdicts in the form in which they are stored.
-#[must_use]
 pub fn all_kept(verdicts: &NodeVerdicts, now: Moment, today: Timestamp) -> AllKept {
     verdicts
         .all()
@@ -76,7 +73,6 @@ pub fn all_kept(verdicts: &NodeVerdicts, now: Moment, today: Timestamp) -> AllKe
 
 /// Reads the entries of the ConfigMap. One that cannot be read is skipped: the node will prove it
 /// again.
-#[must_use]
 pub fn read(entries: BTreeMap<String, String>) -> AllKept {
     entries
         .into_iter()
@@ -322,7 +318,6 @@ pub type AllKept = BTreeMap<String, Kept>;
 impl Kept {
     /// Converts a verdict. `now` and `today` are the same moment, by the process's own clock and
     /// by the wall clock.
-    #[must_use]
     pub fn of(verdict: &NodeVerdict, now: Moment, today: Timestamp) -> Self {
         let until = shift(today, verdict.until.since_start(), now.since_start());
         Self {
@@ -338,14 +333,12 @@ impl Kept {
     }
 
     /// Returns true if it was proved while the node was taken for this class.
-    #[must_use]
     pub fn is_for(&self, class: NodeClass) -> bool {
         NodeClass::from_word(&self.taken_for).is_none_or(|taken_for| taken_for == class)
     }
 
     /// Returns the verdict in the time of this process; `None` if it expired long ago or makes no
     /// sense. It never counts longer than a verdict can, whatever clocks or users have made of it.
-    #[must_use]
     pub fn restore(&self, now: Moment, today: Timestamp) -> Option<NodeVerdict> {
         let seconds = |from: Timestamp, to: Timestamp| {
             Duration::from_secs(

@@ -25,7 +25,6 @@ pub struct Clock {
 
 impl Clock {
     /// Returns a clock that starts now.
-    #[must_use]
     pub fn start() -> Self {
         Self {
             start: Instant::now(),
@@ -33,13 +32,11 @@ impl Clock {
     }
 
     /// Returns the point in time that is now.
-    #[must_use]
     pub fn now(&self) -> Moment {
         Moment::after_start(self.start.elapsed())
     }
 
     /// Returns the instant at which [`now`](Self::now) returns this time.
-    #[must_use]
     pub fn instant(&self, at: Moment) -> Instant {
         self.start + at.since_start()
     }
@@ -47,7 +44,6 @@ impl Clock {
 
 /// Returns the time of day, for timestamps that are only written: no decision compares clocks of
 /// two machines.
-#[must_use]
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the place that the other places ask"
@@ -75,7 +71,6 @@ impl Default for TimeOfDay {
 
 impl TimeOfDay {
     /// Returns the time of day.
-    #[must_use]
     pub fn now(&self) -> jiff::Timestamp {
         (self.0)()
     }
@@ -107,7 +102,6 @@ impl ServerClock {
     }
 
     /// Returns the time of day; `None` until the API server has sent a date.
-    #[must_use]
     pub fn now(&self) -> Option<Timestamp> {
         let (date, at) = (*self.0.lock().unwrap_or_else(PoisonError::into_inner))?;
         Some(date.checked_add(at.elapsed()).unwrap_or(Timestamp::MAX))

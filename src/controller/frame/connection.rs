@@ -289,7 +289,6 @@ pub struct Namespaces(BTreeSet<String>);
 
 impl Namespaces {
     /// Returns one API of a kind for each namespace, or one for all.
-    #[must_use]
     pub fn apis<K>(&self, client: &Client) -> Vec<Api<K>>
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
@@ -304,7 +303,6 @@ impl Namespaces {
     }
 
     /// Returns true if `namespace` is one of them.
-    #[must_use]
     pub fn has(&self, namespace: &str) -> bool {
         self.0.is_empty() || self.0.contains(namespace)
     }
@@ -312,7 +310,6 @@ impl Namespaces {
 
 impl Namespaces {
     /// Like [`apis`](Self::apis), for a kind that is known only at run time.
-    #[must_use]
     pub fn dynamic_apis<K>(&self, client: &Client, resource: &ApiResource) -> Vec<Api<K>>
     where
         K: Resource<Scope = DynamicResourceScope, DynamicType = ApiResource>,
@@ -327,13 +324,11 @@ impl Namespaces {
     }
 
     /// Returns true if `namespace` is one of them.
-    #[must_use]
     pub fn contain(&self, namespace: &str) -> bool {
         self.0.is_empty() || self.0.contains(namespace)
     }
 
     /// Returns their names; a single empty name means all namespaces.
-    #[must_use]
     pub fn places(&self) -> Vec<Box<str>> {
         if self.0.is_empty() {
             return vec![Box::default()];
@@ -342,7 +337,6 @@ impl Namespaces {
     }
 
     /// Returns these namespaces and another one; all namespaces stay all.
-    #[must_use]
     pub fn and(&self, namespace: &str) -> Self {
         if self.0.is_empty() {
             Self::default()

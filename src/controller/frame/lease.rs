@@ -39,14 +39,12 @@ pub struct Leadership(Option<watch::Receiver<Option<Instant>>>);
 
 impl Leadership {
     /// Returns the leadership of a process that is alone.
-    #[must_use]
     pub const fn undisputed() -> Self {
         Self(None)
     }
 
     /// Returns true if the Lease is ours now. A process that was suspended for minutes learns here
     /// that it is not.
-    #[must_use]
     pub fn holds(&self) -> bool {
         self.0
             .as_ref()
@@ -133,7 +131,6 @@ impl LeaseKeeper {
     /// Starts to compete for the Lease [`LEASE`] of this namespace. The client should be one of its
     /// own, so that no write of pods delays a renewal. `instance` is the readable part of the
     /// holder's identity.
-    #[must_use]
     pub fn start(client: Client, namespace: &str, instance: &str, health: Health) -> Self {
         let (until, receiver) = watch::channel(None);
         let stop = Arc::new(Notify::new());
@@ -164,14 +161,12 @@ impl LeaseKeeper {
     }
 
     /// Returns the leadership that the writer checks.
-    #[must_use]
     pub fn leadership(&self) -> Leadership {
         self.leadership.clone()
     }
 
     /// Returns the way to give the Lease up from outside, where the work that owns this does not
     /// come back.
-    #[must_use]
     pub fn resignation(&self) -> Resignation {
         Resignation {
             stop: Arc::clone(&self.stop),

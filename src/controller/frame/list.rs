@@ -59,7 +59,6 @@ where
 
 /// Returns the message of an error without the clutter of a whole answer of the API server. It is
 /// cut, because it may repeat what a tenant has written.
-#[must_use]
 pub fn words(error: &kube::Error) -> String {
     const FOREIGN: &str = "the answer is not one of an API server: check the address in the kubeconfig, and proxies on the way";
     let words = match error {
@@ -87,7 +86,6 @@ const UNPARSED: &str = "Failed to parse error data";
 
 /// Returns true if a refusal is a page, or nothing: of a proxy or an ingress controller, say. For a
 /// path that it does not serve, an API server has a line of text.
-#[must_use]
 pub fn is_page(status: &Status) -> bool {
     let is_page = status.message.is_empty() || status.message.starts_with('<');
     status.reason == UNPARSED && is_page

@@ -293,7 +293,6 @@ impl Metrics {
     }
 
     /// Returns the number of pods that are kept.
-    #[must_use]
     pub fn pods(&self) -> i64 {
         let pods = |reason: Reason| {
             self.pods
@@ -328,7 +327,6 @@ impl Metrics {
     }
 
     /// Begins a write to `resource`; [`InFlight::answered`] ends it.
-    #[must_use]
     pub fn sends(&self, resource: &'static str) -> InFlight {
         InFlight::begin(self.clone(), resource)
     }

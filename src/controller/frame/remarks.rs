@@ -32,7 +32,6 @@ impl Remarks {
     }
 
     /// Returns the lines.
-    #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let forbidden = (!self.forbidden.is_empty()).then(|| {
             format!(
@@ -45,7 +44,6 @@ impl Remarks {
 }
 
 /// Returns true if the API server says that the user lacks the right; the page of a proxy does not.
-#[must_use]
 pub fn is_forbidden(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 403 && !is_page(status))
 }

@@ -167,7 +167,6 @@ impl Health {
     }
 
     /// Records that Jobs could not be listed or watched; returns true if this is new.
-    #[must_use]
     pub fn jobs_trouble(&self, error: &str) -> bool {
         self.state().jobs.trouble(error)
     }

@@ -79,7 +79,6 @@ pub enum TargetKind {
 
 impl Target {
     /// Returns the target for a pod.
-    #[must_use]
     pub fn of(pod: &Pod) -> Self {
         Self {
             kind: TargetKind::Pod,
@@ -90,7 +89,6 @@ impl Target {
     }
 
     /// Returns the target for a workload.
-    #[must_use]
     pub fn of_workload(workload: &Workload) -> Self {
         let kind = TargetKind::Workload(workload.kind);
         Self {
@@ -102,7 +100,6 @@ impl Target {
     }
 
     /// Returns the target for a job that pulls images.
-    #[must_use]
     pub fn of_pull_job(job: &PullJob) -> Self {
         Self {
             kind: TargetKind::PullJob(job.kind),
@@ -113,7 +110,6 @@ impl Target {
     }
 
     /// Returns the target for the pod's Job; `None` if it has none.
-    #[must_use]
     pub fn job_of(pod: &Pod) -> Option<Self> {
         let job = pod.job.as_ref()?;
         Some(Self {
@@ -141,7 +137,6 @@ pub struct Writer {
 impl Writer {
     /// Returns a writer. `deadline` bounds each write; one that takes longer has an unknown result
     /// and counts as failed. The client must not retry by itself: a retry needs a new decision.
-    #[must_use]
     pub const fn new(client: Client, deadline: Duration) -> Self {
         Self {
             client,
@@ -302,7 +297,6 @@ pub(crate) fn created() -> PostParams {
 
 /// Returns the parameters of a deletion, of the object with this uid and, if one is given, in this
 /// version alone.
-#[must_use]
 pub fn deleted(uid: &str, version: Option<&str>) -> DeleteParams {
     DeleteParams {
         preconditions: Some(Preconditions {
@@ -314,7 +308,6 @@ pub fn deleted(uid: &str, version: Option<&str>) -> DeleteParams {
 }
 
 /// Returns a patch that tests the uid, and each container's name and image before it replaces that.
-#[must_use]
 pub fn guarded_patch(uid: &str, swaps: &[Swap]) -> JsonPatch {
     let mut operations = vec![test(&["metadata", "uid"], uid)];
     for swap in swaps {
@@ -352,7 +345,6 @@ fn stored_images(stored: &StoredImages, swaps: &[Swap]) -> Vec<Box<str>> {
 /// Returns true if a denial reports a missing right, which concerns every object of the kind
 /// (Kubernetes: `forbiddenMessage` in `responsewriters/errors.go`). An admission policy or webhook
 /// denies one object, in other words.
-#[must_use]
 pub fn is_missing_right(words: &str) -> bool {
     words.contains(" is forbidden: User ") && words.contains(" cannot ")
 }

@@ -75,7 +75,6 @@ pub struct RestartSettings {
 
 impl Driver {
     /// Starts the watches; without `settings` of restarts, the driver never does anything.
-    #[must_use]
     pub fn start(
         discovery: &Discovery,
         common: &Common,
@@ -197,7 +196,6 @@ impl Driver {
     }
 
     /// Returns the next time at which there is work without an event.
-    #[must_use]
     pub fn next_due(&self, now: Moment) -> Option<Moment> {
         self.restarts.next_due(now)
     }

@@ -18,7 +18,6 @@ use crate::frame::watch::served::{Served, watch_served};
 /// Starts the watch, in some namespaces or in all; `ages` records the ages of the watches. With
 /// `reports_absence` an empty list also shows that the kind is not served from the start. The stream
 /// ends only when the receiver is dropped, or a watch has died.
-#[must_use]
 pub fn observe(
     discovery: Discovery,
     namespaces: Namespaces,
@@ -36,7 +35,6 @@ pub fn observe(
 }
 
 /// Watches pods in which containers are parked.
-#[must_use]
 pub fn observe_parked(
     client: &Client,
     namespaces: &Namespaces,

@@ -34,19 +34,16 @@ impl ParkedPod {
     }
 
     /// Returns its namespace and name.
-    #[must_use]
     pub fn key(&self) -> (&str, &str) {
         (&self.pod.pod.namespace, &self.pod.pod.name)
     }
 
     /// Returns the name of the ContainerRecreateRequest for which its containers are parked.
-    #[must_use]
     pub fn request(&self) -> &str {
         &self.request.name
     }
 
     /// Returns its parked containers, each with the swap from the park image to the image before.
-    #[must_use]
     pub fn swaps(&self) -> &[Swap] {
         &self.change.swaps
     }

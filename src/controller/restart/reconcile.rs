@@ -87,7 +87,6 @@ struct Entry {
 impl Restarts {
     /// Returns a state without requests; `nodes_tell` is true if there are nodes whose vendor does
     /// not handle requests with OpenKruise's label for virtual nodes.
-    #[must_use]
     pub fn new(park: Option<ParkImage>, nodes_tell: bool) -> Self {
         Self {
             park,
@@ -97,13 +96,11 @@ impl Restarts {
     }
 
     /// Returns the number of requests that are not completed.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.requests.len()
     }
 
     /// Returns true if there is no such request.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.requests.is_empty()
     }
@@ -119,7 +116,6 @@ impl Restarts {
     }
 
     /// Returns the next time at which there is work without an event.
-    #[must_use]
     pub fn next_due(&self, now: Moment) -> Option<Moment> {
         let all = (!self.requests.is_empty()).then_some(self.all_due);
         let are_left = (self.turns == 0 && !self.fresh.is_empty()) || self.orphans.are_left();

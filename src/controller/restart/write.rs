@@ -59,13 +59,11 @@ pub enum Stored {
 
 impl RestartWrite {
     /// Returns true for a write to the pod.
-    #[must_use]
     pub const fn is_of_pod(&self) -> bool {
         matches!(self.action, Action::Swap(_) | Action::SetReadiness(_))
     }
 
     /// Returns the plural of the resource that is written.
-    #[must_use]
     pub fn resource(&self) -> &'static str {
         match self.action {
             Action::Swap(..) => "pods",

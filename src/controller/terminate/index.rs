@@ -88,7 +88,6 @@ type DecidePod = fn(&Pod, &Memory, &Circumstances<'_>) -> Decision;
 
 impl Index {
     /// Returns an empty index.
-    #[must_use]
     pub fn new(rules: Rules) -> Self {
         let nodes = Nodes::new(rules.node_table.clone());
         let openkruise = Known::new(&rules);
@@ -128,26 +127,22 @@ impl Index {
     }
 
     /// Returns the number of pods kept.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// Returns true if no pod is kept.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
     /// Returns the number of pods that wait for a write.
-    #[must_use]
     pub fn waiting(&self) -> usize {
         self.ready.len() + self.budgets.waiting()
     }
 
     /// Returns true if a pod of such a namespace is queued for a write. Pods that wait for their
     /// provider's rate limit are not counted: nothing that is sent meanwhile delays them.
-    #[must_use]
     pub fn has_ready(&self, of: impl Fn(&str) -> bool) -> bool {
         self.ready.has(of)
     }
@@ -159,7 +154,6 @@ impl Index {
 
     /// Returns when the main containers of the pod that waits longest for its end were observed
     /// done; `None` if no pod waits.
-    #[must_use]
     pub fn waits_since(&self) -> Option<Moment> {
         self.census.waits_since()
     }
@@ -256,7 +250,6 @@ impl Index {
     }
 
     /// Returns the time of the next reconcile that no event triggers; `None` if there is none.
-    #[must_use]
     pub fn next_due(&self) -> Option<Moment> {
         let all = (!self.entries.is_empty()).then_some(self.all_due);
         self.due
@@ -269,7 +262,6 @@ impl Index {
     }
 
     /// Returns when a rate-limited provider may be called again; `None` if no pod waits for that.
-    #[must_use]
     pub fn next_budget(&self) -> Option<Moment> {
         self.budgets.next()
     }
@@ -472,7 +464,6 @@ impl Begun {
 
 impl Index {
     /// Returns the number of pods that wait for others of their Job.
-    #[must_use]
     pub const fn waiting_for_headroom(&self) -> usize {
         self.headroom.waiting()
     }

@@ -101,7 +101,6 @@ struct Relist {
 
 impl PolicyStore {
     /// Returns a store whose policies are watched.
-    #[must_use]
     pub fn watched() -> Self {
         Self {
             is_on: true,
@@ -110,7 +109,6 @@ impl PolicyStore {
     }
 
     /// Returns true if policies are watched.
-    #[must_use]
     pub const fn is_on(&self) -> bool {
         self.is_on
     }
@@ -125,7 +123,6 @@ impl PolicyStore {
     }
 
     /// Returns true once both kinds have been listed.
-    #[must_use]
     pub fn are_listed(&self) -> bool {
         PolicyKind::ALL
             .iter()
@@ -134,7 +131,6 @@ impl PolicyStore {
 
     /// Returns true while it is unknown which policies match a pod: they, or the namespace labels
     /// that they select by, have not been listed.
-    #[must_use]
     pub fn are_unknown(&self) -> bool {
         let lack_namespaces = !self.are_namespaces_listed && self.set.ask_for_namespaces();
         self.is_on && (!self.are_listed() || lack_namespaces)
@@ -142,7 +138,6 @@ impl PolicyStore {
 
     /// Returns until when nothing is ended of pods that were read without policies; `None` after
     /// that.
-    #[must_use]
     pub fn unseen_until(&self, now: Moment) -> Option<Moment> {
         let until = Moment::START + PATIENCE;
         (self.is_on && now < until).then_some(until)
@@ -337,7 +332,6 @@ impl PolicyStore {
     }
 
     /// Returns the next time at which there is work without an event: a relist or a status.
-    #[must_use]
     pub fn next_due(&self, now: Moment) -> Option<Moment> {
         let status = (!self.known.is_empty()).then(|| self.status_due.unwrap_or(now));
         self.relist_due(now).into_iter().chain(status).min()

@@ -69,7 +69,6 @@ impl Probe {
     }
 
     /// Returns the class that `swaplet run` would assign to the node after these pods.
-    #[must_use]
     pub fn class(&self, probed: &Probed) -> NodeClass {
         let node = NodeId {
             name: &self.node.name,
@@ -370,7 +369,6 @@ impl Way {
     pub const ALL: [Self; 3] = [Self::SwapOnFailure, Self::SwapNever, Self::Finish];
 
     /// Returns `spec.restartPolicy` of the way's pod.
-    #[must_use]
     pub const fn restart_policy(self) -> &'static str {
         match self {
             Self::SwapOnFailure => "OnFailure",
@@ -379,7 +377,6 @@ impl Way {
     }
 
     /// Returns true if the way changes an image.
-    #[must_use]
     pub const fn swaps(self) -> bool {
         matches!(self, Self::SwapOnFailure | Self::SwapNever)
     }

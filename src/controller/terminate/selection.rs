@@ -26,7 +26,6 @@ pub struct Selection {
 
 impl Selection {
     /// Selects no pod, for a controller that ends no sidecars.
-    #[must_use]
     pub fn nothing() -> Self {
         Self {
             pods: BTreeSet::new(),

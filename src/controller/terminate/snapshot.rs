@@ -114,14 +114,12 @@ impl Snapshot {
     }
 
     /// Returns what could not be read or is wrong with a node, and the consequence.
-    #[must_use]
     pub const fn remarks(&self) -> &Remarks {
         &self.remarks
     }
 
     /// Explains the decision about a pod now, step by step. An image that swaplet has written to
     /// the pod before counts as an exit image for this pod, whatever the rules say.
-    #[must_use]
     pub fn explain(&self, pod: &Pod) -> Explanation {
         match self.unknown_exit_image(pod) {
             Some(image) => self
@@ -134,7 +132,6 @@ impl Snapshot {
     /// Returns the image of a sidecar that swaplet has written according to its Event, and that
     /// these rules do not list as an exit image: another installation wrote it. It counts for this
     /// pod alone, because anybody who may write Events of a namespace can claim it.
-    #[must_use]
     pub fn unknown_exit_image(&self, pod: &Pod) -> Option<ImageReference> {
         let said = self.said.as_ref()?;
         roles::sidecars(pod)
@@ -149,7 +146,6 @@ impl Snapshot {
     }
 
     /// Returns the Events about the pod and its Job, oldest first; `None` if Events cannot be read.
-    #[must_use]
     pub fn said(&self, pod: &Pod) -> Option<Vec<&Said>> {
         Some(self.said.as_ref()?.about(pod))
     }
@@ -157,7 +153,6 @@ impl Snapshot {
     /// Returns the note of the Event that says that a write like the one that is decided is not
     /// applied. What was denied before another write was reported is past; what only says that
     /// nothing was written, or is about the Job, changes nothing.
-    #[must_use]
     pub fn write_denied(&self, pod: &Pod, decision: &Decision) -> Option<&str> {
         let verb = decision.action.as_ref()?.verb();
         let said = self.said(pod)?.into_iter().rev();
@@ -175,13 +170,11 @@ impl Snapshot {
     }
 
     /// Returns what was proved about nodes.
-    #[must_use]
     pub const fn kept(&self) -> &AllKept {
         &self.kept
     }
 
     /// Returns the time of the snapshot.
-    #[must_use]
     pub const fn taken_at(&self) -> Timestamp {
         self.today
     }

@@ -29,7 +29,6 @@ impl Writer {
 /// Returns the patch. The uid, and the resourceVersion if there is one, are preconditions (409).
 /// The condition is literally OpenKruise's (`markJobPodTerminated`). A strategic patch leaves the
 /// other conditions alone, and creates the list if there is none.
-#[must_use]
 pub fn finish_patch(uid: &str, finish: &Finish, now: jiff::Timestamp) -> Value {
     let seconds = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let condition = json!({

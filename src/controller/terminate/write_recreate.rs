@@ -51,7 +51,6 @@ impl Writer {
 }
 
 /// Returns the request for a pod. It is garbage-collected with the pod, its owner.
-#[must_use]
 pub fn request(target: &Target, containers: &[Box<str>]) -> Value {
     let containers: Vec<_> = containers
         .iter()

@@ -86,7 +86,6 @@ pub struct PullJobs {
 
 impl PullJobs {
     /// Creates the state before anything is known.
-    #[must_use]
     pub fn new(settings: WarmSettings, namespaces: Namespaces, table: NodeTable) -> Self {
         let exit_images = exit_images::uid(&settings, &namespaces);
         let kept = exit_images::job(&settings, &exit_images, &Derived::default());
@@ -118,7 +117,6 @@ impl PullJobs {
     }
 
     /// Returns the number of jobs that are not completed.
-    #[must_use]
     pub fn open(&self) -> usize {
         self.jobs
             .all
@@ -129,7 +127,6 @@ impl PullJobs {
 
     /// Returns the namespaces of the pods of jobs that are under way: that of the installation, and
     /// of the others no more than are watched.
-    #[must_use]
     pub fn pod_namespaces(&self) -> BTreeSet<String> {
         let namespaces = self.jobs.all.values().filter_map(Entry::pod_namespace);
         let all: BTreeSet<&str> = namespaces.collect();
@@ -278,7 +275,6 @@ impl PullJobs {
     }
 
     /// Returns when the next step is due if nothing happens; `None` without a deadline.
-    #[must_use]
     pub fn next_due(&self, now: Now) -> Option<Moment> {
         let of_taints = self
             .nodes
@@ -618,7 +614,6 @@ pub enum Happened {
 
 impl Happened {
     /// Returns the plural of the resource that cannot be watched, if the event reports that.
-    #[must_use]
     pub fn trouble(&self) -> Option<&'static str> {
         const fn of<K>(event: &Event<K>) -> bool {
             matches!(

@@ -116,7 +116,6 @@ impl Writer {
 
 impl Warmers {
     /// Returns the label selector of the pods of this run.
-    #[must_use]
     pub fn selector(&self) -> String {
         format!("{RUN}={}", self.run)
     }
@@ -150,7 +149,6 @@ fn pods_of(namespace: &str) -> Request {
 
 /// Returns one patch of image and annotations, which tests that pod, container and image are those
 /// of the decision.
-#[must_use]
 pub fn swap_patch(swap: &Action) -> JsonPatch {
     let Action::Swap {
         uid,

@@ -46,7 +46,6 @@ pub(super) fn problems(place: &Place<'_>) -> Vec<String> {
 
 /// Returns the problems of the annotations of an object without pods. A Namespace opens containers
 /// to SidecarPolicies by one of them.
-#[must_use]
 pub fn of_object(object: &Value) -> Vec<String> {
     let is_namespace = object["kind"] == "Namespace";
     let problem = |key: String| match &*key {

@@ -65,14 +65,12 @@ pub struct JobLimits {
 
 impl Described {
     /// Describes all pods and templates of an object, and of the items of a list.
-    #[must_use]
     pub fn all(object: &Value) -> Vec<Self> {
         Place::all(object).iter().map(Self::of).collect()
     }
 
     /// Returns true if a container is a sidecar: it is marked, injected, named in `names`, or by an
     /// annotation or a policy.
-    #[must_use]
     pub fn is_sidecar(&self, container: &ContainerSpec, names: &[String]) -> bool {
         self.template.is_sidecar(container, names) || self.ruled.rule(&container.name).is_some()
     }

@@ -26,7 +26,6 @@ const GROUPS: [&str; 3] = ["v1", "batch/", "apps/"];
 
 /// Returns the problem of an object of a kind that has pods, for each such item of a list: the
 /// field, and what it has to contain.
-#[must_use]
 pub fn problems(object: &Value) -> Vec<String> {
     items(object).into_iter().filter_map(problem).collect()
 }

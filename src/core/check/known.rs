@@ -112,7 +112,6 @@ const INJECTORS: [(&str, &[&str], &str); 8] = [
 
 /// Returns the name of a known sidecar, as the object of a sentence; `None` for any other image or
 /// name.
-#[must_use]
 pub fn sidecar(name: &str, image: &str) -> Option<&'static str> {
     let repository = repository(image);
     let ends_with = |end: &&str| {
@@ -146,7 +145,6 @@ pub struct Injection {
 }
 
 /// Returns the injections into pods with this metadata, or into those of an object with it.
-#[must_use]
 pub fn injections(metadata: &[&Value]) -> Vec<Injection> {
     let value_of = |key: &str| {
         metadata.iter().find_map(|metadata| {

@@ -45,7 +45,6 @@ const FIELDS: [&str; 25] = [
 
 /// Returns the variable that a misspelt name was meant to be; `None` if the name is right, or
 /// similar to none.
-#[must_use]
 pub fn meant_variable(name: &str) -> Option<&'static str> {
     let known = [WHEN_JOB_EXIT, WITH_IMAGE, IGNORE_EXIT_CODE];
     if name.len() > LONGEST || known.contains(&name) {
@@ -73,7 +72,6 @@ pub struct UnknownField {
 
 impl UnknownField {
     /// Checks the name of a field; `None` if containers have it.
-    #[must_use]
     pub fn of(name: &str) -> Option<Self> {
         if FIELDS.contains(&name) {
             return None;

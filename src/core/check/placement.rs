@@ -40,7 +40,6 @@ struct Toleration {
 
 impl Placement {
     /// Reads the spec and the metadata of a pod.
-    #[must_use]
     pub fn of(spec: &Value, metadata: &Value) -> Self {
         let selector: Marks = texts(&spec["nodeSelector"]).collect();
         let mut labels = selector.clone();
@@ -61,7 +60,6 @@ impl Placement {
 
     /// Returns the row of the nodes that the template requests or tolerates, with a text of the
     /// condition; `None` if no row matches.
-    #[must_use]
     pub fn row(&self, table: &NodeTable) -> Option<(Arc<Row>, Box<str>)> {
         let taint = |toleration: &Toleration| {
             Some(Taint {
@@ -79,7 +77,6 @@ impl Placement {
 
     /// Returns true if a pod of the template may be put on this node, by its selector and
     /// tolerations.
-    #[must_use]
     pub fn may_be_on(&self, node: &Node) -> bool {
         let tolerated = |taint: &Taint| {
             taint.key.starts_with(STATE)
@@ -155,7 +152,6 @@ pub enum Cost {
 
 impl Cost {
     /// Returns the cost on nodes of this row; `None` if a finished pod costs nothing.
-    #[must_use]
     pub fn on(row: &Row) -> Option<Self> {
         match (row.class.is_kubelet(), row.machine_per_pod) {
             (true, false) => None,

@@ -31,7 +31,6 @@ pub struct Ruled {
 
 impl Ruled {
     /// Returns the rule for a container, if any.
-    #[must_use]
     pub fn rule(&self, container: &str) -> Option<&Arc<SidecarRule>> {
         self.rules.get(container)
     }

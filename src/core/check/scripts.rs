@@ -39,7 +39,6 @@ impl ConfigMaps {
     }
 
     /// Returns the first line of the first of these files that is known.
-    #[must_use]
     pub fn first_line(&self, namespace: &str, files: &[ConfigFile]) -> Option<FirstLine> {
         files
             .iter()
@@ -47,7 +46,6 @@ impl ConfigMaps {
     }
 
     /// Returns true if this ConfigMap is known.
-    #[must_use]
     pub fn has(&self, namespace: &str, name: &str) -> bool {
         self.map(namespace, name).is_some()
     }
@@ -110,7 +108,6 @@ struct Source {
 
 impl ConfigFiles {
     /// Reads the spec of a pod.
-    #[must_use]
     pub fn of(spec: &Value) -> Self {
         let mut volumes: BTreeMap<&str, Vec<Source>> = BTreeMap::new();
         for volume in list(&spec["volumes"]) {
@@ -146,7 +143,6 @@ impl ConfigFiles {
 
     /// Returns the ConfigMap keys that may be the file at an absolute, normalised path of a
     /// container: several if several ConfigMaps may have it, empty if none has.
-    #[must_use]
     pub fn at(&self, container: &str, path: &str) -> Vec<ConfigFile> {
         let mounts = self.mounts.get(container).into_iter().flatten();
         let covers = |mount: &&Mounted| mount.path == path || is_below(path, &mount.path);

@@ -23,13 +23,11 @@ pub struct Bucket {
 
 impl Rate {
     /// Returns the rate of one update per interval.
-    #[must_use]
     pub const fn every(interval: Duration) -> Self {
         Self { interval }
     }
 
     /// Returns the rate in updates per second.
-    #[must_use]
     pub fn per_second(self) -> f64 {
         self.interval.as_secs_f64().recip()
     }
@@ -37,7 +35,6 @@ impl Rate {
 
 impl Bucket {
     /// Returns when the next update may be made; a time not after `now` means now.
-    #[must_use]
     pub fn next(&self, rate: Rate) -> Moment {
         let burst = BURST.saturating_sub(rate.interval);
         self.full_at - burst

@@ -52,7 +52,6 @@ pub enum NoChoice {
 impl ExitImages {
     /// Creates the set. `default` is written if a pod names no image of the list; `listed` are the
     /// images that pods may name.
-    #[must_use]
     pub fn new(default: Option<ImageReference>, listed: Vec<ImagePattern>) -> Self {
         let written = default
             .iter()
@@ -90,7 +89,6 @@ impl ExitImages {
     }
 
     /// Returns the default image, if there is one.
-    #[must_use]
     pub const fn default_image(&self) -> Option<&ImageReference> {
         self.default.as_ref()
     }
@@ -127,7 +125,6 @@ impl ExitImages {
     }
 
     /// Returns whether an exit image can be pulled without credentials.
-    #[must_use]
     pub fn is_public(&self, image: &str) -> Public {
         ImageReference::parse(image).map_or(Public::Unknown, |image| self.public.of(&image))
     }
@@ -145,14 +142,12 @@ impl ExitImages {
     }
 
     /// Returns the paths of the default; `None` if they are the standard ones.
-    #[must_use]
     pub fn default_paths(&self) -> Option<&PathSet> {
         self.default_paths.as_ref()
     }
 
     /// Returns the derived image with these paths, for a pod of a namespace; `None` if none are
     /// derived.
-    #[must_use]
     pub fn derived(&self, namespace: &str, paths: &[String]) -> Option<Derived<'_>> {
         self.derived
             .as_ref()
@@ -160,13 +155,11 @@ impl ExitImages {
     }
 
     /// Returns true if images are derived.
-    #[must_use]
     pub const fn derives(&self) -> bool {
         self.derived.is_some()
     }
 
     /// Returns the repository of derived images; `None` if none are derived.
-    #[must_use]
     pub fn repository(&self) -> Option<&ImageReference> {
         self.derived.as_ref().map(DerivedImages::repository)
     }
@@ -200,7 +193,6 @@ impl ExitImages {
 
     /// Returns true for an exit image of the installation, also if an admission webhook has added a
     /// digest to the default.
-    #[must_use]
     pub fn contains(&self, image: &str) -> bool {
         // Called for every sidecar at every event: most images are ruled out without parsing them
         // as references.
@@ -272,7 +264,6 @@ impl ExitImages {
     /// Returns true if any pod that requests this image gets it. Exact, unlike
     /// [`contains`](Self::contains): a digest that a tenant adds to a listed tag could name any
     /// image of that repository.
-    #[must_use]
     pub fn grants(&self, reference: &ImageReference) -> bool {
         self.is_default(reference) || self.listed.iter().any(|pattern| pattern.matches(reference))
     }
@@ -345,7 +336,6 @@ impl Answers {
 
 impl Public {
     /// Returns why a node may refuse the image to a pod, and what to do; `None` if none does.
-    #[must_use]
     pub fn doubt(self, image: &str) -> Option<String> {
         let (what, remedy) = match self {
             Self::Yes => return None,

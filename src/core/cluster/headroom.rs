@@ -161,13 +161,11 @@ impl Ledger {
     }
 
     /// Returns true if a Job counts the restarts of this pod.
-    #[must_use]
     pub fn counts(pod: &Pod) -> bool {
         counted_by(pod).is_some()
     }
 
     /// Returns true if the restarts of this pod are in an account.
-    #[must_use]
     pub fn has(&self, uid: &str) -> bool {
         self.jobs.contains_key(uid)
     }
@@ -272,7 +270,6 @@ impl Ledger {
 
     /// Returns true if the Job of this pod is known to survive the failure of the pod. False until
     /// all pods are known: another one may be at risk already.
-    #[must_use]
     pub fn bears_failure(&self, pod: &Pod) -> bool {
         let limit = pod.job.as_ref().and_then(|job| self.limits.get(&job.uid));
         self.pods_known && limit.is_some_and(|limit| limit.bears_failure)
@@ -295,7 +292,6 @@ impl Ledger {
     }
 
     /// Returns how many pods are queued for room in their Job.
-    #[must_use]
     pub const fn waiting(&self) -> usize {
         self.waiting
     }
@@ -351,7 +347,6 @@ fn clamp(restarts: i64) -> i64 {
 impl Ledger {
     /// Returns the answer to a pod whose swaps may cause this many restarts. The pod must have been
     /// observed as it is.
-    #[must_use]
     pub fn answer(&self, pod: &Pod, restarts: u32) -> Headroom {
         self.answer_leaving(Leaves::Nothing, pod, restarts)
     }
@@ -359,7 +354,6 @@ impl Ledger {
     /// Like [`answer`](Self::answer), for a pod that can be ended without a restart, too: it does
     /// not take the last restart of its Job while main containers of other pods run, because one of
     /// them may need it.
-    #[must_use]
     pub fn answer_sparing(&self, pod: &Pod, restarts: u32) -> Headroom {
         self.answer_leaving(Leaves::OneToMains, pod, restarts)
     }
@@ -380,7 +374,6 @@ impl Ledger {
 
     /// Returns the answer to a restart of this many containers of a pod whose work continues. It is
     /// never queued.
-    #[must_use]
     pub fn answer_restarts(&self, pod: &Pod, restarts: u32) -> Headroom {
         let Some(job) = counted_by(pod) else {
             return Headroom::Free;
@@ -424,7 +417,6 @@ pub struct Shortage {
 
 impl Shortage {
     /// Returns the smallest `spec.backoffLimit` with which the swaps would fit.
-    #[must_use]
     pub const fn limit_needed(&self) -> i64 {
         self.restarts + self.swaps + self.spared + 1
     }

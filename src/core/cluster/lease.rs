@@ -44,7 +44,6 @@ impl Default for Timing {
 impl Timing {
     /// Returns how long a write that is in flight may outlast the leadership: another process may
     /// lead after that, and must not meet it.
-    #[must_use]
     pub const fn outlasts(&self) -> Duration {
         self.lasts.saturating_sub(self.leads).saturating_sub(DRIFT)
     }
@@ -108,7 +107,6 @@ enum Seen {
 impl Election {
     /// Creates an election in which this process does not lead. `me` must be unique for each run of
     /// each process.
-    #[must_use]
     pub const fn new(me: Box<str>, timing: Timing) -> Self {
         Self {
             me,
@@ -122,7 +120,6 @@ impl Election {
     }
 
     /// Returns the next step at this time.
-    #[must_use]
     pub fn step(&self, now: Moment) -> Step {
         if now < self.not_before {
             return Step::Wait(self.not_before);
@@ -221,13 +218,11 @@ impl Election {
     }
 
     /// Returns until when this process leads; `None`, or a time in the past, if it does not.
-    #[must_use]
     pub fn leads_until(&self) -> Option<Moment> {
         self.renewed.map(|sent| sent + self.timing.leads)
     }
 
     /// Returns the version to release the Lease with; `None` unless this process holds it.
-    #[must_use]
     pub fn held(&self) -> Option<&str> {
         match &self.seen {
             Seen::Lease(lease, _) if lease.holder == self.me => Some(&lease.version),
@@ -236,7 +231,6 @@ impl Election {
     }
 
     /// Returns the last observed holder of the Lease; `None` if it is free or unknown.
-    #[must_use]
     pub fn holder(&self) -> Option<&str> {
         match &self.seen {
             Seen::Lease(lease, _) if !lease.holder.is_empty() => Some(&lease.holder),

@@ -82,7 +82,6 @@ impl NodeClass {
     ];
 
     /// Returns the word for the class.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Kubelet => "Kubelet",
@@ -95,19 +94,16 @@ impl NodeClass {
     }
 
     /// Parses a word of [`as_str`](Self::as_str); `None` for any other.
-    #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|class| class.as_str() == word)
     }
 
     /// Returns true if a kubelet runs the pods of the node.
-    #[must_use]
     pub const fn is_kubelet(self) -> bool {
         matches!(self, Self::Kubelet | Self::Daemon)
     }
 
     /// Returns true if a node of this class restarts a container whose image changes.
-    #[must_use]
     pub const fn updates(self) -> bool {
         matches!(self, Self::Kubelet | Self::VirtualUpdates | Self::Daemon)
     }
@@ -121,7 +117,6 @@ impl fmt::Display for NodeClass {
 
 impl Recognised {
     /// Recognises a node that was read.
-    #[must_use]
     pub fn of(node: &Node, table: &NodeTable) -> Self {
         let found = table.find(node);
         let (row, why) = match found {
@@ -152,7 +147,6 @@ impl Recognised {
     }
 
     /// Recognises a node that cannot be read: only rows that match by the name alone apply.
-    #[must_use]
     pub fn by_name(name: &str, table: &NodeTable) -> Self {
         let (row, why) = match table.find_by_name(name) {
             Some((row, condition)) => (Some(row), Why::Row(condition)),
@@ -167,21 +161,18 @@ impl Recognised {
     }
 
     /// Returns the provider's name for tables and Events; `None` if no row matched.
-    #[must_use]
     pub fn provider(&self) -> Option<&str> {
         self.row.as_ref().map(|row| &*row.provider)
     }
 
     /// Returns true if a kubelet may run the pods of the node: its row or its own mark states so,
     /// or the node cannot be read.
-    #[must_use]
     pub fn may_be_kubelet(&self) -> bool {
         self.class.is_kubelet() || self.why == Why::NotSeen
     }
 
     /// Returns how a pod that asks for ACS is recognised on this node: by the row of ACS, where
     /// pods that do not ask run on ECI and the node sets no class of its own.
-    #[must_use]
     pub fn on_acs(&self, table: &NodeTable) -> Option<Self> {
         let is_asked = self.ends_eci_sidecars() && !matches!(self.why, Why::Own(_));
         let mut rows = table.rows().iter().filter(|_| is_asked);
@@ -195,14 +186,12 @@ impl Recognised {
     }
 
     /// Returns true if the platform itself ends containers with `ECI_CONTAINER_TYPE=sidecar`.
-    #[must_use]
     pub fn ends_eci_sidecars(&self) -> bool {
         self.row.as_ref().is_some_and(|row| row.ends_eci_sidecars)
     }
 
     /// Returns true if the vendor of the node carries out requests with OpenKruise's label for
     /// virtual nodes, which is assumed unless a row states otherwise.
-    #[must_use]
     pub fn vendor_restarts(&self) -> bool {
         self.row.as_ref().is_none_or(|row| row.vendor_restarts)
     }

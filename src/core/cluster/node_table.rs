@@ -126,7 +126,6 @@ struct EntryText {
 
 impl NodeTable {
     /// Returns the built-in rows.
-    #[must_use]
     pub fn built_in() -> Self {
         // The text is part of the program, and a test parses it.
         Self::read(BUILT_IN).unwrap_or_default()
@@ -154,19 +153,16 @@ impl NodeTable {
     }
 
     /// The rows, in the order in which they are tried.
-    #[must_use]
     pub fn rows(&self) -> &[Arc<Row>] {
         &self.rows
     }
 
     /// Returns the first row that matches a node, with a text of the condition.
-    #[must_use]
     pub fn find(&self, node: &Node) -> Option<(Arc<Row>, Box<str>)> {
         self.first(|entry| entry.matches(node))
     }
 
     /// Returns the first row that matches this name and has no other condition.
-    #[must_use]
     pub fn find_by_name(&self, name: &str) -> Option<(Arc<Row>, Box<str>)> {
         let node = Node {
             name: name.into(),

@@ -94,7 +94,6 @@ pub struct NodeVerdicts {
 
 impl NodeVerdicts {
     /// Returns the verdict on a node that counts now; `None` if there is none, or it has expired.
-    #[must_use]
     pub fn on(
         &self,
         node: NodeId<'_>,
@@ -106,7 +105,6 @@ impl NodeVerdicts {
     }
 
     /// Returns the class of a node: the one proved there, or else the recognised one.
-    #[must_use]
     pub fn class(&self, node: NodeId<'_>, recognised: &Recognised, now: Moment) -> NodeClass {
         self.on(node, recognised, now)
             .map_or(recognised.class, |verdict| {
@@ -116,7 +114,6 @@ impl NodeVerdicts {
 
     /// Decides about pods under `Never` of a namespace on a node that replaces containers.
     /// `is_tried` is true while another pod is the probe for its provider.
-    #[must_use]
     pub fn under_never(
         &self,
         node: NodeId<'_>,
@@ -327,7 +324,6 @@ fn namespace_of(pod: &str) -> &str {
 }
 
 /// Returns the key that nodes of one provider share; empty if no row matched.
-#[must_use]
 pub fn provider(recognised: &Recognised) -> Box<str> {
     recognised
         .row
@@ -406,7 +402,6 @@ impl Proved {
     ];
 
     /// Returns the word for the fact.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Updates => "Updates",
@@ -418,13 +413,11 @@ impl Proved {
     }
 
     /// Returns true if the fact is about pods under `Never` only.
-    #[must_use]
     pub const fn is_under_never(self) -> bool {
         matches!(self, Self::UpdatesUnderNever | Self::FailsUnderNever)
     }
 
     /// Returns how long a verdict with this fact counts at most.
-    #[must_use]
     pub const fn lasts(self) -> Duration {
         match self {
             Self::FailsUnderNever => FAILURE_LASTS,
@@ -433,13 +426,11 @@ impl Proved {
     }
 
     /// Parses a word of [`as_str`](Self::as_str); `None` for any other.
-    #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|proved| proved.as_str() == word)
     }
 
     /// Returns the class of a node on which this was proved, and which is otherwise `taken_for`.
-    #[must_use]
     pub const fn class(self, taken_for: NodeClass) -> NodeClass {
         match self {
             Self::Updates | Self::UpdatesUnderNever | Self::FailsUnderNever

@@ -78,7 +78,6 @@ impl Reported<'_> {
     /// Returns true if a digest may be taken from the report for the image that the spec has. While
     /// an old container stops, a node reports its image under a spec that has another one already.
     /// A digest in the spec needs no report.
-    #[must_use]
     pub fn is_about(&self, written: &str) -> bool {
         let normalized = |image: &str| ImageReference::parse(image).map(|it| it.normalized()).ok();
         let named = normalized(written);
@@ -92,7 +91,6 @@ impl Reported<'_> {
 impl Alias {
     /// Returns an alias of the image that the spec names; `None` if none is known. A digest is only
     /// taken from the spec and the node's own report. `count` grows with each change of the pod.
-    #[must_use]
     pub fn of(written: &str, reported: Reported<'_>, count: u64) -> Option<Self> {
         let id = PREFIXES
             .iter()
@@ -127,7 +125,6 @@ fn is_writable(image: &str) -> bool {
 }
 
 /// Returns true for the digest of an imported image, which some nodes have under no other name.
-#[must_use]
 pub fn is_bare_digest(image: &str) -> bool {
     let hex = image.strip_prefix("sha256:");
     hex.is_some_and(|hex| hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()))
@@ -193,7 +190,6 @@ fn numbered(tag: &str) -> Option<(&str, u64)> {
 }
 
 /// Returns the image that a fresh name was made of, with its digest; another image as it is.
-#[must_use]
 pub fn original(image: &str) -> Cow<'_, str> {
     let (name, digest) = split(image);
     let (repository, tag) = without_tag(name);
@@ -263,7 +259,6 @@ pub(crate) fn is_same_digest(one: &str, other: &str) -> bool {
 
 /// Returns true for the same image: the tag has not moved, as far as the strings show. A fresh name
 /// is the image that it was made of. A webhook may have changed the spelling that was written.
-#[must_use]
 pub fn is_same_image(image: &str, written: &str) -> bool {
     if image == written {
         return true;

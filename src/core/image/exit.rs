@@ -21,7 +21,6 @@ pub enum Kind {
 impl Kind {
     /// Returns the path of the program in the image. Its own directory, so that no sidecar's path
     /// can collide with it.
-    #[must_use]
     pub fn program_path(self) -> &'static str {
         match self {
             Self::Exit => "/swaplet/quick-exit",
@@ -30,7 +29,6 @@ impl Kind {
     }
 
     /// Returns the program for a platform: a static ELF file.
-    #[must_use]
     pub fn program(self, platform: Platform) -> &'static [u8] {
         match (self, platform) {
             (Self::Exit, Platform::Amd64) => {
@@ -69,7 +67,6 @@ impl Platform {
     pub const ALL: [Self; 2] = [Self::Amd64, Self::Arm64];
 
     /// Returns the name of the architecture in image configurations and indexes.
-    #[must_use]
     pub fn architecture(self) -> &'static str {
         match self {
             Self::Amd64 => "amd64",

@@ -21,7 +21,6 @@ const fn entry(path: &'static str, source: &'static str) -> StandardPath {
 }
 
 /// Returns all standard paths, sorted.
-#[must_use]
 pub const fn standard_paths() -> &'static [StandardPath] {
     TABLE
 }

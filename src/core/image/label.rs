@@ -24,7 +24,6 @@ impl Label {
     const ALL: [Self; 3] = [Self::Exit, Self::Park, Self::Controller];
 
     /// Returns the value of the label [`LABEL`].
-    #[must_use]
     pub const fn value(self) -> &'static str {
         match self {
             Self::Exit => "exit",
@@ -34,7 +33,6 @@ impl Label {
     }
 
     /// Returns the kind that a value of the label names; `None` for any other value.
-    #[must_use]
     pub fn from_value(value: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|label| label.value() == value)
     }

@@ -44,34 +44,29 @@ impl PathSet {
     }
 
     /// Returns true if the set holds this path.
-    #[must_use]
     pub fn contains(&self, path: &str) -> bool {
         self.0.contains(path)
     }
 
     /// Returns true if this path is a directory of one in the set, or the other way round, so that
     /// they cannot be in one image.
-    #[must_use]
     pub fn conflicts_with(&self, path: &str) -> bool {
         self.iter()
             .any(|other| is_below(path, other) || is_below(other, path))
     }
 
     /// Returns the number of paths in the set.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
     /// Returns true if the set holds no path.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Returns every directory above a path of the set, sorted, so that a directory comes before
     /// what it holds.
-    #[must_use]
     pub fn directories(&self) -> BTreeSet<String> {
         self.iter().flat_map(parents).map(str::to_owned).collect()
     }

@@ -52,7 +52,6 @@ impl ImagePattern {
     }
 
     /// Returns true if the pattern admits this reference.
-    #[must_use]
     pub fn matches(&self, reference: &ImageReference) -> bool {
         matches_glob(
             self.normalized.as_bytes(),
@@ -61,7 +60,6 @@ impl ImagePattern {
     }
 
     /// Returns the pattern as it was written.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.written
     }
@@ -146,7 +144,6 @@ pub(crate) fn matches_glob(pattern: &[u8], text: &[u8]) -> bool {
 
 /// Like `matches_glob`, where `*` stands for any run of characters. Linear for every pattern, as
 /// [`str::find`] is: tenants write patterns and what is matched with them.
-#[must_use]
 pub fn matches_any_run(pattern: &str, text: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else {
         return pattern == text;

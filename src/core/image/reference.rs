@@ -52,39 +52,33 @@ impl ImageReference {
     }
 
     /// Returns the reference as it was written: the value in a pod's spec, which a patch tests.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.written
     }
 
     /// Returns the full form: registry, repository, tag (`latest` if neither tag nor digest was
     /// written) and digest.
-    #[must_use]
     pub fn normalized(&self) -> String {
         self.parsed.to_string()
     }
 
     /// Returns the registry's host, with its port if one was written; `docker.io` if none was
     /// written.
-    #[must_use]
     pub fn registry(&self) -> &str {
         &self.parsed.registry
     }
 
     /// Returns the repository inside the registry, such as `library/busybox`.
-    #[must_use]
     pub fn repository(&self) -> &str {
         &self.parsed.repository
     }
 
     /// Returns the tag: as written, or `latest` if neither tag nor digest was written.
-    #[must_use]
     pub fn tag(&self) -> Option<&str> {
         self.parsed.tag.as_deref()
     }
 
     /// Returns the digest, if one was written.
-    #[must_use]
     pub fn digest(&self) -> Option<&str> {
         self.parsed.digest.as_deref()
     }
@@ -99,7 +93,6 @@ impl ImageReference {
 
     /// Returns true if both name the same repository of the same registry, however they are
     /// written.
-    #[must_use]
     pub fn same_repository(&self, other: &Self) -> bool {
         self.registry() == other.registry() && self.repository() == other.repository()
     }
@@ -116,7 +109,6 @@ impl ImageReference {
     /// | `r:t` | `r:u@A` | `Maybe`: both tags may point at `A` |
     /// | `r:t` | `r:t` | `Maybe`: one string, but the tag may have moved between two pulls |
     /// | `r:t` | `r:u` | `Maybe`: two tags may point at one image |
-    #[must_use]
     pub fn same_target(&self, other: &Self) -> Target {
         if !self.same_repository(other) {
             return Target::Different;
@@ -133,7 +125,6 @@ impl ImageReference {
     ///
     /// `r:t`, `r:t@A` and `r@A` are aliases of each other; `r:t` and `r:u` are not, and neither are
     /// `r@A` and `r@B`.
-    #[must_use]
     pub fn is_alias_of(&self, other: &Self) -> bool {
         match self.same_target(other) {
             Target::Same => true,

@@ -4,7 +4,6 @@ use super::reference::ImageReference;
 
 /// Returns true if `image` may be what a webhook has made of `written`: the last part of the
 /// repository is the same, and tag and digest are not different ones.
-#[must_use]
 pub(crate) fn may_be_renamed(image: &str, written: &str) -> bool {
     let (Ok(image), Ok(written)) = (ImageReference::parse(image), ImageReference::parse(written))
     else {

@@ -77,7 +77,6 @@ pub enum Executes {
 
 impl Executes {
     /// Returns the path of the program or of the script.
-    #[must_use]
     pub fn path(&self) -> &str {
         match self {
             Self::Program(path) | Self::Script(path) | Self::ReadScript { path, .. } => path,
@@ -99,20 +98,17 @@ impl fmt::Display for Executes {
 
 /// Decides whether an exit image with these paths would end the container. Total: every container
 /// has a verdict.
-#[must_use]
 pub fn resolve(facts: &ContainerFacts, image: &dyn ExitPaths) -> Verdict {
     resolve_read(facts, image, &|_| None)
 }
 
 /// Like [`resolve`], on a node that says this of itself.
-#[must_use]
 pub fn resolve_on(node: RunsOn, facts: &ContainerFacts, image: &dyn ExitPaths) -> Verdict {
     decide(node, facts, image, &|_| None)
 }
 
 /// Like [`resolve`], with a function that returns how the file of a ConfigMap at an absolute,
 /// normalised path begins; `None` if it was not read, and is taken for a script.
-#[must_use]
 pub fn resolve_read(
     facts: &ContainerFacts,
     image: &dyn ExitPaths,

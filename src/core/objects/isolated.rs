@@ -16,7 +16,6 @@ pub fn isolated<T>(work: impl FnOnce() -> T) -> Result<T, String> {
 }
 
 /// Returns the message of a panic.
-#[must_use]
 pub fn words(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())

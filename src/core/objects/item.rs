@@ -178,7 +178,6 @@ impl<'de, T: FromView> Deserialize<'de> for Item<T> {
 
 impl<T> Item<T> {
     /// Returns the uid, which is there also where nothing is kept.
-    #[must_use]
     pub fn uid(&self) -> Option<&str> {
         self.metadata.uid.as_deref()
     }
@@ -193,7 +192,6 @@ impl<T> Item<T> {
 
     /// Returns what is kept. A panic that occurred while it was read is raised again here, where it
     /// affects one object only.
-    #[must_use]
     pub fn read(self) -> Option<T> {
         self.object
             .unwrap_or_else(|defect| resume_unwind(Box::new(defect)))

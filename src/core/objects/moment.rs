@@ -18,19 +18,16 @@ impl Moment {
     pub const NEVER: Self = Self(Duration::MAX);
 
     /// Returns the point in time that is `since_start` after the start of the process.
-    #[must_use]
     pub const fn after_start(since_start: Duration) -> Self {
         Self(since_start)
     }
 
     /// Returns how long after the start of the process this is.
-    #[must_use]
     pub const fn since_start(self) -> Duration {
         self.0
     }
 
     /// Returns how long after `earlier` this is: zero where `earlier` is the later of the two.
-    #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }

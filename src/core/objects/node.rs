@@ -41,21 +41,18 @@ pub struct Node {
 
 impl Node {
     /// Returns the name of its operating system; `None` if it does not say.
-    #[must_use]
     pub fn system(&self) -> Option<&str> {
         self.label("kubernetes.io/os")
             .or(self.operating_system.as_deref())
     }
 
     /// Returns the name of its processor; `None` if it does not say.
-    #[must_use]
     pub fn processor(&self) -> Option<&str> {
         self.label("kubernetes.io/arch")
             .or(self.architecture.as_deref())
     }
 
     /// Returns what it says of both.
-    #[must_use]
     pub fn runs_on(&self) -> RunsOn {
         RunsOn::named(self.system(), self.processor())
     }
@@ -76,7 +73,6 @@ pub struct KubeletVersion {
 
 impl KubeletVersion {
     /// Reads a version such as `v1.34.4`, also with a vendor's suffix; `None` if it is none.
-    #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         let mut numbers = text.strip_prefix('v')?.split('.');
         Some(Self {

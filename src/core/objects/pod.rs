@@ -186,7 +186,6 @@ pub struct ImageDigest(u64);
 
 impl ImageDigest {
     /// Reads the digest that an image reference, or an `imageID`, ends in; `None` if there is none.
-    #[must_use]
     pub fn of(reference: &str) -> Option<Self> {
         let (_, digits) = reference.rsplit_once("sha256:")?;
         let first = digits.get(..16).filter(|_| digits.len() == 64)?;
@@ -232,7 +231,6 @@ pub struct Terminated {
 
 impl Terminated {
     /// Returns true if it ended with an exit code other than 0.
-    #[must_use]
     pub fn has_failed(&self) -> bool {
         self.exit_code.is_some_and(|code| code != 0)
     }
@@ -264,7 +262,6 @@ impl Shape for Phase {
 
 impl Phase {
     /// Returns the value as the API spells it.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "Pending",
@@ -276,7 +273,6 @@ impl Phase {
     }
 
     /// Returns true if the phase is `Succeeded` or `Failed`, which no kubelet reverts.
-    #[must_use]
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)
     }
@@ -284,7 +280,6 @@ impl Phase {
 
 impl Pod {
     /// Returns the sum of the restartCounts of all containers, init containers included.
-    #[must_use]
     pub fn restarts(&self) -> i64 {
         let counts = self
             .containers
@@ -296,13 +291,11 @@ impl Pod {
 
 impl Container {
     /// Returns the restart policy that the node applies to this container.
-    #[must_use]
     pub fn effective_policy<'a>(&'a self, pod: &'a Pod) -> &'a RestartPolicy {
         self.restart_policy.as_ref().unwrap_or(&pod.restart_policy)
     }
 
     /// Returns the exit image that its environment, or else its rule, requests.
-    #[must_use]
     pub fn exit_image_asked(&self) -> Option<&str> {
         let by_rule = || self.rule.as_ref()?.exit_image.as_deref();
         self.mark.with_image.as_deref().or_else(by_rule)
@@ -310,21 +303,18 @@ impl Container {
 
     /// Returns true if the node may restart the container after some exit code, whatever its
     /// policy.
-    #[must_use]
     pub const fn has_restart_rules(&self) -> bool {
         !self.restart_rules.is_empty()
     }
 
     /// Returns true if the node may start all containers of the pod again, main containers that are
     /// done too, when this one ends.
-    #[must_use]
     pub fn may_restart_all(&self) -> bool {
         self.restart_rules.iter().any(|rule| rule.restarts_all)
     }
 
     /// Returns true if the container has ended with a code after which the node starts all
     /// containers of the pod again.
-    #[must_use]
     pub fn restarts_all(&self) -> bool {
         let restarts = |code| {
             self.restart_rules
@@ -337,7 +327,6 @@ impl Container {
     /// Returns whether the node restarts the container after it has ended with this code, or, for
     /// `None`, without a reported code (Kubernetes: `ContainerShouldRestart` in
     /// `pkg/api/v1/pod/util.go`). Returns `None` if the policy is unknown.
-    #[must_use]
     pub fn comes_back_after(&self, pod: &Pod, code: Option<i64>) -> Option<bool> {
         if self.restart_rules.iter().any(|rule| rule.may_match(code)) {
             return Some(true);
@@ -351,7 +340,6 @@ impl Container {
     }
 
     /// Returns how the container ended, if the node reports it as ended now.
-    #[must_use]
     pub fn end(&self) -> Option<&Terminated> {
         match &self.status.as_ref()?.state {
             ContainerState::Terminated(end) => Some(end),
@@ -394,7 +382,6 @@ pub enum RestartPolicy {
 
 impl RestartPolicy {
     /// Returns the value as the API spells it.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         match self {
             Self::Always => "Always",
@@ -471,7 +458,6 @@ impl PodReadiness {
     /// Returns the condition with an entry of this request (namespace/name) and status `False`.
     /// `None` if it is so already, or if the message of a condition that is not `True` is no list:
     /// then somebody else keeps the pod not ready, and would be forgotten.
-    #[must_use]
     pub fn kept_by(&self, request: &str) -> Option<GateCondition> {
         let GateCondition { is_true, message } = self.gate.clone().unwrap_or_default();
         let mut entries = entries(&message).or_else(|| is_true.then(Vec::new))?;
@@ -492,7 +478,6 @@ impl PodReadiness {
 
     /// Returns the condition without the entry of this request; `True` if that was the last one.
     /// `None` if it has no such entry.
-    #[must_use]
     pub fn left_by(&self, request: &str) -> Option<GateCondition> {
         let gate = self.gate.as_ref()?;
         let before = entries(&gate.message)?;
@@ -582,7 +567,6 @@ pub enum RuleMethod {
 
 impl RuleMethod {
     /// Reads the value as the API spells it; `None` if it is unknown.
-    #[must_use]
     pub fn read(word: &str) -> Option<Self> {
         match word {
             "Auto" => Some(Self::Auto),
@@ -594,7 +578,6 @@ impl RuleMethod {
     }
 
     /// Returns the value as the API spells it.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Auto => "Auto",
@@ -607,7 +590,6 @@ impl RuleMethod {
 
 impl SidecarRule {
     /// Returns the rule that changes nothing about how a sidecar is ended.
-    #[must_use]
     pub const fn of(source: RuleSource) -> Self {
         Self {
             source,
@@ -621,13 +603,11 @@ impl SidecarRule {
     }
 
     /// Returns how long after the end of the main containers its container is ended.
-    #[must_use]
     pub const fn after(&self) -> Duration {
         self.delay.saturating_add(self.wait_for_exit)
     }
 
     /// Returns the policy rule that it comes from; `None` for an annotation.
-    #[must_use]
     pub const fn policy(&self) -> Option<&PolicyRule> {
         match &self.source {
             RuleSource::Policy(policy) => Some(policy),

@@ -70,19 +70,16 @@ pub struct Recreated {
 
 impl RecreateRequest {
     /// Returns the name of the request for a pod.
-    #[must_use]
     pub fn name_for(pod_uid: &str) -> String {
         format!("{NAME_PREFIX}{pod_uid}")
     }
 
     /// Returns true if this is the name of a request that ends the sidecars of a pod.
-    #[must_use]
     pub fn is_name_of_one(name: &str) -> bool {
         name.starts_with(NAME_PREFIX)
     }
 
     /// Returns the entry of a container; `None` if the request does not name it.
-    #[must_use]
     pub fn container(&self, name: &str) -> Option<&Recreated> {
         self.containers
             .iter()

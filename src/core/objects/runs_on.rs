@@ -31,7 +31,6 @@ pub(crate) fn is_ours(processor: &str) -> bool {
 
 impl RunsOn {
     /// Reads the names of an operating system and of a processor.
-    #[must_use]
     pub fn named(system: Option<&str>, processor: Option<&str>) -> Self {
         let written = |name: &&str| !name.is_empty();
         Self {
@@ -60,7 +59,6 @@ impl RunsOn {
     }
 
     /// Returns why no program of swaplet can be started there; `None` if nothing says so.
-    #[must_use]
     pub fn obstacle(self) -> Option<Obstacle> {
         if self.linux == Some(false) {
             Some(Obstacle::Windows)
@@ -72,7 +70,6 @@ impl RunsOn {
     }
 
     /// Returns true if both are known.
-    #[must_use]
     pub const fn is_known(self) -> bool {
         self.linux.is_some() && self.processor.is_some()
     }

@@ -48,7 +48,6 @@ impl PolicyKind {
     pub const ALL: [Self; 2] = [Self::Namespaced, Self::Cluster];
 
     /// Returns the name of the kind.
-    #[must_use]
     pub const fn kind(self) -> &'static str {
         match self {
             Self::Namespaced => "NamespacedSidecarPolicy",
@@ -57,7 +56,6 @@ impl PolicyKind {
     }
 
     /// Returns the name of the resource, in the plural.
-    #[must_use]
     pub const fn plural(self) -> &'static str {
         match self {
             Self::Namespaced => "namespacedsidecarpolicies",
@@ -66,7 +64,6 @@ impl PolicyKind {
     }
 
     /// Returns the resource as a client needs it.
-    #[must_use]
     pub fn resource(self) -> ApiResource {
         ApiResource {
             group: GROUP.to_owned(),
@@ -107,7 +104,6 @@ pub struct SidecarPolicy {
 
 impl SidecarPolicy {
     /// Returns the kind and name: `SidecarPolicy mesh`, `NamespacedSidecarPolicy team-a/mesh`.
-    #[must_use]
     pub fn place(&self) -> String {
         let (kind, name) = (self.kind.kind(), &self.name);
         match self.kind {

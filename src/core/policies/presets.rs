@@ -31,20 +31,17 @@ pub fn read(yaml: &str) -> Result<Vec<Preset>, String> {
 }
 
 /// Returns all presets.
-#[must_use]
 pub fn all() -> &'static [Preset] {
     &ROWS
 }
 
 /// Returns true if a preset names this container.
-#[must_use]
 pub fn name_container(container: &str) -> bool {
     let mut names = ROWS.iter().flat_map(|row| &row.containers);
     names.any(|name| name == container)
 }
 
 /// Returns the preset with this name.
-#[must_use]
 pub fn named(name: &str) -> Option<&'static Preset> {
     ROWS.iter().find(|row| row.name == name)
 }

@@ -94,7 +94,6 @@ impl Policies {
     }
 
     /// Returns true if a policy selects namespaces by labels.
-    #[must_use]
     pub fn ask_for_namespaces(&self) -> bool {
         self.all.values().any(|policy| policy.namespaces.is_some())
     }
@@ -114,7 +113,6 @@ impl Policies {
     }
 
     /// Returns the problems with unknown presets; those that its reading found are not among them.
-    #[must_use]
     pub fn preset_problems(&self, key: &PolicyKey) -> &[String] {
         self.all
             .get(key)
@@ -122,7 +120,6 @@ impl Policies {
     }
 
     /// Returns true if a rule counts at present; one of an annotation always does.
-    #[must_use]
     pub fn counts(&self, rule: &Arc<SidecarRule>) -> bool {
         let Some(place) = rule.policy() else {
             return true;
@@ -227,13 +224,11 @@ impl Policies {
 }
 
 /// Returns the key of a policy.
-#[must_use]
 pub fn key(policy: &SidecarPolicy) -> PolicyKey {
     (policy.kind, policy.namespace.clone(), policy.name.clone())
 }
 
 /// Returns the key of the policy of a rule.
-#[must_use]
 pub fn key_of(place: &Place) -> PolicyKey {
     let kind = if place.namespace.is_some() {
         PolicyKind::Namespaced

@@ -91,7 +91,6 @@ pub enum Subject {
 
 impl Subject {
     /// Returns the value that is written into the policy.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         match self {
             Self::Preset(preset) => preset,
@@ -100,7 +99,6 @@ impl Subject {
     }
 
     /// Returns the names of the containers.
-    #[must_use]
     pub fn containers(&self) -> Vec<&str> {
         match self {
             Self::Preset(preset) => presets::named(preset)
@@ -121,7 +119,6 @@ impl Waiting {
     }
 
     /// Returns the subject that a policy would use for it.
-    #[must_use]
     pub fn subject(&self) -> Subject {
         match preset(&self.name) {
             Some(preset) => Subject::Preset(&preset.name),
@@ -142,7 +139,6 @@ const STAYS: [&str; 2] = ["ErrImagePull", "ImagePullBackOff"];
 
 /// Returns the pod as stuck if it has been for at least `least`. A pod whose sidecars are all known
 /// to swaplet is not stuck: it is ended already, or something else keeps it.
-#[must_use]
 pub fn stuck(pod: &Pod, now: Timestamp, least: SignedDuration) -> Option<Stuck> {
     let is_over = pod.deleting || pod.phase.is_terminal();
     let ends = matches!(
@@ -189,7 +185,6 @@ pub fn stuck(pod: &Pod, now: Timestamp, least: SignedDuration) -> Option<Stuck> 
 
 /// Suggests a policy for each distinct container that they wait for, the one with the most waiting
 /// pods first. Also returns the number of suggestions beyond [`MOST`].
-#[must_use]
 pub fn suggest(pods: &[Stuck]) -> (Vec<Suggestion>, usize) {
     let mut pods: Vec<_> = pods.iter().collect();
     pods.sort_by_key(|pod| pod.since);

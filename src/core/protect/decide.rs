@@ -34,7 +34,6 @@ impl Counts {
 }
 
 /// Returns the value of the annotation for these counts.
-#[must_use]
 pub fn text(object: &Guarded, counts: Counts) -> String {
     let Counts { objects, claims } = counts;
     let uid = &object.uid;
@@ -45,14 +44,12 @@ pub fn text(object: &Guarded, counts: Counts) -> String {
 }
 
 /// Returns true if the present annotation allows the deletion.
-#[must_use]
 pub fn lets_go(object: &Guarded) -> bool {
     let said = object.holds.as_deref();
     said.is_some_and(|said| says_nothing(object, said))
 }
 
 /// Returns true if a text states that the object is empty.
-#[must_use]
 pub fn says_nothing(object: &Guarded, said: &str) -> bool {
     said == text(object, Counts::NONE)
 }

@@ -79,7 +79,6 @@ impl Held {
 
     /// Returns the number of objects, at least; `None` while it is unknown. That there are none is
     /// unknown during each list.
-    #[must_use]
     pub fn count(&self) -> Option<usize> {
         let seen = self.members.len() + usize::from(self.more);
         let is_known = match self.list {
@@ -91,7 +90,6 @@ impl Held {
     }
 
     /// Returns true if only a new list can show how many are left.
-    #[must_use]
     pub fn needs_list(&self) -> bool {
         self.more && self.members.is_empty()
     }

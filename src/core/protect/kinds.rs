@@ -51,14 +51,12 @@ impl ProtectedKind {
     }
 
     /// Returns true if its objects are in namespaces.
-    #[must_use]
     pub const fn is_namespaced(&self) -> bool {
         !matches!(self.cascading, Cascading::Contents(_))
     }
 
     /// Returns what keeps an object with this mode, as the denial words it; `None` if it can be
     /// deleted.
-    #[must_use]
     pub fn held_by(&self, object: &BoundedObject, mode: Mode) -> Option<String> {
         match (mode, self.cascading) {
             (Mode::Always, _) => Some("the label".to_owned()),

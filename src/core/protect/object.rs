@@ -27,7 +27,6 @@ pub enum Mode {
 
 impl Mode {
     /// Parses the value of the label; `None` for any other value.
-    #[must_use]
     pub fn of(value: &str) -> Option<Self> {
         [Self::Always, Self::Cascading]
             .into_iter()
@@ -35,7 +34,6 @@ impl Mode {
     }
 
     /// Returns the value of the label.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Always => "Always",
@@ -55,7 +53,6 @@ pub enum GuardedKind {
 
 impl GuardedKind {
     /// Returns the plural name of the resource.
-    #[must_use]
     pub const fn plural(self) -> &'static str {
         match self {
             Self::Namespace => "namespaces",
@@ -64,7 +61,6 @@ impl GuardedKind {
     }
 
     /// Returns the name of the kind.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Namespace => "Namespace",

@@ -21,7 +21,6 @@ pub enum Method {
 
 impl Method {
     /// Returns the word for the method, as `--prefer` takes it.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Swap => "swap",
@@ -49,7 +48,6 @@ pub struct Swap {
 
 impl Swap {
     /// Describes these changes: each container, with its image before and after.
-    #[must_use]
     pub fn list(swaps: &[Self]) -> String {
         let words = |swap: &Self| format!("{} ({} -> {})", swap.container, swap.from, swap.to);
         swaps.iter().map(words).collect::<Vec<_>>().join(", ")
@@ -91,7 +89,6 @@ pub enum Action {
 
 impl Action {
     /// Returns the resource that is written, in the plural.
-    #[must_use]
     pub const fn resource(&self) -> &'static str {
         match self {
             Self::Swap(_) => "pods",
@@ -101,7 +98,6 @@ impl Action {
     }
 
     /// Returns the words by which a note about a write that is not applied names its kind.
-    #[must_use]
     pub const fn verb(&self) -> &'static str {
         match self {
             Self::Swap(_) => "change the image of",
@@ -111,7 +107,6 @@ impl Action {
     }
 
     /// Returns the method that the action belongs to.
-    #[must_use]
     pub const fn method(&self) -> Method {
         match self {
             Self::Swap(_) => Method::Swap,
@@ -143,7 +138,6 @@ pub struct Decision {
 
 impl Decision {
     /// Returns a decision to do and report nothing.
-    #[must_use]
     pub const fn quiet(reason: Reason) -> Self {
         Self {
             reason,
@@ -157,7 +151,6 @@ impl Decision {
     }
 
     /// Returns a decision that does nothing, to be made again at this time.
-    #[must_use]
     pub fn later(reason: Reason, again: Moment) -> Self {
         Self {
             again: Some(again),
@@ -183,7 +176,6 @@ impl Decision {
     }
 
     /// Returns the images to change; empty if the action is another one, or none.
-    #[must_use]
     pub fn swaps(&self) -> &[Swap] {
         match &self.action {
             Some(Action::Swap(swaps)) => swaps,

@@ -49,7 +49,6 @@ pub enum By {
 
 impl<'a> Denial<'a> {
     /// Parses the words of the API server, or a note that begins with them.
-    #[must_use]
     pub fn of(words: &'a str) -> Self {
         for (begin, end, kind) in FORMS {
             let found = words
@@ -76,7 +75,6 @@ impl<'a> Denial<'a> {
 
     /// Returns those of these containers, each after its place in the pod, that the message names, by
     /// name or place; all if it names none, or more than it says.
-    #[must_use]
     pub fn those<'n>(&self, containers: &[(usize, &'n str)]) -> Vec<&'n str> {
         let is_between = |sign: char| !sign.is_ascii_alphanumeric() && sign != '-';
         let is_named = |(index, name): &&(usize, &str)| {
@@ -93,7 +91,6 @@ impl<'a> Denial<'a> {
     }
 
     /// Returns the names of the containers whose change is denied; none for other writes.
-    #[must_use]
     pub fn containers<'s>(&self, action: &'s Action) -> Vec<&'s str> {
         let Action::Swap(swaps) = action else {
             return Vec::new();
@@ -103,7 +100,6 @@ impl<'a> Denial<'a> {
     }
 
     /// Returns what to change where somebody else's policy denies this write; `None` elsewhere.
-    #[must_use]
     pub fn advice(&self, action: &Action) -> Option<String> {
         let By::Other(who) = &self.by else {
             return None;

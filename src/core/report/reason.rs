@@ -52,7 +52,6 @@ macro_rules! reasons {
             pub const ALL: [Self; [$(stringify!($name)),+].len()] = [$(Self::$name),+];
 
             /// The word for it, in the form of an Event reason.
-            #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$name => stringify!($name),)+
@@ -60,7 +59,6 @@ macro_rules! reasons {
             }
 
             /// The reason in one sentence, for people who ask why.
-            #[must_use]
             pub const fn sentence(self) -> &'static str {
                 match self {
                     $(Self::$name => concat!($($words),+).trim_ascii(),)+
@@ -263,19 +261,16 @@ reasons! {
 
 impl Reason {
     /// Whether an Event is made with this reason.
-    #[must_use]
     pub const fn is_event(self) -> bool {
         matches!(self.facts().0, EventType::Normal | EventType::Warning)
     }
 
     /// Whether an Event with this reason is a Warning.
-    #[must_use]
     pub const fn is_warning(self) -> bool {
         matches!(self.facts().0, EventType::Warning)
     }
 
     /// Whether a pod has ended that something was written for.
-    #[must_use]
     pub const fn is_end(self) -> bool {
         matches!(
             self,
@@ -287,26 +282,22 @@ impl Reason {
     }
 
     /// Whether nothing but a hand from outside changes it.
-    #[must_use]
     pub const fn needs_a_hand(self) -> bool {
         matches!(self.facts().1, Ends::Hand)
     }
 
     /// Whether it is about a restart that somebody has asked for, not about the end of a pod.
-    #[must_use]
     pub const fn regards_restart(self) -> bool {
         matches!(self.facts().2, About::Restart)
     }
 
     /// Whether it is about images that are pulled before pods need them.
-    #[must_use]
     pub const fn regards_pull(self) -> bool {
         matches!(self.facts().2, About::Pull)
     }
 
     /// Whether it is true of the pod's Job, and reported of that, once, whatever the number of its
     /// pods.
-    #[must_use]
     pub const fn regards_job(self) -> bool {
         matches!(self.facts().2, About::Job)
     }

@@ -6,7 +6,6 @@ const PLAIN: &str = "._/:@=+-%,";
 /// Returns a word that a shell passes on unchanged, whatever a tenant has written into it.
 ///
 /// A control character stays in it, quoted: who prints it on a terminal has to replace it.
-#[must_use]
 pub fn shell_word(word: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || PLAIN.contains(letter);
     if !word.is_empty() && word.chars().all(is_plain) {

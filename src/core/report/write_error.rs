@@ -24,7 +24,6 @@ pub enum WriteError {
 
 impl WriteError {
     /// Returns the word for it in metrics.
-    #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Conflict => "conflict",

@@ -132,7 +132,6 @@ impl Around<'_> {
 
 /// Compares the record of a pod with the present contents. `requests` are those for the pod, the
 /// oldest first.
-#[must_use]
 pub fn stand(
     pod: &ConfiguredPod,
     recorded: &Contents,
@@ -278,7 +277,6 @@ fn with_requests(recorded: &Contents, requests: &[&Asked]) -> Contents {
 }
 
 /// Returns the contents in the JSON form in which they are stored.
-#[must_use]
 pub fn as_text(contents: &Contents) -> String {
     let texts: BTreeMap<_, BTreeMap<_, _>> = contents
         .iter()
@@ -297,7 +295,6 @@ pub fn as_text(contents: &Contents) -> String {
 }
 
 /// Parses stored contents. Returns `None` if they were not stored by swaplet.
-#[must_use]
 pub fn from_text(text: &str) -> Option<Contents> {
     let texts: BTreeMap<Box<str>, BTreeMap<String, String>> = serde_json::from_str(text).ok()?;
     let read = |objects: BTreeMap<String, String>| {
@@ -315,7 +312,6 @@ pub fn from_text(text: &str) -> Option<Contents> {
 }
 
 /// Returns the sources as text: `configmap/a, pod-metadata`.
-#[must_use]
 pub fn sources_of(contents: &Contents) -> String {
     let objects: BTreeSet<_> = contents
         .values()
@@ -326,7 +322,6 @@ pub fn sources_of(contents: &Contents) -> String {
 }
 
 /// Returns the names of the containers as text, separated by commas.
-#[must_use]
 pub fn containers_of(contents: &Contents) -> String {
     contents
         .keys()
@@ -355,7 +350,6 @@ pub enum Content {
 
 impl Content {
     /// Returns the digest of a `ConfigMap`, of its data only: editing metadata is no change.
-    #[must_use]
     pub fn of(map: &ConfigMap) -> Self {
         let texts = map.data.iter().flatten();
         let texts = texts.flat_map(|(key, value)| [&b"data"[..], key.as_bytes(), value.as_bytes()]);
@@ -365,7 +359,6 @@ impl Content {
     }
 
     /// Returns the digest of labels and annotations of the pod, given as `fieldPath` and value.
-    #[must_use]
     pub fn of_metadata(fields: &BTreeMap<&str, &str>) -> Self {
         let fields = fields.iter();
         Self::digest(fields.flat_map(|(path, value)| [path.as_bytes(), value.as_bytes()]))
@@ -381,7 +374,6 @@ impl Content {
     }
 
     /// Returns the form in which it is stored; empty for `Absent`.
-    #[must_use]
     pub fn as_text(&self) -> &str {
         match self {
             Self::Absent => "",
@@ -391,7 +383,6 @@ impl Content {
     }
 
     /// Parses the stored form.
-    #[must_use]
     pub fn from_text(text: &str) -> Self {
         match text {
             "" => Self::Absent,

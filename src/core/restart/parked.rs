@@ -32,7 +32,6 @@ pub struct Parked {
 impl Parked {
     /// Parses the value of the annotation of the pod with this uid. Returns `None` if it was not
     /// written for this pod, or cannot be parsed.
-    #[must_use]
     pub fn read(value: &str, pod: &str) -> Option<Self> {
         serde_json::from_str(value)
             .ok()
@@ -50,7 +49,6 @@ impl Parked {
     }
 
     /// Returns the value of the annotation.
-    #[must_use]
     pub fn as_text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }

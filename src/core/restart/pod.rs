@@ -84,7 +84,6 @@ pub struct Details {
 
 impl RestartPod {
     /// Finds a container or native sidecar by name, with its position in its own list of the spec.
-    #[must_use]
     pub fn find(&self, name: &str) -> Option<(usize, &Container, &Details)> {
         let Some((index, container)) = self
             .pod

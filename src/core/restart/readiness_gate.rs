@@ -12,7 +12,6 @@ pub const READINESS_GATE: &str = "swaplet.io/readiness-gate";
 
 /// Returns what to write so that a pod can be Ready. `None` if it has no such gate, is being
 /// deleted or finished, or has a condition of the gate already, `False` included.
-#[must_use]
 pub fn first_readiness(pod: &RestartPod) -> Option<Readiness> {
     let is_over = pod.pod.deleting || pod.pod.phase.is_terminal();
     let unsaid = pod.readiness.as_ref()?.gate.is_none() && !is_over;

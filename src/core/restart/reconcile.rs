@@ -82,7 +82,6 @@ const WITNESS_AGAIN: Duration = Duration::from_secs(3600);
 /// Returns true if the request can be decided only with its pod observed. `nodes_tell` is true if
 /// there are nodes whose vendor does not carry out requests with OpenKruise's label for virtual
 /// nodes.
-#[must_use]
 pub fn needs_pod(request: &RestartRequest, nodes_tell: bool) -> bool {
     let is_over = request.deleting || request.is_completed();
     let is_ours = if is_over {
@@ -109,7 +108,6 @@ fn names_a_pod(request: &RestartRequest) -> bool {
 
 /// Decides what to do about a request. The memory must have observed the request and the pod as
 /// they are ([`Memory::observe`]).
-#[must_use]
 pub fn decide(
     request: &RestartRequest,
     sight: Sight<'_>,
@@ -302,7 +300,6 @@ fn waits_in_line(request: &RestartRequest) -> Decision {
 
 /// Returns how many restarts the changes that were made for a request have still to cause in its
 /// pod. A restart that was given up may still come, so only what the pod shows counts.
-#[must_use]
 pub fn restarts_coming(request: &RestartRequest, pod: &RestartPod) -> u32 {
     coming(request, pod, |_| false)
 }

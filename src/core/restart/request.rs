@@ -143,7 +143,6 @@ pub enum StatePhase {
 
 impl StatePhase {
     /// Returns the value that the API uses.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "Pending",
@@ -154,7 +153,6 @@ impl StatePhase {
     }
 
     /// Returns true for a phase that never changes again.
-    #[must_use]
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)
     }
@@ -172,19 +170,16 @@ impl StatePhase {
 impl RestartRequest {
     /// Returns true if the request makes OpenKruise's daemon end sidecars. Such requests are left
     /// to the daemon, where there is one.
-    #[must_use]
     pub fn ends_sidecars(&self) -> bool {
         RecreateRequest::is_name_of_one(&self.name)
     }
 
     /// Returns true if the request is completed: no container is restarted for it any more.
-    #[must_use]
     pub const fn is_completed(&self) -> bool {
         matches!(self.phase, RequestPhase::Completed) || self.completed_at.is_some()
     }
 
     /// Returns the state of a container; `Pending` if the status has no entry for it.
-    #[must_use]
     pub fn state(&self, container: &str) -> RecreateState {
         let known = self
             .states
@@ -206,13 +201,11 @@ impl RestartRequest {
 
     /// Returns true if another controller, OpenKruise's daemon or a vendor, works on the request:
     /// it is `Recreating` and has no journal.
-    #[must_use]
     pub fn is_taken(&self) -> bool {
         self.phase == RequestPhase::Recreating && self.journal.is_none()
     }
 
     /// Returns true if the pod may have been changed for this request.
-    #[must_use]
     pub fn has_begun(&self) -> bool {
         self.journal
             .iter()
@@ -221,14 +214,12 @@ impl RestartRequest {
     }
 
     /// Returns the journal entry of a container; `None` if there is none.
-    #[must_use]
     pub fn mark(&self, container: &str) -> Option<&Mark> {
         self.journal.as_ref()?.0.get(container)
     }
 
     /// Returns true if the finalizer [`UNREADY_ACQUIRED`] keeps the request until its effects in
     /// the pod are undone.
-    #[must_use]
     pub fn is_held_back(&self) -> bool {
         self.finalizers
             .iter()
@@ -252,7 +243,6 @@ pub struct Place {
 impl Place {
     /// Returns the place of a request; `None` if it blocks no other: it is completed, ends
     /// sidecars, or is being deleted and not held back by the finalizer.
-    #[must_use]
     pub fn of(request: &RestartRequest) -> Option<Self> {
         let is_gone = request.deleting && !request.is_held_back();
         let is_over = request.is_completed() || is_gone || request.ends_sidecars();
@@ -286,7 +276,6 @@ pub struct RequestedPod<'a> {
 }
 
 /// Returns a name for a request: the pod's name, cut if necessary, `word`, and a digest of `what`.
-#[must_use]
 pub fn request_name(pod: &str, word: &str, what: &str) -> String {
     let name: String = pod.chars().take(MOST_OF_A_NAME).collect();
     format!(
@@ -298,7 +287,6 @@ pub fn request_name(pod: &str, word: &str, what: &str) -> String {
 
 /// Builds a request for a pod, with the labels that OpenKruise's webhook sets. So it applies to
 /// this pod and to no later one of the same name, and it is garbage-collected with the pod.
-#[must_use]
 pub fn new_request<'a>(
     name: &str,
     pod: RequestedPod<'_>,
@@ -379,7 +367,6 @@ pub enum Parking {
 
 impl Journal {
     /// Parses the value of the annotation. Returns `None` if it is not valid JSON of a journal.
-    #[must_use]
     pub fn read(value: &str) -> Option<Self> {
         serde_json::from_str(value).ok()
     }
@@ -388,7 +375,6 @@ impl Journal {
     /// Anyone who creates a request may put any text into it. But swaplet records a change of an
     /// image only after the status is `Recreating`, and before that a journal comes with the
     /// labels.
-    #[must_use]
     pub fn is_taken_up(&self, phase: RequestPhase, has_labels: bool) -> bool {
         match phase {
             RequestPhase::Unanswered | RequestPhase::Pending => {
@@ -399,7 +385,6 @@ impl Journal {
     }
 
     /// Returns the value of the annotation.
-    #[must_use]
     pub fn as_text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
@@ -407,7 +392,6 @@ impl Journal {
 
 impl Mark {
     /// Returns the mark of the container that a status shows.
-    #[must_use]
     pub(crate) fn of(status: &ContainerStatus) -> Self {
         let started_at = match &status.state {
             ContainerState::Running { started_at } => *started_at,
@@ -425,7 +409,6 @@ impl Mark {
     /// Returns the mark of the container that a status shows, or this mark if the status is older.
     /// A process whose cache lags must not forget what another one has observed: a restart from
     /// before the request would then count as made for it.
-    #[must_use]
     pub(crate) fn or_later(&self, status: &ContainerStatus) -> Self {
         let is_older = status.restart_count < self.restart_count && !self.shows_another(status);
         if is_older {
@@ -438,7 +421,6 @@ impl Mark {
     /// Returns true if a status shows a later container than this one. No single field can be
     /// trusted: an ID is constant on some virtual nodes, a count stays 0 on others. But a status
     /// that is older than this mark, which another process has written, proves nothing.
-    #[must_use]
     pub(crate) fn shows_another(&self, status: &ContainerStatus) -> bool {
         let now = Self::of(status);
         let is_later = now

@@ -89,7 +89,6 @@ impl fmt::Display for Hold {
 }
 
 /// Chooses the pods to restart now.
-#[must_use]
 pub fn next(situation: &Situation) -> Step {
     let mut count = Count::of(situation);
     let mut step = Step::default();
@@ -177,7 +176,6 @@ impl Count {
 
 /// Returns the sort key of a pod: pods of a `StatefulSet` from the highest ordinal down, as it
 /// updates them itself, others by name.
-#[must_use]
 pub fn place(name: &str, by_ordinal: bool) -> (std::cmp::Reverse<u64>, Box<str>) {
     let ordinal = name
         .rsplit_once('-')
@@ -210,7 +208,6 @@ pub enum Rounding {
 impl Limit {
     /// Returns the limit for this number of pods. At least one, as in Kubernetes: with none nothing
     /// would ever happen (`pkg/controller/deployment/util`, `ResolveFenceposts`).
-    #[must_use]
     pub const fn of(self, pods: usize, rounding: Rounding) -> usize {
         let count = match (self, rounding) {
             (Self::Count(count), _) => count,
@@ -294,7 +291,6 @@ pub struct Covered {
 impl Budget {
     /// Computes the remaining disruptions; no ready pod may be disrupted while the status is
     /// unusable.
-    #[must_use]
     pub fn of(name: &str, covered: &Covered) -> Self {
         let known = !covered.is_outdated && !covered.sync_failed;
         let counted = covered
@@ -316,7 +312,6 @@ impl Budget {
 
     /// Returns true if one more pod may be disrupted, after `taken` ready ones that the budget does
     /// not count yet.
-    #[must_use]
     pub const fn allows(&self, ready: bool, taken: usize) -> bool {
         (!ready && self.allows_unready) || self.allowed > taken
     }

@@ -61,7 +61,6 @@ impl Code {
     ];
 
     /// Returns the value of the metric label.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Zero => "0",
@@ -89,7 +88,6 @@ impl Code {
 }
 
 /// Returns how the containers of a pod ended, by the clock of its node, in whole seconds.
-#[must_use]
 pub fn ends(pod: &Pod, memory: &Memory) -> Ends {
     let mains = roles::mains_ended_at(pod);
     let after = |end: &Terminated| {

@@ -63,7 +63,6 @@ pub struct Explanation {
 
 /// Decides about a pod like [`decide`], and explains how. `node_why` is how the class of its node
 /// was determined.
-#[must_use]
 pub fn explain(
     pod: &Pod,
     memory: &Memory,

@@ -107,14 +107,12 @@ impl Memory {
 
     /// Returns true if the main containers were done when the pod was first observed, and a node that
     /// an earlier run of the process has given an exit image may still not show it.
-    #[must_use]
     pub fn was_found_done(&self, pod: &Pod, now: Moment) -> bool {
         let found = self.mains_done_at.filter(|_| self.mains_ran_at.is_none());
         found.is_some_and(|at| now < at + swap::patience(pod).min(swap::LONGEST))
     }
 
     /// Returns when the first swap was made in the pod, as far as it shows one.
-    #[must_use]
     pub fn swapped_at(&self, pod: &Pod) -> Option<Moment> {
         let swaps = roles::sidecars(pod).filter_map(|sidecar| {
             let record = self.swap_of(&sidecar.name)?;
@@ -126,7 +124,6 @@ impl Memory {
     /// Returns true if the spec of a container has an exit image: one of the installation's, or
     /// what the API server made of the one that was written (an admission webhook may have
     /// rewritten it).
-    #[must_use]
     pub fn shows_exit_image(&self, container: &Container, exit_images: &ExitImages) -> bool {
         self.swap_of(&container.name)
             .is_some_and(|record| record.to == container.image)
@@ -202,7 +199,6 @@ impl Memory {
     }
 
     /// Returns when the first write took effect, as far as it is known.
-    #[must_use]
     pub fn first_write(&self) -> Option<Moment> {
         let finished = self.finish.as_ref().and_then(|record| record.written_at());
         self.swaps
@@ -214,7 +210,6 @@ impl Memory {
 
     /// Returns when the first write to end the pod took effect, and the last method; `None` if
     /// nothing was written.
-    #[must_use]
     pub fn ending(&self) -> Option<(Moment, Method)> {
         let finished = self.finish.as_ref().and_then(|record| record.written_at());
         let last = match (finished, self.swaps.is_empty()) {
@@ -228,7 +223,6 @@ impl Memory {
     }
 
     /// Returns the record of a container's swap.
-    #[must_use]
     pub fn swap_of(&self, container: &str) -> Option<&SwapRecord> {
         self.swaps
             .iter()
@@ -283,7 +277,6 @@ impl SwapRecord {
 
     /// Describes the swap. Each description ends in the image that was written and `)`: by that
     /// `swaplet explain` and `swaplet rescue` recognise an exit image that is not theirs.
-    #[must_use]
     pub fn words(&self) -> String {
         let (container, to) = (&self.container, &self.to);
         let times = Some(self.times).filter(|times| *times > 1);
@@ -445,7 +438,6 @@ impl Memory {
     }
 
     /// Returns when the request for the pod was first tried or observed.
-    #[must_use]
     pub fn asked_at(&self) -> Option<Moment> {
         self.asked
             .as_ref()
@@ -455,7 +447,6 @@ impl Memory {
 
     /// Returns true if this run of the process has written something for the pod, or an earlier one its
     /// phase.
-    #[must_use]
     pub(crate) fn has_acted(&self) -> bool {
         let finished = self
             .finish
@@ -524,7 +515,6 @@ impl Memory {
 
     /// Returns the method that ended a sidecar, or the last one that was tried if its end was not
     /// observed; `None` if it ended by itself.
-    #[must_use]
     pub fn method_of(&self, sidecar: &str) -> Option<Method> {
         match self.ends.of(sidecar) {
             // The watch may show the end before the write returns.
@@ -569,13 +559,11 @@ impl Denials {
     }
 
     /// Returns true if the quick retries were denied as well.
-    #[must_use]
     pub const fn are_lasting(self) -> bool {
         self.0 > QUICK_DENIED_RETRIES
     }
 
     /// Returns true if the latest denial has made them lasting: the time to report it.
-    #[must_use]
     pub const fn are_news(self) -> bool {
         self.0 == QUICK_DENIED_RETRIES + 1
     }
@@ -595,14 +583,12 @@ struct DeniedWay {
 
 impl DeniedWays {
     /// Returns the denials of this method, one after another.
-    #[must_use]
     pub fn of(&self, method: Method) -> Denials {
         self.way(method)
             .map_or_else(Denials::default, |way| way.denials)
     }
 
     /// Returns true if those of some method are lasting.
-    #[must_use]
     pub fn are_lasting(&self) -> bool {
         self.0.iter().any(|way| way.denials.are_lasting())
     }

@@ -57,7 +57,6 @@ pub(crate) enum Step {
 impl AllowedMethods {
     /// Returns the methods for a pod with this restart policy on a node of this class, in the order
     /// in which they are tried. `bears_swap`: a pod under `Never` may be swapped there.
-    #[must_use]
     pub fn methods(
         &self,
         class: NodeClass,

@@ -83,7 +83,6 @@ pub struct Signals {
 
 impl Signals {
     /// Returns the state of the SidecarTerminator that these signals show together.
-    #[must_use]
     pub fn terminator(&self) -> Terminator {
         let there = self.webhooks == Seen::Found(()) || self.lease == Seen::Found(true);
         let blind =
@@ -103,7 +102,6 @@ impl Signals {
 /// OpenKruise's manager handles each such job, and two controllers would overwrite each other's
 /// status. It handles none without its daemon, or with the gate off. If neither is configured it
 /// depends on its version; and where the gate is off by default, its webhook rejects new jobs.
-#[must_use]
 pub fn leaves_pull_jobs(coexist: Coexist, signals: &Signals) -> Option<&'static str> {
     if coexist == Coexist::Own {
         return None;
@@ -163,13 +161,11 @@ impl Daemons {
     }
 
     /// Returns true if no node has a pod of the daemon.
-    #[must_use]
     pub fn are_none(&self) -> bool {
         self.pods.is_empty()
     }
 
     /// Returns the state of the daemon on a node: the best of its pods there.
-    #[must_use]
     pub fn on(&self, node: &str) -> Daemon {
         let pods = self
             .pods
@@ -238,7 +234,6 @@ fn pull_jobs_are_off(command_line: &[String]) -> bool {
 /// Returns true if these flags of the manager turn the feature gate `SidecarTerminator` on. It is
 /// off by default; `AllAlpha` counts where the gate itself is not named; without `KruiseDaemon` it
 /// is forced off (OpenKruise: `features.SetDefaultFeatureGates`).
-#[must_use]
 pub fn gate_is_on(command_line: &[String]) -> bool {
     let gate = |wanted: &str| {
         feature_gates(command_line)

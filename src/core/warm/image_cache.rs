@@ -64,7 +64,6 @@ impl Default for Cached {
 
 impl Cached {
     /// Returns true if the job has such nodes and their cache may still become ready.
-    #[must_use]
     pub fn waits(&self) -> bool {
         !self.nodes.is_empty() && matches!(self.state, CacheState::Waits(_))
     }
@@ -126,7 +125,6 @@ fn too_many(images: usize, secrets: usize) -> Option<String> {
 
 /// Returns the state of the wanted cache; `found` is the object of its name, if it exists. Only its
 /// status proves anything.
-#[must_use]
 pub fn state(wanted: &NewImageCache, found: Option<&ImageCache>) -> CacheState {
     let name = &wanted.name;
     let Some(found) = found else {
@@ -156,7 +154,6 @@ pub fn state(wanted: &NewImageCache, found: Option<&ImageCache>) -> CacheState {
 
 /// Returns how long a job waits for a cache: the timeout of all tries together. `None` if the job
 /// has a deadline, or is of type `Never`.
-#[must_use]
 pub fn patience(spec: &PullSpec) -> Option<Duration> {
     let Completion::Always {
         deadline_seconds: None,
@@ -220,7 +217,6 @@ pub struct NewImageCache {
 }
 
 /// Returns the API resource of `ImageCache`, for the client.
-#[must_use]
 pub fn resource() -> ApiResource {
     let (group, version) = API_VERSION.split_once('/').unwrap_or_default();
     ApiResource {
@@ -234,7 +230,6 @@ pub fn resource() -> ApiResource {
 
 impl ImageCache {
     /// Reads a cache; `None` if its name is missing: such an object cannot be addressed.
-    #[must_use]
     pub fn read(object: BoundedObject) -> Option<Self> {
         let BoundedObject { metadata, data } = object;
         let text = |value: &Value| Box::from(cut(value.as_str().unwrap_or_default(), MESSAGE));
@@ -267,7 +262,6 @@ impl ImageCache {
 
 impl NewImageCache {
     /// Returns the object as it is sent to the API server.
-    #[must_use]
     pub fn object(&self) -> Value {
         let mut spec = json!({"images": self.images, "imageCacheSize": self.size, "retentionDays": self.retention_days});
         if !self.pull_secrets.is_empty() {

@@ -55,7 +55,6 @@ struct Waiting {
 impl ImageWaits {
     /// Starts observing at `now`: pods count as waiting on every node until a list has ended, but
     /// at most for 10 s.
-    #[must_use]
     pub fn begun(now: Moment) -> Self {
         Self {
             unknown_until: Some(now + FIRST_LIST),
@@ -124,7 +123,6 @@ impl ImageWaits {
     }
 
     /// Returns true if pods wait for their images on the node, or if that is not known yet.
-    #[must_use]
     pub fn are_on(&self, node: &str, now: Moment) -> bool {
         let counts = |pod: &Waiting| pod.waits && now < pod.first_seen + PATIENCE;
         self.unknown_until.is_some_and(|until| now < until)

@@ -78,7 +78,6 @@ pub struct Known {
 
 /// Returns what is known about these images on each of these nodes; without images, about all that
 /// warmer pods have.
-#[must_use]
 pub fn known(images: &[Box<str>], nodes: &[ListedNode], pods: &[WarmerPod]) -> Vec<Known> {
     let mut known = Vec::new();
     for node in nodes {

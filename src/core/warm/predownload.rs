@@ -38,7 +38,6 @@ pub struct PodSeen {
 impl PodSeen {
     /// Reads a listed pod; `None` if it is being deleted or has ended, for then it is no reason to
     /// pull. `label` is the revision label of the workload.
-    #[must_use]
     pub fn of(mut pod: PodBrief, label: &str) -> Option<Self> {
         let revision = pod.labels.remove(label);
         (!pod.deleting && !pod.is_over).then_some(Self {
@@ -117,7 +116,6 @@ pub fn decide(
 /// Returns true if these words are OpenKruise's webhook refusing a job because its gates are off:
 /// then nothing of OpenKruise would process it. The whole text has to match, because the message of
 /// another webhook may quote what a user has written.
-#[must_use]
 pub fn is_gate_off(words: &str) -> bool {
     let why = words
         .strip_prefix("admission webhook ")

@@ -52,7 +52,6 @@ const HOSTNAME: &str = "kubernetes.io/hostname";
 /// Returns true if a job wants its images on a node. `pod_nodes` are the nodes of the pods that its
 /// `podSelector` matches. Warmer pods tolerate every taint, so a label selector has to name nodes
 /// of the control plane, by role or host name, to select them.
-#[must_use]
 pub fn wants(
     targets: &Targets,
     name: &str,
@@ -85,7 +84,6 @@ const ASK_AGAIN: Duration = Duration::from_secs(86_400);
 /// Returns the limits of a job on this many nodes, `leaving` of which still have a pod that is no
 /// longer wanted. Whatever timeout the job sets, one try takes at most `longest_try`, because other
 /// jobs cannot use the node meanwhile.
-#[must_use]
 pub fn limits(spec: &PullSpec, nodes: usize, leaving: usize, longest_try: Duration) -> Limits {
     Limits {
         parallelism: spec.parallelism.of(nodes).saturating_sub(leaving),
@@ -97,7 +95,6 @@ pub fn limits(spec: &PullSpec, nodes: usize, leaving: usize, longest_try: Durati
 
 /// Returns true if the job has exceeded its `activeDeadlineSeconds`. Wall-clock times are compared:
 /// the start is one that this program has written.
-#[must_use]
 pub fn exceeds_deadline(spec: &PullSpec, started_at: Timestamp, today: Timestamp) -> bool {
     let Completion::Always {
         deadline_seconds: Some(seconds),
@@ -111,7 +108,6 @@ pub fn exceeds_deadline(spec: &PullSpec, started_at: Timestamp, today: Timestamp
 
 /// Returns true if pods that wait for their images come before the job: always without a deadline,
 /// else during the first half of its `activeDeadlineSeconds`.
-#[must_use]
 pub fn lets_others_pull(spec: &PullSpec, started_at: Timestamp, today: Timestamp) -> bool {
     let Completion::Always {
         deadline_seconds: Some(seconds),
@@ -125,13 +121,11 @@ pub fn lets_others_pull(spec: &PullSpec, started_at: Timestamp, today: Timestamp
 
 /// Returns true if a job is over: its type is not `Never`, each image on each node is final, and no
 /// pod is left but those being deleted.
-#[must_use]
 pub fn is_over(spec: &PullSpec, warming: &Warming, cached: &Cached) -> bool {
     matches!(spec.completion, Completion::Always { .. }) && !cached.waits() && warming.is_over()
 }
 
 /// Returns the time until a completed job is to be deleted; `None` if it stays.
-#[must_use]
 pub fn time_to_live(job: &PullJob, today: Timestamp) -> Option<Duration> {
     let Completion::Always {
         ttl_seconds: Some(seconds),

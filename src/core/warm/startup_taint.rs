@@ -70,7 +70,6 @@ struct Tainted {
 
 impl StartupTaints {
     /// Creates an empty set; a node waits for its images for at most `timeout`.
-    #[must_use]
     pub const fn new(timeout: Duration) -> Self {
         Self {
             timeout,
@@ -107,13 +106,11 @@ impl StartupTaints {
     }
 
     /// Returns true if no node has the taint.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
     /// Returns true if the node has the taint.
-    #[must_use]
     pub fn has(&self, node: &str) -> bool {
         self.nodes.contains_key(node)
     }
@@ -204,7 +201,6 @@ impl StartupTaints {
     }
 
     /// Returns the next time at which a step may have something to do; `None` without such a time.
-    #[must_use]
     pub fn next_due(&self, now: Moment) -> Option<Moment> {
         let waiting = self
             .nodes

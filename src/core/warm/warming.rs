@@ -50,7 +50,6 @@ pub struct Warming {
 
 impl Warming {
     /// Creates the state for these images, in this order, without a node.
-    #[must_use]
     pub fn new(images: Vec<Box<str>>, limits: Limits) -> Self {
         Self {
             images: images.into_iter().map(Arc::from).collect(),
@@ -65,7 +64,6 @@ impl Warming {
     }
 
     /// Returns the images, in their order.
-    #[must_use]
     pub fn images(&self) -> &[Arc<str>] {
         &self.images
     }
@@ -94,13 +92,11 @@ impl Warming {
     }
 
     /// Returns true if images are warmed on this node.
-    #[must_use]
     pub fn has(&self, node: &str) -> bool {
         self.nodes.get(node).is_some()
     }
 
     /// Returns true if the pod's node is warmed, and no defect has ended the work there.
-    #[must_use]
     pub fn needs(&self, pod: &WarmerPod) -> bool {
         self.nodes
             .get(&pod.node)
@@ -114,7 +110,6 @@ impl Warming {
     }
 
     /// Returns true if no node may begin now.
-    #[must_use]
     pub const fn may_begin_none(&self) -> bool {
         self.limits.parallelism == 0
     }
@@ -140,7 +135,6 @@ impl Warming {
     }
 
     /// Returns true if the node has a pod, which may be pulling.
-    #[must_use]
     pub fn has_pod(&self, node: &str) -> bool {
         self.nodes.get(node).is_some_and(NodeProgress::has_pod)
     }
@@ -164,7 +158,6 @@ impl Warming {
     }
 
     /// Returns what the nodes wait for, as of the last step.
-    #[must_use]
     pub const fn waits(&self) -> &Waits {
         &self.waits
     }
@@ -175,13 +168,11 @@ impl Warming {
     }
 
     /// Returns true if one more node may begin.
-    #[must_use]
     pub fn may_begin(&self) -> bool {
         self.active().count() < self.limits.parallelism
     }
 
     /// Returns true if the node waits only for a slot to begin.
-    #[must_use]
     pub fn waits_for(&self, node: &str, now: Moment) -> bool {
         self.nodes
             .get(node)
@@ -190,13 +181,11 @@ impl Warming {
 
     /// Returns true if a pull on the node is held back because pods of others wait for their images
     /// there.
-    #[must_use]
     pub fn is_kept_back(&self, node: &str) -> bool {
         self.nodes.get(node).is_some_and(|node| node.kept.is_on())
     }
 
     /// Returns the nodes that are left out, with the reason.
-    #[must_use]
     pub const fn skipped(&self) -> &BTreeMap<Box<str>, String> {
         &self.skipped
     }
@@ -207,7 +196,6 @@ impl Warming {
     }
 
     /// Returns the progress of a node; `None` if it cannot be warmed.
-    #[must_use]
     pub fn progress_on(&self, node: &str) -> Option<&[ImageProgress]> {
         self.nodes.get(node).map(|node| &*node.images)
     }
@@ -306,7 +294,6 @@ impl Warming {
     }
 
     /// Returns true if a kubelet has not reported the pull of an image that is on its node.
-    #[must_use]
     pub fn is_told_nothing_of_a_pull(&self) -> bool {
         let is_untold =
             |image: &ImageProgress| image.end == Some(End::Succeeded) && image.pulled.is_none();
@@ -317,7 +304,6 @@ impl Warming {
     }
 
     /// Returns true if everything is final and no pod is left but those being deleted.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         !self.nodes.has_more() && self.nodes.busy().all(|(_, node)| node.is_over())
     }
@@ -341,7 +327,6 @@ pub struct Pulled {
 
 impl Pulled {
     /// Reads the message of an Event `Pulled` (`kubelet/images/image_manager.go`), if it is one.
-    #[must_use]
     pub fn read(message: &str) -> Option<Self> {
         if let Some(rest) = message.strip_prefix("Successfully pulled image \"") {
             let (image, rest) = rest.split_once("\" in ")?;
@@ -412,7 +397,6 @@ fn no_park_program(node: &Node) -> Option<String> {
 const CACHES: &str = "; for jobs swaplet run --warm --warm-image-caches creates an ImageCache for it, if the CRD of ImageCaches is installed";
 
 /// Returns true if the provider of a node starts its machines from image caches.
-#[must_use]
 pub fn has_image_caches(recognised: &Recognised) -> bool {
     recognised
         .row
@@ -485,7 +469,6 @@ pub struct Waits {
 
 impl Waits {
     /// Creates counts of zero.
-    #[must_use]
     pub const fn new() -> Self {
         Self {
             elsewhere: 0,

@@ -13,7 +13,6 @@ const INJECT: &str = "mesh.example/inject";
 const INJECT_UNMARKED: &str = "sidecar.istio.io/inject";
 
 /// Returns the Jobs.
-#[must_use]
 pub fn jobs() -> Vec<Value> {
     let mut load = job("load", "OnFailure", vec![main("run=2s")]);
     load["spec"]["template"]["metadata"] = json!({"labels": {INJECT: "true"}});

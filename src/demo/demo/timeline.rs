@@ -29,7 +29,6 @@ pub struct Line {
 
 impl Line {
     /// Formats the line for printing.
-    #[must_use]
     pub fn text(&self) -> String {
         format!(
             "{:>6.1}s  {:<14}  {:<32}  {}",

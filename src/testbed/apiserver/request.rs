@@ -46,7 +46,6 @@ pub struct Query(BTreeMap<String, String>);
 
 impl Query {
     /// Parses a query string.
-    #[must_use]
     pub fn parse(query: &str) -> Self {
         let pairs = query.split('&').filter(|pair| !pair.is_empty());
         Self(
@@ -58,13 +57,11 @@ impl Query {
     }
 
     /// Returns one parameter; empty if it is absent.
-    #[must_use]
     pub fn get(&self, key: &str) -> &str {
         self.0.get(key).map(String::as_str).unwrap_or_default()
     }
 
     /// Returns true if a parameter is true.
-    #[must_use]
     pub fn flag(&self, key: &str) -> bool {
         matches!(self.get(key), "true" | "1" | "True")
     }
@@ -85,7 +82,6 @@ impl Query {
 }
 
 /// Decodes percent-encoding and `+`.
-#[must_use]
 pub fn unescape(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -194,7 +190,6 @@ pub enum Path {
 }
 
 /// Parses a path.
-#[must_use]
 pub fn path(path: &str) -> Path {
     let segments: Vec<String> = path
         .split('/')

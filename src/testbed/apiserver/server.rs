@@ -22,7 +22,6 @@ pub struct ApiServer {
 
 impl ApiServer {
     /// Returns a server with only the usual namespaces that runs on this clock.
-    #[must_use]
     pub fn new(clock: Clock) -> Self {
         Self {
             shared: Arc::new(Shared::new(clock)),
@@ -32,13 +31,11 @@ impl ApiServer {
     }
 
     /// Returns a kube client for this server, without sockets. Needs a tokio runtime.
-    #[must_use]
     pub fn client(&self) -> kube::Client {
         kube::Client::new(self.clone(), "default")
     }
 
     /// Returns a kube client with this user agent, which faults and records can refer to.
-    #[must_use]
     pub fn client_as(&self, user_agent: &'static str) -> kube::Client {
         let name = move |mut request: http::Request<kube::client::Body>| {
             request.headers_mut().insert(
@@ -51,7 +48,6 @@ impl ApiServer {
     }
 
     /// Returns its clock.
-    #[must_use]
     pub fn clock(&self) -> Clock {
         self.shared.clock()
     }
@@ -89,13 +85,11 @@ impl ApiServer {
     }
 
     /// Returns its faults.
-    #[must_use]
     pub fn faults(&self) -> &Faults {
         &self.faults
     }
 
     /// Returns every request for a resource so far, in order.
-    #[must_use]
     pub fn recorded(&self) -> Vec<Recorded> {
         self.records().clone()
     }
@@ -106,7 +100,6 @@ impl ApiServer {
     }
 
     /// Returns the revision of the latest change.
-    #[must_use]
     pub fn revision(&self) -> u64 {
         self.shared.lock().store.revision()
     }
@@ -128,7 +121,6 @@ impl ApiServer {
     }
 
     /// Returns a stored object, bypassing faults and records: `resource` is `pods` or `jobs.batch`.
-    #[must_use]
     pub fn peek(&self, resource: &str, namespace: &str, name: &str) -> Option<Arc<Value>> {
         self.shared
             .lock()
@@ -137,7 +129,6 @@ impl ApiServer {
     }
 
     /// Returns all stored objects of a resource, bypassing faults and records.
-    #[must_use]
     pub fn peek_all(&self, resource: &str) -> Vec<Arc<Value>> {
         self.shared
             .lock()

@@ -12,7 +12,6 @@ use super::pods::{is_active, phase};
 pub const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
 /// Returns true if each pod of the job has an index of its own.
-#[must_use]
 pub fn is_indexed(spec: &JobSpec) -> bool {
     spec.completion_mode.as_deref() == Some("Indexed")
 }

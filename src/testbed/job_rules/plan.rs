@@ -32,7 +32,6 @@ pub struct Plan {
 
 impl Plan {
     /// Returns true if the plan changes anything.
-    #[must_use]
     pub fn acts(&self) -> bool {
         let pods = [&self.forget, &self.delete, &self.release];
         self.status.is_some()
@@ -43,7 +42,6 @@ impl Plan {
 }
 
 /// Returns the condition with which a job has ended; `None` while it has not.
-#[must_use]
 pub fn finished(status: &JobStatus) -> Option<&JobCondition> {
     condition(status, "Complete").or_else(|| condition(status, "Failed"))
 }

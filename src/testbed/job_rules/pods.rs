@@ -25,7 +25,6 @@ pub struct Backoff {
 
 /// Returns true if, under `OnFailure`, the containers of all Pending and Running pods have
 /// restarted too often. With a limit of zero any restart is too many.
-#[must_use]
 pub fn past_backoff_limit(spec: &JobSpec, pods: &[Pod]) -> bool {
     if spec
         .template

@@ -30,7 +30,6 @@ pub struct PodEvent {
 
 impl PodEvent {
     /// Returns a normal event.
-    #[must_use]
     pub const fn normal(reason: &'static str, message: String) -> Self {
         Self {
             warning: false,
@@ -41,7 +40,6 @@ impl PodEvent {
     }
 
     /// Returns a warning.
-    #[must_use]
     pub const fn warning(reason: &'static str, message: String) -> Self {
         Self {
             warning: true,

@@ -71,7 +71,6 @@ impl Default for Behaviour {
 
 impl Behaviour {
     /// Returns a program that exits after this time with 0.
-    #[must_use]
     pub fn ending_after(run: Duration) -> Self {
         Self {
             run: Some(run),
@@ -80,7 +79,6 @@ impl Behaviour {
     }
 
     /// Returns a program that runs until SIGTERM and then exits with 143, like the park image's.
-    #[must_use]
     pub fn parked() -> Self {
         Self::default()
     }
@@ -108,7 +106,6 @@ impl Behaviour {
     }
 
     /// Returns the exit code of the `n`th start, from 0.
-    #[must_use]
     pub fn exit_code(&self, n: usize) -> i32 {
         self.exit.get(n).or(self.exit.last()).copied().unwrap_or(0)
     }

@@ -99,7 +99,6 @@ pub struct Images {
 
 impl Images {
     /// Returns the images of a node that has pulled nothing yet.
-    #[must_use]
     pub fn new(options: ImageOptions) -> Self {
         let named = |image: &ImageReference| {
             (
@@ -126,7 +125,6 @@ impl Images {
     }
 
     /// Returns the kind of an image.
-    #[must_use]
     pub fn kind(&self, image: &str) -> ImageKind {
         let Ok(reference) = ImageReference::parse(image) else {
             return ImageKind::Workload;
@@ -144,7 +142,6 @@ impl Images {
     }
 
     /// Returns true if an exit image has a program at this command.
-    #[must_use]
     pub fn exit_image_has(&self, command: &str) -> bool {
         let own = self.options.exit_paths.iter().map(String::as_str);
         let mut paths = own.chain(standard_paths().iter().map(|entry| entry.path));
@@ -158,7 +155,6 @@ impl Images {
     }
 
     /// Returns the image, if the node has it under this name.
-    #[must_use]
     pub fn local(&self, image: &str) -> Option<Local> {
         if self.present.contains_key(image) {
             return self.named(image);
@@ -175,7 +171,6 @@ impl Images {
 
     /// Returns true if a pod with these Secrets may use an image that is on the node: it was not
     /// pulled, or somebody has pulled it from its repository with one of them, or with none.
-    #[must_use]
     pub fn may_use(&self, image: &str, secrets: &[String]) -> bool {
         let Ok(reference) = ImageReference::parse(image) else {
             return true;
@@ -198,7 +193,6 @@ impl Images {
     }
 
     /// Returns how long a pull takes, whether it succeeds or not.
-    #[must_use]
     pub fn pull_time(&self, image: &str) -> Duration {
         let Ok(reference) = ImageReference::parse(image) else {
             return Duration::ZERO;
@@ -299,13 +293,11 @@ fn config_digest(manifest: &str) -> String {
 
 /// Returns the made-up digest of an image that is named without one: `imageID` has it after the
 /// `@`.
-#[must_use]
 pub fn digest_of(image: &ImageReference) -> String {
     manifest_digest(image)
 }
 
 /// Returns a hexadecimal id derived from a text.
-#[must_use]
 pub fn hash(text: &str) -> String {
     Sha256::digest(text.as_bytes())
         .iter()

@@ -85,7 +85,6 @@ enum Next {
 
 impl Kubelet {
     /// Returns the state of a pod that was just bound to the node.
-    #[must_use]
     pub fn new(options: KubeletOptions, pod: &Value, now: Timestamp) -> Self {
         let seen = PodSeen::read(pod);
         let init = seen
@@ -141,7 +140,6 @@ impl Kubelet {
     }
 
     /// Returns the time of the next step, unless an event comes before.
-    #[must_use]
     pub fn wake(&self) -> Option<Timestamp> {
         self.next().map(|(at, _)| at)
     }
@@ -179,7 +177,6 @@ impl Kubelet {
     }
 
     /// Returns true once the node is done with the pod.
-    #[must_use]
     pub const fn is_gone(&self) -> bool {
         matches!(self.work, Work::Gone)
     }

@@ -35,7 +35,6 @@ struct Stop {
 
 impl Life {
     /// Returns the `n`th start of a container, from 0.
-    #[must_use]
     pub fn start(behaviour: Behaviour, n: usize, started: Timestamp) -> Self {
         Self {
             started,
@@ -55,13 +54,11 @@ impl Life {
     }
 
     /// Returns true if SIGTERM is scheduled.
-    #[must_use]
     pub const fn is_stopping(&self) -> bool {
         self.stop.is_some()
     }
 
     /// Returns its end if nothing more is done to it; `None` if it has none.
-    #[must_use]
     pub fn end(&self) -> Option<End> {
         let natural = self.behaviour.run.map(|run| End {
             at: later(self.started, run),

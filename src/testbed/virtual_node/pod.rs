@@ -187,7 +187,6 @@ struct Exec {
 
 impl PodSeen {
     /// Reads a pod. An invalid one has no containers, so nothing happens to it.
-    #[must_use]
     pub fn read(pod: &Value) -> Self {
         let mut seen = Self::deserialize(pod).unwrap_or_default();
         seen.spec.join();

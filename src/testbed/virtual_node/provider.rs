@@ -73,7 +73,6 @@ enum Next {
 
 impl VirtualKubelet {
     /// Returns the state of a pod that was just bound to the node.
-    #[must_use]
     pub fn new(options: ProviderOptions, pod: &Value, now: Timestamp) -> Self {
         let poll_due = (options.status == StatusMode::Poll).then(|| next_tick(now, POLL));
         Self {
@@ -107,7 +106,6 @@ impl VirtualKubelet {
     }
 
     /// Returns the time of the next step, unless an event comes before.
-    #[must_use]
     pub fn wake(&self) -> Option<Timestamp> {
         self.next().map(|(at, _)| at)
     }
@@ -135,7 +133,6 @@ impl VirtualKubelet {
     }
 
     /// Returns true once the node is done with the pod.
-    #[must_use]
     pub const fn is_gone(&self) -> bool {
         self.gone
     }

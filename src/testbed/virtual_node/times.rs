@@ -5,7 +5,6 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 /// Adds a duration to a time, at most to the end of time.
-#[must_use]
 pub fn later(at: Timestamp, by: Duration) -> Timestamp {
     at.checked_add(by).unwrap_or(Timestamp::MAX)
 }

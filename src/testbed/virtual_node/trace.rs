@@ -38,7 +38,6 @@ pub struct SeenContainer {
 
 impl Seen {
     /// Returns the observable state of a pod.
-    #[must_use]
     pub fn of(pod: &Value) -> Self {
         let status = &pod["status"];
         let all = |field: &str| {
@@ -60,7 +59,6 @@ impl Seen {
     }
 
     /// Returns a container by its name.
-    #[must_use]
     pub fn container(&self, name: &str) -> Option<&SeenContainer> {
         self.containers
             .iter()
@@ -104,19 +102,16 @@ impl Trace {
     }
 
     /// Returns all observed states, in order.
-    #[must_use]
     pub fn all(&self) -> &[Seen] {
         &self.0
     }
 
     /// Returns the last observed state.
-    #[must_use]
     pub fn last(&self) -> Option<&Seen> {
         self.0.last()
     }
 
     /// Returns the phases, without repetitions in a row.
-    #[must_use]
     pub fn phases(&self) -> Vec<&str> {
         let mut phases: Vec<&str> = self.0.iter().map(|seen| seen.phase.as_str()).collect();
         phases.dedup();
@@ -125,7 +120,6 @@ impl Trace {
 
     /// Describes one container's states, without repetitions in a row: `running work:1 rc0`,
     /// `terminated(143) exit:1 rc1`, `waiting(ErrImagePull) ...`.
-    #[must_use]
     pub fn states(&self, name: &str) -> Vec<String> {
         let mut states: Vec<String> = self
             .0

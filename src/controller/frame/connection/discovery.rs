@@ -46,14 +46,12 @@ pub struct Resources(Seen<Arc<[String]>>);
 impl Resources {
     /// Returns true if the API server is known to serve the resource of this plural name. What is
     /// not served need not be absent: see [`lack`](Self::lack).
-    #[must_use]
     pub fn serve(&self, plural: &str) -> bool {
         matches!(&self.0, Seen::Found(names) if names.iter().any(|name| name == plural))
     }
 
     /// Returns true if the API server is known not to serve the resource of this plural name: not
     /// where the query is forbidden.
-    #[must_use]
     pub fn lack(&self, plural: &str) -> bool {
         !matches!(self.0, Seen::Hidden) && !self.serve(plural)
     }
@@ -71,7 +69,6 @@ impl Resources {
 
     /// Returns true if the group has kinds that swaplet's CRDs do not define, as OpenKruise always
     /// brings. As a rule everybody may query this; where it is forbidden, they count as there.
-    #[must_use]
     pub fn are_openkruises(&self) -> bool {
         let is_ours =
             |name: &String| OUR_RESOURCES.contains(&name.split('/').next().unwrap_or_default());
@@ -99,13 +96,11 @@ pub struct Discovery {
 
 impl Discovery {
     /// Returns a discovery of OpenKruise's group, without an answer yet.
-    #[must_use]
     pub fn new(client: Client) -> Self {
         Self::of(client, &format!("{GROUP}/{VERSION}"))
     }
 
     /// Like [`new`](Self::new), of this group, given with its version.
-    #[must_use]
     pub fn of(client: Client, group: &str) -> Self {
         Self {
             client,
@@ -117,13 +112,11 @@ impl Discovery {
     }
 
     /// Returns the client that sends the requests.
-    #[must_use]
     pub const fn client(&self) -> &Client {
         &self.client
     }
 
     /// Returns the clock of the API server, as the answers to these requests show it.
-    #[must_use]
     pub const fn clock(&self) -> &ServerClock {
         &self.clock
     }
@@ -145,7 +138,6 @@ impl Discovery {
     }
 
     /// Returns when the next round begins: a good time to request again.
-    #[must_use]
     pub fn next_round(&self) -> Instant {
         self.round(1)
     }

@@ -20,7 +20,6 @@ pub struct Environment {
 
 impl Environment {
     /// Returns what the environment of this process says; capital letters go first, as in Go.
-    #[must_use]
     pub fn read() -> Self {
         let value = |name: &str| {
             let of = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());

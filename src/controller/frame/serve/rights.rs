@@ -15,7 +15,6 @@ macro_rules! rights {
             pub const ALL: &'static [Self] = &[$(Self::$name),+];
 
             /// Returns what is not done without it, for the log and `/readyz`.
-            #[must_use]
             pub const fn without(self) -> &'static str {
                 match self {
                     $(Self::$name => $without,)+
@@ -24,7 +23,6 @@ macro_rules! rights {
 
             /// Returns the role of `deploy/` that gives it (empty: none does), the verb, the API group (empty: the
             /// core group) and the resource in the plural, with its subresource.
-            #[must_use]
             pub const fn rule(self) -> [&'static str; 4] {
                 match self {
                     $(Self::$name => [$role, $verb, $group, $resource],)+

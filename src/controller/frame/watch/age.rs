@@ -31,7 +31,6 @@ pub struct WatchAge {
 
 impl WatchAges {
     /// Begins the age of a watch of this resource, as heard of now.
-    #[must_use]
     pub fn begin(&self, resource: &str) -> WatchAge {
         let mut ages = self.lock();
         ages.begun += 1;
@@ -46,7 +45,6 @@ impl WatchAges {
 
     /// Returns, by resource in the plural, the age of the watch that was heard of longest ago. A
     /// watch that is forbidden has none.
-    #[must_use]
     pub fn all(&self) -> BTreeMap<Box<str>, Duration> {
         let now = Instant::now();
         let mut oldest = BTreeMap::new();

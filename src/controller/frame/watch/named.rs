@@ -44,7 +44,6 @@ impl Drop for Watch {
 impl<K: Ord + Clone + Send + 'static, T: Send + 'static> NamedWatches<K, T> {
     /// Returns an empty set. `open` starts a watch with [`Listener::watch`], whose age is recorded
     /// in `ages`.
-    #[must_use]
     pub fn new(
         ages: WatchAges,
         open: impl Fn(&K, Listener<K, T>) -> JoinHandle<()> + Send + Sync + 'static,

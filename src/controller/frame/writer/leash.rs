@@ -29,7 +29,6 @@ pub struct Gate(watch::Receiver<bool>);
 
 impl Gate {
     /// Checks for the admission policy of this name until it exists; without a name it is open.
-    #[must_use]
     pub fn of(client: &Client, leash: Option<&str>, health: &Health) -> Self {
         let (sender, gate) = watch::channel(leash.is_none());
         health.has(Right::ReadLeash);
@@ -53,7 +52,6 @@ impl Gate {
     }
 
     /// Returns a stream that is started when the gate is open.
-    #[must_use]
     pub fn before<T: Send + 'static>(
         &self,
         start: impl FnOnce() -> mpsc::Receiver<T> + Send + 'static,

@@ -71,7 +71,6 @@ struct Sender {
 impl Reporter {
     /// Returns a reporter. `instance` is its name in `reportingInstance`; its Events yield to the
     /// swaps of `precedence`.
-    #[must_use]
     pub fn new(
         client: Client,
         metrics: Metrics,

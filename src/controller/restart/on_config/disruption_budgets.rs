@@ -79,7 +79,6 @@ struct CoveredPod {
 
 impl Left {
     /// Returns the indexes of the budgets that cover pods with these labels.
-    #[must_use]
     pub fn covering(&self, labels: &BTreeMap<String, String>) -> Vec<usize> {
         (0..self.selectors.len())
             .filter(|index| self.selectors[*index].matches(labels))
@@ -183,7 +182,6 @@ impl DisruptionBudgets {
 }
 
 /// Returns true if the condition Ready is True.
-#[must_use]
 pub fn is_ready(pod: &Pod) -> bool {
     let conditions = pod
         .status

@@ -54,7 +54,6 @@ impl Record {
 
 impl Records {
     /// Returns an empty set of records, to be [loaded](Self::load).
-    #[must_use]
     pub fn new(writer: Writer, namespace: &str) -> Self {
         Self {
             map: KeptMap::new(writer, namespace, RECORDS),
@@ -65,7 +64,6 @@ impl Records {
     }
 
     /// Returns the record of a pod.
-    #[must_use]
     pub fn of(&self, uid: &str) -> Option<&Contents> {
         self.kept.get(uid).map(|record| &record.seen)
     }

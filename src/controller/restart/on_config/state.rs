@@ -75,13 +75,11 @@ struct Known {
 
 impl State {
     /// Returns true once all pods and requests have been listed.
-    #[must_use]
     pub const fn is_ready(&self) -> bool {
         self.mirror.is_complete() && self.requests_are_seen
     }
 
     /// Returns true if the pod exists.
-    #[must_use]
     pub fn has(&self, uid: &str) -> bool {
         self.pods.get(uid).is_some()
     }
@@ -323,7 +321,6 @@ impl State {
 
     /// Returns the objects that an owner's pods name and that are not watched, each with the first
     /// of these pods.
-    #[must_use]
     pub fn unwatched(&self, of: &Group) -> Vec<(ConfiguredPod, Reference)> {
         let mut seen = BTreeSet::new();
         let named = self
@@ -371,7 +368,6 @@ impl State {
     }
 
     /// Returns the next time at which there is work without an event; `None` until all is listed.
-    #[must_use]
     pub fn next_due(&self) -> Option<Moment> {
         if !self.is_ready() {
             return None;
@@ -381,7 +377,6 @@ impl State {
     }
 
     /// Returns one of the pods of an owner.
-    #[must_use]
     pub fn first(&self, of: &Group) -> Option<&ConfiguredPod> {
         self.pods.of(of).next()
     }
@@ -492,7 +487,6 @@ mod pods_tests {
 
 impl State {
     /// Returns true if an event has come since the last reconcile of this group.
-    #[must_use]
     pub fn is_fresh(&self, group: &Group) -> bool {
         self.fresh.contains(group)
     }
@@ -506,7 +500,6 @@ impl State {
     }
 
     /// Returns the current state of an owner's pods, sorted by name.
-    #[must_use]
     pub fn members<'a>(
         &'a self,
         of: &Group,
@@ -561,7 +554,6 @@ impl State {
     }
 
     /// Returns the uids of the pods of a namespace that are being restarted.
-    #[must_use]
     pub fn restarting(&self, namespace: &str) -> BTreeSet<String> {
         let open = self.requests.iter().filter(|((of, _, _), request)| {
             **of == *namespace && request.asked.progress == Progress::Open

@@ -50,7 +50,6 @@ impl<'a> Around<'a> {
 impl Index {
     /// Explains the decision that the index takes about a pod now, step by step; also for a pod
     /// that it does not keep. Earlier reports are repeated.
-    #[must_use]
     pub fn explain(&self, pod: &Pod, now: Moment) -> Explanation {
         let entry = self.entries.get(&pod.uid);
         let memory = entry.map(|entry| entry.memory.clone());
@@ -59,7 +58,6 @@ impl Index {
 
     /// Like [`Index::explain`], with `image` as an additional exit image; the pod has not changed
     /// since `since`.
-    #[must_use]
     pub fn explain_with(
         &self,
         image: &ImageReference,
@@ -129,7 +127,6 @@ impl Index {
 
     /// Returns true if the end of the pod's sidecars has begun: one shows an exit image, or there
     /// is a request to OpenKruise's daemon.
-    #[must_use]
     pub fn is_begun(&self, pod: &Pod) -> bool {
         let memory = Memory::default();
         let shows_exit_image = |sidecar| memory.shows_exit_image(sidecar, &self.rules.exit_images);

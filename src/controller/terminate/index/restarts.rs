@@ -20,14 +20,12 @@ impl Index {
     }
 
     /// Returns the exit images of the installation.
-    #[must_use]
     pub const fn exit_images(&self) -> &ExitImages {
         &self.rules.exit_images
     }
 
     /// Returns the class of a pod's node; `None` if it is not known yet. `since` is when the pod
     /// was first requested.
-    #[must_use]
     pub fn node_for_restart(&self, pod: &Pod, since: Moment, now: Moment) -> Option<NodeClass> {
         let (class, facts) = self.nodes.about(pod, Some(since), now);
         let known = facts.unseen_until.is_none() && self.openkruise.around(pod).seen;
@@ -42,7 +40,6 @@ impl Index {
     }
 
     /// Returns the version of the kubelet of a pod's node.
-    #[must_use]
     pub fn kubelet_for_restart(&self, pod: &Pod) -> Option<KubeletVersion> {
         self.nodes.kubelet(pod)
     }
@@ -50,7 +47,6 @@ impl Index {
     /// Returns whether this many restarts fit into the headroom of the pod's Job, beside those that
     /// may still come of an earlier request. That is unknown while a swap of the pod is in flight,
     /// or is not shown: what it takes must not be taken for theirs.
-    #[must_use]
     pub fn room_for_restarts(&self, pod: &Pod, restarts: u32) -> Headroom {
         let swapped = self.entries.get(&pod.uid);
         if Ledger::counts(pod) && swapped.is_some_and(|entry| entry.may_have_written()) {
@@ -83,14 +79,12 @@ impl Index {
 
     /// Returns whether OpenKruise's daemon is on a node, Ready or not; on any node, if `node` is
     /// empty. `None` if that has not been read yet.
-    #[must_use]
     pub fn has_daemon_for_restart(&self, node: &str) -> Option<bool> {
         self.openkruise.has_daemon_if_seen(node)
     }
 
     /// Returns true if the vendor of the pod's node handles requests with OpenKruise's label for
     /// virtual nodes.
-    #[must_use]
     pub fn is_left_to_vendor(&self, pod: &Pod) -> bool {
         self.nodes.vendor_restarts(pod)
     }

@@ -42,7 +42,6 @@ pub struct Scope {
 
 /// Starts the watches; that of namespaces once `wants_namespaces` is true. The stream ends only
 /// when the receiver is dropped.
-#[must_use]
 pub fn observe(scope: &Scope, wants_namespaces: watch::Receiver<bool>) -> mpsc::Receiver<News> {
     let (news, receiver) = mpsc::channel(BUFFER);
     let discovery = Discovery::of(scope.client.clone(), &format!("{GROUP}/{VERSION}"));

@@ -115,7 +115,6 @@ pub struct PodPolicies {
 
 impl PodPolicies {
     /// Returns the state of a controller that does not read policies.
-    #[must_use]
     pub fn none() -> Self {
         Self {
             store: PolicyStore::default(),
@@ -165,13 +164,11 @@ impl PodPolicies {
     }
 
     /// Returns what could not be read or has no effect.
-    #[must_use]
     pub const fn remarks(&self) -> &Remarks {
         &self.remarks
     }
 
     /// Returns true if there is a policy of this kind, namespace and name.
-    #[must_use]
     pub fn has(&self, kind: PolicyKind, namespace: &str, name: &str) -> bool {
         self.store.all().any(|seen| {
             let policy = seen.policy;
@@ -180,7 +177,6 @@ impl PodPolicies {
     }
 
     /// Returns true if there is a policy of the same kind, namespace and name.
-    #[must_use]
     pub fn has_like(&self, policy: &SidecarPolicy) -> bool {
         self.has(policy.kind, &policy.namespace, &policy.name)
     }
@@ -191,7 +187,6 @@ impl PodPolicies {
     }
 
     /// Returns true if policies are read at all.
-    #[must_use]
     pub const fn are_on(&self) -> bool {
         self.store.is_on()
     }
@@ -225,7 +220,6 @@ impl Given {
 }
 
 /// Returns a store that has handled the listed objects like events of a watch.
-#[must_use]
 pub fn store(listed: Listed, exit_images: &ExitImages) -> PolicyStore {
     let mut store = PolicyStore::watched();
     for kind in PolicyKind::ALL {

@@ -27,7 +27,6 @@ const WINDOWS_USER: &str = "ContainerUser";
 /// Returns the manifest of a warmer pod. The user, entrypoint, volumes and environment that an
 /// image declares do not matter: the container runs a static program from a volume, as a user of
 /// ours and without any right, or it runs nothing at all.
-#[must_use]
 pub fn pod(warmers: &Warmers, node: &str, shape: Shape, images: &[Box<str>], number: u32) -> Value {
     let mut spec = common(warmers, node);
     match shape {

@@ -50,7 +50,6 @@ impl Writer {
 /// It has no `ttlSecondsAfterFinished`: a job that is gone would be created again as long as there
 /// are old pods. And it has no `sandboxConfig` with the labels of the template, unlike
 /// OpenKruise's: the pods that pull would count as pods of the workload.
-#[must_use]
 pub fn job(
     workload: &Workload,
     name: &str,

@@ -40,7 +40,6 @@ impl Writer {
 
 /// Returns the patch, which tests the node's uid and that the taints are still where they were
 /// observed. The last one goes first, so that the others keep their indexes.
-#[must_use]
 pub fn untaint_patch(untaint: &Untaint) -> JsonPatch {
     let taint = |index: &usize| ["spec".to_owned(), "taints".to_owned(), index.to_string()];
     let remove = |index: &usize| {

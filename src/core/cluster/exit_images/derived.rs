@@ -77,7 +77,6 @@ pub struct Trouble {
 
 impl DerivedImages {
     /// Creates a state without images. Of `repository`, neither tag nor digest counts.
-    #[must_use]
     pub fn new(repository: ImageReference) -> Self {
         Self {
             repository,
@@ -87,19 +86,16 @@ impl DerivedImages {
     }
 
     /// Returns the repository of the images.
-    #[must_use]
     pub fn repository(&self) -> &ImageReference {
         &self.repository
     }
 
     /// Returns true for any image in the repository, which holds nothing but exit images.
-    #[must_use]
     pub fn contains(&self, image: &ImageReference) -> bool {
         self.repository.same_repository(image)
     }
 
     /// Returns the state of the image with these paths, for a pod of a namespace.
-    #[must_use]
     pub fn find(&self, namespace: &str, paths: &[String]) -> Derived<'_> {
         match self.images.get(paths) {
             Some(Image {

@@ -212,7 +212,6 @@ impl Totals {
 
 /// Returns true if this many swaps in one pod, and nothing else, fit into the `backoffLimit` of its
 /// Job. Under `OnFailure` each is a restart that counts.
-#[must_use]
 pub fn fits_alone(swaps: u32, limit: u32) -> bool {
     i64::from(swaps) <= allowed(limit)
 }

@@ -46,7 +46,6 @@ type Values = BTreeMap<usize, Option<String>>;
 
 impl<'a> Environment<'a> {
     /// Returns the environment that `env` sets, in the order of the spec.
-    #[must_use]
     pub fn of(container: &'a ContainerSpec) -> Self {
         let mut positions: Vec<_> = container
             .env
@@ -65,14 +64,12 @@ impl<'a> Environment<'a> {
 
     /// Returns the text with its references replaced; `None` if one is unknown, or the text gets
     /// too long.
-    #[must_use]
     pub fn expand(&self, text: &str) -> Option<String> {
         self.expand_at(text, self.entries.len())
     }
 
     /// Returns the PATH that the container sets itself. `envFrom` is assumed to set none: it would
     /// replace the image's in every container that uses it.
-    #[must_use]
     pub fn search_path(&self) -> Variable<String> {
         match self.last("PATH", self.entries.len()) {
             Some(position) => self

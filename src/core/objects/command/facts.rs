@@ -80,7 +80,6 @@ pub(crate) enum Shape {
 
 impl ContainerFacts {
     /// Extracts the facts from the spec of a container and of its pod.
-    #[must_use]
     pub fn of(pod: &PodSpec, container: &ContainerSpec) -> Self {
         let program = match obstacle(pod, container) {
             Some(obstacle) => Err(obstacle),
@@ -95,19 +94,16 @@ impl ContainerFacts {
     }
 
     /// Returns true if the container runs the program that its image names.
-    #[must_use]
     pub fn is_without_command(&self) -> bool {
         self.program == Ok(Program::Entrypoint)
     }
 
     /// Returns the notes about the container.
-    #[must_use]
     pub fn notes(&self) -> Notes {
         self.notes
     }
 
     /// Returns the bytes of memory that the facts take.
-    #[must_use]
     pub fn weight(&self) -> usize {
         let program = match &self.program {
             Ok(Program::At(path)) => path.len(),

@@ -4,7 +4,6 @@
 /// Returns the absolute, normalised path of a program that is written with a slash. `None` if it
 /// depends on directories whose existence is unknown (`x/../y` needs the directory `x`), names a
 /// directory, or cannot be a path.
-#[must_use]
 pub fn locate(written: &str, working_dir: &str) -> Option<String> {
     if written.ends_with(['/', '\0']) || written.contains('\0') || written.ends_with("/.") {
         return None;
@@ -31,13 +30,11 @@ pub fn locate(written: &str, working_dir: &str) -> Option<String> {
 }
 
 /// Normalises an absolute path; `None` for a relative one.
-#[must_use]
 pub fn normal(written: &str) -> Option<String> {
     directory(written).map(|parts| joined(&parts))
 }
 
 /// Returns true if `path` lies below `directory`; both are normalised.
-#[must_use]
 pub fn is_below(path: &str, directory: &str) -> bool {
     path.strip_prefix(directory.trim_end_matches('/'))
         .is_some_and(|rest| rest.len() > 1 && rest.starts_with('/'))

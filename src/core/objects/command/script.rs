@@ -20,7 +20,6 @@ pub enum FirstLine {
 
 impl FirstLine {
     /// Reads the first bytes of a file like Linux does.
-    #[must_use]
     pub fn read(content: &[u8]) -> Self {
         let head = &content[..content.len().min(LOOKED_AT)];
         if head.starts_with(b"\x7fELF") {

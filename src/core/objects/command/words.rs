@@ -55,7 +55,6 @@ impl Obstacle {
 
     /// Returns true if it is an obstacle for our exit image only: another one may be built for
     /// another system, or have its program elsewhere.
-    #[must_use]
     pub const fn is_about_our_image(self) -> bool {
         matches!(
             self,
@@ -64,7 +63,6 @@ impl Obstacle {
     }
 
     /// Returns the problem, as the end of a sentence about the container.
-    #[must_use]
     pub const fn problem(self) -> &'static str {
         match self {
             Self::ProgramOnVolume => "its program is on a volume and would run again",
@@ -96,7 +94,6 @@ impl Obstacle {
     }
 
     /// Returns the fix for the problem, as an instruction.
-    #[must_use]
     pub const fn fix(self) -> &'static str {
         match self {
             Self::ProgramOnVolume => {
@@ -165,7 +162,6 @@ impl Note {
     ];
 
     /// Returns the text of the note.
-    #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
             Self::RegistryNeeded => {
@@ -198,7 +194,6 @@ pub struct Notes(u16);
 
 impl Notes {
     /// Returns the set of the notes that apply.
-    #[must_use]
     pub fn of(applying: impl IntoIterator<Item = (Note, bool)>) -> Self {
         let bits = applying
             .into_iter()
@@ -208,7 +203,6 @@ impl Notes {
     }
 
     /// Returns true if the set holds this note.
-    #[must_use]
     pub const fn has(self, note: Note) -> bool {
         self.0 & note.bit() != 0
     }

@@ -142,7 +142,6 @@ pub enum Hook {
 impl ContainerSpec {
     /// Returns true if each start of the container queries the registry: the policy is Always, or
     /// it is absent and the API server sets it because of the tag.
-    #[must_use]
     pub fn pulls_always(&self) -> bool {
         match self.pull_policy.as_deref() {
             Some(policy) => policy == "Always",
@@ -155,7 +154,6 @@ impl ContainerSpec {
     }
 
     /// Returns true if the environment needs ConfigMaps or Secrets that are not optional.
-    #[must_use]
     pub fn needs_env_references(&self) -> bool {
         self.requires_env_from
             || self

@@ -37,7 +37,6 @@ pub enum Progress<'a> {
 
 impl Footprint {
     /// Returns what the status of the container shows now.
-    #[must_use]
     pub fn of(container: &Container) -> Self {
         let image = container.image.clone();
         let Some(status) = &container.status else {
@@ -95,7 +94,6 @@ fn waiting_text(reason: &str, message: &str) -> Box<str> {
 /// started and has ended, or the node names the exit image in its message. The end alone proves
 /// nothing (the sidecar may have ended by itself), nor the image alone (some providers copy it from
 /// the spec), nor a running container (the old one may have crashed and been restarted).
-#[must_use]
 pub(crate) fn proves_update(container: &Container, before: Option<&Footprint>) -> bool {
     let Some(status) = &container.status else {
         return false;
@@ -113,7 +111,6 @@ pub(crate) fn proves_update(container: &Container, before: Option<&Footprint>) -
 }
 
 /// Returns true if the status proves that the node has not acted yet: the old container still runs.
-#[must_use]
 pub(crate) fn proves_inaction(container: &Container, before: Option<&Footprint>) -> bool {
     let Some(status) = &container.status else {
         return false;
@@ -128,7 +125,6 @@ pub(crate) fn proves_inaction(container: &Container, before: Option<&Footprint>)
 /// Returns whether a container with this status was started from the image that was written; `None`
 /// if that is not known. A runtime reports an image by any of the names that its bytes have on the
 /// node, so another name is another image only where the bytes say so, or are not known.
-#[must_use]
 pub(crate) fn shows_written(
     status: &ContainerStatus,
     written: &str,
@@ -160,7 +156,6 @@ pub(crate) fn is_other_tag(image: &str, other: &str) -> bool {
 
 /// Returns whether the image in a status is the one that was written, by its name; `None` if it
 /// cannot be read, or is the bare digest by which runtimes name an image without a tag.
-#[must_use]
 pub fn exit_image_shown(in_status: &str, written: &str) -> Option<bool> {
     if in_status == written {
         return Some(true);
@@ -175,7 +170,6 @@ pub fn exit_image_shown(in_status: &str, written: &str) -> Option<bool> {
 
 /// Returns the progress of a container whose spec shows the exit image. `before` is what its status
 /// showed before the swap, if known.
-#[must_use]
 pub fn progress<'a>(container: &'a Container, before: Option<&Footprint>) -> Progress<'a> {
     let Some(status) = &container.status else {
         return Progress::Unchanged;
@@ -236,7 +230,6 @@ fn waits_for_exit_image(
 /// one. containerd creates a container whose program is missing and fails to start it
 /// (`RunContainerError`, then `CrashLoopBackOff` after exit code 128); CRI-O does not even create
 /// it (`CreateContainerError`), and still shows the container before.
-#[must_use]
 pub fn is_stuck(container: &Container) -> bool {
     let Some(ContainerStatus {
         state: ContainerState::Waiting { reason, .. },

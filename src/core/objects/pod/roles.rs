@@ -25,14 +25,12 @@ pub enum Mains<'a> {
 impl Mark {
     /// Returns true if the container is a sidecar: either mark is enough (OpenKruise:
     /// `isSidecarContainer`).
-    #[must_use]
     pub const fn is_sidecar(&self) -> bool {
         self.when_job_exit || self.with_image.is_some()
     }
 
     /// Returns true if the container's exit code does not count for the pod: only beside the plain
     /// mark (OpenKruise: `isSidecarContainer`).
-    #[must_use]
     pub const fn ignores_exit_code(&self) -> bool {
         self.when_job_exit && self.ignore_exit_code
     }
@@ -47,13 +45,11 @@ pub fn sidecars(pod: &Pod) -> impl Iterator<Item = &Container> {
 
 /// Returns true if the container is a sidecar that swaplet may end: by its environment, by an
 /// annotation or by a policy.
-#[must_use]
 pub fn is_sidecar(pod: &Pod, container: &Container) -> bool {
     is_called_sidecar(container) && !is_left(pod, container)
 }
 
 /// Returns true if the container has a mark or a rule, whoever is to end it.
-#[must_use]
 pub const fn is_called_sidecar(container: &Container) -> bool {
     container.mark.is_sidecar() || container.rule.is_some()
 }
@@ -66,7 +62,6 @@ fn is_left(pod: &Pod, container: &Container) -> bool {
 
 /// Returns true if the platform ends the container when the others are done: then it is neither a
 /// sidecar of ours, nor a main container that anybody waits for.
-#[must_use]
 pub const fn is_left_to_platform(pod: &Pod, container: &Container) -> bool {
     let mark = &container.mark;
     let is_marked = if pod.on_acs {
@@ -92,7 +87,6 @@ pub(crate) const fn is_main(pod: &Pod, container: &Container) -> bool {
 /// Returns the state of the main containers. They are done under `Never` when they ended with any
 /// exit code, under `OnFailure` when they ended with 0, unless another container has them started
 /// again.
-#[must_use]
 pub fn mains_state(pod: &Pod) -> Mains<'_> {
     for main in mains(pod) {
         if main.status.is_none() {
@@ -117,7 +111,6 @@ const fn is_over(pod: &Pod) -> bool {
 /// Returns the name of a container beside the main ones, or of a native sidecar, that has not ended
 /// and whose rules may start all containers of the pod again when it ends. Whatever stops it may so
 /// repeat work that is done; and a sidecar that was swapped would be missing then.
-#[must_use]
 pub fn may_restart_all(pod: &Pod) -> Option<&str> {
     let mut others = pod.containers.iter().filter(|container| {
         !is_main(pod, container) && container.may_restart_all() && container.end().is_none()
@@ -127,7 +120,6 @@ pub fn may_restart_all(pod: &Pod) -> Option<&str> {
 }
 
 /// Returns true if only sidecars that swaplet may end keep the pod from ending.
-#[must_use]
 pub fn waits_for_sidecars(pod: &Pod) -> bool {
     let is_over = pod.deleting || pod.phase.is_terminal();
     !is_over
@@ -137,13 +129,11 @@ pub fn waits_for_sidecars(pod: &Pod) -> bool {
 }
 
 /// Returns when the last of the main containers ended, as far as the node reports it.
-#[must_use]
 pub fn mains_ended_at(pod: &Pod) -> Option<jiff::Timestamp> {
     mains(pod).filter_map(|main| main.end()?.finished_at).max()
 }
 
 /// Returns true if every main container ended with exit code 0.
-#[must_use]
 pub fn mains_succeeded(pod: &Pod) -> bool {
     mains(pod).all(|main| main.end().is_some_and(|end| end.exit_code == Some(0)))
 }

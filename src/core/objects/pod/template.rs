@@ -49,7 +49,6 @@ pub struct Place<'a> {
 
 impl<'a> Place<'a> {
     /// Returns all pods and templates of an object, and of the items of a list, if any.
-    #[must_use]
     pub fn all(object: &'a Value) -> Vec<Self> {
         let mut found = Vec::new();
         for item in items(object) {
@@ -60,7 +59,6 @@ impl<'a> Place<'a> {
     }
 
     /// Reads the pod that is described here.
-    #[must_use]
     pub fn read(&self) -> PodTemplate {
         PodTemplate::read(self.object, self.path.clone(), self.spec)
     }
@@ -68,7 +66,6 @@ impl<'a> Place<'a> {
 
 impl PodTemplate {
     /// Returns all pods and templates of an object, and of the items of a list, if any.
-    #[must_use]
     pub fn all(object: &Value) -> Vec<Self> {
         Place::all(object).iter().map(Place::read).collect()
     }
@@ -82,7 +79,6 @@ impl PodTemplate {
     }
 
     /// Returns true if a container of this template is one of [`Self::sidecars`].
-    #[must_use]
     pub fn is_sidecar(&self, container: &ContainerSpec, names: &[String]) -> bool {
         self.injected
             || container.mark.is_sidecar()
@@ -91,7 +87,6 @@ impl PodTemplate {
 
     /// Returns true if its pods get `restartPolicy` Always by default; templates of Jobs must set
     /// it.
-    #[must_use]
     pub fn restarts_always_by_default(&self) -> bool {
         matches!(
             &*self.kind,
@@ -140,7 +135,6 @@ fn owner(metadata: &Value) -> Option<(Box<str>, Box<str>)> {
 }
 
 /// Reads `spec` of a pod. Never fails: see [`PodSpec::malformed`].
-#[must_use]
 pub fn pod_spec(spec: &Value) -> PodSpec {
     let spec = Lenient::<Object<SpecView>>::deserialize(spec).unwrap_or_default();
     let mut spec = spec.value.0;
@@ -150,7 +144,6 @@ pub fn pod_spec(spec: &Value) -> PodSpec {
 }
 
 /// Returns the items of a list, and of lists in it; any other object is its only item.
-#[must_use]
 pub fn items(object: &Value) -> Vec<&Value> {
     let is_list = object["kind"]
         .as_str()

@@ -70,7 +70,6 @@ impl PodWire {
     /// Returns the pod in the form that is cached. `None` if name, namespace or uid are missing:
     /// such an object cannot be addressed, so nothing can be decided about it. A panic that
     /// occurred while it was read is raised again here, where it affects one object only.
-    #[must_use]
     pub fn read(self) -> Option<Pod> {
         self.read_with(|_, _| ())
     }
@@ -88,7 +87,6 @@ impl PodWire {
     }
 
     /// Returns the pod without containers and labels, enough to report its deletion.
-    #[must_use]
     pub fn without_containers(&self) -> Self {
         let without = |listed: ListedPod| ListedPod {
             labels: BTreeMap::new(),
@@ -294,7 +292,6 @@ struct ContainerWire {
 impl StoredImages {
     /// Returns the image of the container at this position in `spec.containers`; `None` if the
     /// response does not have it.
-    #[must_use]
     pub fn of(&self, index: usize) -> Option<&str> {
         let container = self.spec.value.0.containers.value.get(index)?;
         container.value.0.image.value.as_deref()

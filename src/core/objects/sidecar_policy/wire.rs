@@ -38,7 +38,6 @@ type Problem = String;
 
 impl SidecarPolicy {
     /// Reads a policy. `None` if it has no name or uid, or no namespace although it needs one.
-    #[must_use]
     pub fn read(kind: PolicyKind, object: BoundedObject) -> Option<Self> {
         let metadata = object.metadata;
         let text = |text: Option<String>| text.filter(|text| !text.is_empty()).map(Box::from);

@@ -13,7 +13,6 @@ pub struct Backoff {
 
 impl Backoff {
     /// Returns the wait after one more failure, where there were `failures` before it.
-    #[must_use]
     pub fn after(self, failures: u32) -> Duration {
         // Bounded, so that the factor does not overflow; the longest wait is reached long before.
         self.first

@@ -37,7 +37,6 @@ pub(crate) fn seconds(written: i64) -> u32 {
 }
 
 /// Returns at most this many bytes of a text, cut between characters and marked with `...`.
-#[must_use]
 pub fn cut(text: &str, bytes: usize) -> String {
     const MARK: &str = "...";
     if text.len() <= bytes {

@@ -6,7 +6,6 @@ const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Reads a duration like Go's `time.ParseDuration`, without a sign and without units below a
 /// microsecond; one of more than a year is read as a year. `None` if it is none.
-#[must_use]
 pub fn duration(text: &str) -> Option<Duration> {
     if text == "0" {
         return Some(Duration::ZERO);

@@ -161,7 +161,6 @@ const DOMAIN: usize = 253;
 
 /// Returns true if the API server accepts this as the key of a label: a name, perhaps after a
 /// lower-case domain and a slash.
-#[must_use]
 pub fn is_label_key(key: &str) -> bool {
     let (domain, name) = key
         .split_once('/')
@@ -178,7 +177,6 @@ pub fn is_label_key(key: &str) -> bool {
 }
 
 /// Returns true if the API server accepts this as the value of a label.
-#[must_use]
 pub fn is_label_value(value: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let is_end = |byte: Option<u8>| byte.is_none_or(|byte| byte.is_ascii_alphanumeric());

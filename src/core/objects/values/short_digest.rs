@@ -3,13 +3,11 @@
 use sha2::{Digest as _, Sha256};
 
 /// Returns the first bytes of a text's SHA-256, in hexadecimal: two characters each, at most 64.
-#[must_use]
 pub fn short_digest(text: impl AsRef<[u8]>, bytes: usize) -> String {
     short_hex(&Sha256::digest(text), bytes)
 }
 
 /// Returns the first `bytes` bytes of a digest, in hexadecimal.
-#[must_use]
 pub fn short_hex(digest: &[u8], bytes: usize) -> String {
     digest
         .iter()

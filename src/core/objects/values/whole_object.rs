@@ -20,7 +20,6 @@ pub struct WholeObject<K> {
 
 impl<K> WholeObject<K> {
     /// Returns the object; `None` if it cannot be read, has no name, or would take too much memory.
-    #[must_use]
     pub fn read(self) -> Option<K> {
         self.object
     }

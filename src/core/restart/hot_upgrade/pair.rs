@@ -111,7 +111,6 @@ pub struct Change {
 
 impl Change {
     /// Returns the name of the sidecar.
-    #[must_use]
     pub fn sidecar(&self) -> Option<&str> {
         self.container.rsplit_once('-').map(|(sidecar, _)| sidecar)
     }
@@ -132,7 +131,6 @@ pub struct Pair<'a> {
 
 impl<'a> Pair<'a> {
     /// Finds the pair of this sidecar; `None` if the pod does not have both containers.
-    #[must_use]
     pub fn find(
         set: &'a SidecarSet,
         sidecar: &'a HotContainer,
@@ -149,7 +147,6 @@ impl<'a> Pair<'a> {
     }
 
     /// Returns the stage of the upgrade, from the pod alone.
-    #[must_use]
     pub fn stage(&self, images: &UpgradeImages) -> Stage<'a> {
         let (first, second) = (self.first, self.second);
         let working = self.pod.working.get(&self.sidecar.name);
@@ -194,14 +191,12 @@ impl<'a> Pair<'a> {
     }
 
     /// Returns true if a container has the set's image.
-    #[must_use]
     pub fn has_image(&self, container: &UpgradeContainer) -> bool {
         container.has(&self.sidecar.image)
     }
 
     /// Returns true if somebody has given the new container another image than swaplet did. What a
     /// webhook has made of that is not somebody's.
-    #[must_use]
     pub fn is_changed_by_others(
         &self,
         new: &UpgradeContainer,
@@ -215,7 +210,6 @@ impl<'a> Pair<'a> {
 
     /// Returns the change of annotations that ends the upgrade of a pair that rests, if there is
     /// one. If its image was set back, as by a webhook, it is reported.
-    #[must_use]
     pub fn ends(&self, empty: &UpgradeContainer, working: &UpgradeContainer) -> Option<Change> {
         let entry = self.begun()?;
         let named = self.pod.working.get(&self.sidecar.name)?;
@@ -230,7 +224,6 @@ impl<'a> Pair<'a> {
     }
 
     /// Returns true if the set's image was taken back here, for this generation of the set.
-    #[must_use]
     pub fn has_failed(&self) -> bool {
         let entry = self.pod.record.0.get(&self.sidecar.name);
         entry.is_some_and(|entry| {
@@ -239,7 +232,6 @@ impl<'a> Pair<'a> {
     }
 
     /// Begins an upgrade: the empty container gets the new image.
-    #[must_use]
     pub fn begin(&self, empty: &UpgradeContainer, working: &UpgradeContainer) -> Change {
         let image = &self.sidecar.image;
         let before = self.pod.record.0.get(&self.sidecar.name);

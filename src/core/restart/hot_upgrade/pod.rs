@@ -146,7 +146,6 @@ impl FromView for Labelled {
 
 impl Labelled {
     /// Returns the pod; `selected` is `updateStrategy.selector`.
-    #[must_use]
     pub fn for_update(self, selected: &Selector) -> UpgradePod {
         UpgradePod {
             is_selected: is_selected(self.labels, selected),
@@ -157,7 +156,6 @@ impl Labelled {
 
 impl UpgradePod {
     /// Finds a container of a pair by its full name.
-    #[must_use]
     pub fn find(&self, name: &str) -> Option<&UpgradeContainer> {
         self.containers.iter().find(|one| &*one.name == name)
     }
@@ -166,7 +164,6 @@ impl UpgradePod {
 impl UpgradeContainer {
     /// Returns true if the container has an image that was written so, also if a webhook has added
     /// a digest, or under an alias of a restart.
-    #[must_use]
     pub fn has(&self, written: &str) -> bool {
         let is_pinned = written.contains('@');
         let tagged = || {

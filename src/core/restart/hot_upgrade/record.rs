@@ -36,7 +36,6 @@ const MOST_EARLIER: usize = 8;
 
 impl Entry {
     /// Returns the images of this upgrade, which was taken back, and of those before it.
-    #[must_use]
     pub fn all(&self) -> Vec<Box<str>> {
         let mut all = self.earlier.clone();
         all.retain(|image| *image != self.image);
@@ -50,20 +49,17 @@ impl Entry {
 
 impl Record {
     /// Parses the value of the annotation; empty if that fails.
-    #[must_use]
     pub fn read(value: &str) -> Self {
         serde_json::from_str(value).unwrap_or_default()
     }
 
     /// Returns the value of the annotation; `None` if empty, so that the annotation goes.
-    #[must_use]
     pub fn as_text(&self) -> Option<String> {
         let is_there = !self.0.is_empty();
         is_there.then(|| serde_json::to_string(self).unwrap_or_default())
     }
 
     /// Returns a copy with this entry for the sidecar, or without one for `None`.
-    #[must_use]
     pub fn with(&self, sidecar: &str, entry: Option<Entry>) -> Self {
         let mut record = self.clone();
         match entry {

@@ -46,7 +46,6 @@ pub struct UpgradeImages {
 
 impl UpgradeImages {
     /// Returns true if this image may be written.
-    #[must_use]
     pub fn lists(&self, image: &str) -> bool {
         let image = ImageReference::parse(image);
         image.is_ok_and(|image| self.listed.iter().any(|listed| listed.matches(&image)))
@@ -54,7 +53,6 @@ impl UpgradeImages {
 
     /// Returns true if the image of a container may be replaced, also under an alias of a listed
     /// one.
-    #[must_use]
     pub fn admits(&self, container: &UpgradeContainer) -> bool {
         let Some(image) = container.tagged() else {
             return self.lists(&container.image);
@@ -69,7 +67,6 @@ impl UpgradeImages {
     /// Returns true if a container with this image is the empty one of its pair. It has the park
     /// image, one of the same repository, which was the park image before, or one of the other
     /// empty images.
-    #[must_use]
     pub fn is_empty(&self, image: &str) -> bool {
         let is_park = |image: &ImageReference| {
             let park = self.park.as_ref();
@@ -149,7 +146,6 @@ pub enum Amount {
 
 impl Amount {
     /// Returns the number for this many pods, rounded up.
-    #[must_use]
     pub const fn of(self, pods: usize) -> usize {
         match self {
             Self::Count(count) => count,
@@ -159,7 +155,6 @@ impl Amount {
 
     /// Returns the number as a `partition` of this many pods: with less than 100 % at least one pod
     /// is upgraded (OpenKruise: `pkg/util`, `CalculatePartitionReplicas`).
-    #[must_use]
     pub const fn partition_of(self, pods: usize) -> usize {
         let count = self.of(pods);
         match self {
@@ -170,7 +165,6 @@ impl Amount {
 }
 
 /// Returns the description of the resource for a client.
-#[must_use]
 pub fn resource() -> ApiResource {
     ApiResource {
         group: GROUP.to_owned(),
@@ -186,7 +180,6 @@ type Problem = String;
 
 impl SidecarSet {
     /// Reads a set. Returns `None` if it has no name or uid.
-    #[must_use]
     pub fn read(object: BoundedObject, images: &UpgradeImages) -> Option<Self> {
         let metadata = object.metadata;
         let text = |text: Option<String>| text.filter(|text| !text.is_empty()).map(Box::from);
@@ -221,14 +214,12 @@ impl SidecarSet {
     }
 
     /// Returns true if both sets handle a sidecar of the same name.
-    #[must_use]
     pub fn shares_sidecars(&self, other: &Self) -> bool {
         let names = |one: &HotContainer| other.containers.iter().any(|two| one.name == two.name);
         self.containers.iter().any(names)
     }
 
     /// Returns true if the set selects pods of this namespace.
-    #[must_use]
     pub fn has_namespace(&self, namespace: &str) -> bool {
         let labels = [(NAMESPACE_NAME.to_owned(), namespace.to_owned())];
         self.namespaces.matches(&labels.into())

@@ -94,7 +94,6 @@ pub enum Problem {
 
 impl ReferenceKind {
     /// Returns the plural name of the resource.
-    #[must_use]
     pub const fn plural(self) -> &'static str {
         match self {
             Self::ConfigMap => "configmaps",
@@ -103,7 +102,6 @@ impl ReferenceKind {
     }
 
     /// Returns the word for the kind in the annotation.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::ConfigMap => "configmap",

@@ -72,7 +72,6 @@ pub enum Life {
 
 impl ConfiguredPod {
     /// Returns how a container uses a source of its configuration.
-    #[must_use]
     pub fn usage(&self, container: &str, source: &Source) -> Use {
         match source {
             Source::Object(reference) => self
@@ -85,7 +84,6 @@ impl ConfiguredPod {
     }
 
     /// Returns the stage of a container; unstarted if the node has not reported it.
-    #[must_use]
     pub fn life(&self, container: &str) -> Life {
         self.lives
             .get(container)

@@ -15,7 +15,6 @@ struct Stored {
 }
 
 /// Returns the entry of a pod that has loaded these contents.
-#[must_use]
 pub fn text(pod: &ConfiguredPod, seen: &Contents) -> String {
     let stored = Stored {
         pod: format!("{}/{}", pod.namespace, pod.name),
@@ -26,7 +25,6 @@ pub fn text(pod: &ConfiguredPod, seen: &Contents) -> String {
 }
 
 /// Parses an entry to the pod's namespace and contents; `None` if swaplet did not write it.
-#[must_use]
 pub fn read(text: &str) -> Option<(Box<str>, Contents)> {
     let stored: Stored = serde_json::from_str(text).ok()?;
     let (namespace, _) = stored.pod.split_once('/')?;

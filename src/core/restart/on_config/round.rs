@@ -60,7 +60,6 @@ pub enum Action {
 }
 
 /// Decides about the pods of one owner, whose records have been stored.
-#[must_use]
 pub fn decide(members: &[Member<'_>], budgets: Vec<Budget>) -> Round {
     let mut round = Round::default();
     let mut has_failed = false;

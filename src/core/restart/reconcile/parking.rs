@@ -358,7 +358,6 @@ fn put_back(pod: &RestartPod, parked: &Parked, swaps: Vec<Swap>) -> Change {
 /// Like [`orphan`], for a human, who reviews the change: with or without a request, and out of the
 /// image that the pod records as the park image. The record goes with the last image, because no
 /// controller may come later that removes it. `None` if there is nothing to put back.
-#[must_use]
 pub fn orphan_as_told(pod: &RestartPod) -> Option<Orphan> {
     let parked = pod.parked.as_ref()?;
     let is_park = |image: &str| is_same_image(image, &parked.park);

@@ -18,7 +18,6 @@ pub(crate) const fn way(method: Method) -> &'static str {
 }
 
 /// Returns a phrase for an action that continues a sentence beginning with "swaplet".
-#[must_use]
 pub fn describe(action: &Action) -> String {
     match action {
         Action::Swap(swaps) => format!("changes the image of {}", Swap::list(swaps)),
@@ -30,7 +29,6 @@ pub fn describe(action: &Action) -> String {
 }
 
 /// Returns the decision in one sentence.
-#[must_use]
 pub fn sentence(pod: &Pod, decision: &Decision) -> String {
     match &decision.action {
         Some(action) => format!("swaplet {}.", describe(action)),

@@ -142,7 +142,6 @@ impl FinishRecord {
     }
 
     /// Returns when the phase was written last, if it was.
-    #[must_use]
     pub const fn written_at(&self) -> Option<Moment> {
         self.written_at
     }

@@ -82,7 +82,6 @@ impl ImageTroubles {
     }
 
     /// Returns why a container of a pod does not get this image, and until when.
-    #[must_use]
     pub fn holds(
         &self,
         pod: &Pod,

@@ -13,7 +13,6 @@ use crate::terminate::is_ended_by_others;
 use crate::terminate::methods::swap::patience;
 
 /// Returns what the pod proves about its node now; `None` if nothing (any more, or yet).
-#[must_use]
 pub fn proved(pod: &Pod, memory: &Memory, now: Moment) -> Option<Proved> {
     if memory.rejected {
         return Some(Proved::Rejects);
@@ -42,7 +41,6 @@ pub fn proved(pod: &Pod, memory: &Memory, now: Moment) -> Option<Proved> {
 
 /// Returns true if a pod under `Never` has failed because an exit image could not be started, or
 /// has failed itself. That says nothing of the node.
-#[must_use]
 pub fn image_failed(pod: &Pod, memory: &Memory) -> bool {
     if pod.phase != Phase::Failed {
         return false;

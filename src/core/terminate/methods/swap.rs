@@ -296,13 +296,11 @@ const SWAP_VISIBLE: Duration = Duration::from_secs(60);
 const DEFAULT_GRACE_SECONDS: u32 = 30;
 
 /// Returns how long a node may show no effect of a swap.
-#[must_use]
 pub fn patience(pod: &Pod) -> Duration {
     graces(pod).saturating_add(SWAP_VISIBLE)
 }
 
 /// Returns how long one container may take to stop.
-#[must_use]
 pub fn grace(pod: &Pod) -> Duration {
     Duration::from_secs(pod.grace_seconds.unwrap_or(DEFAULT_GRACE_SECONDS).into())
 }
@@ -316,7 +314,6 @@ pub(crate) fn graces(pod: &Pod) -> Duration {
 
 /// Returns the minimal age of a swap when this reason is reported; `None` if the reason is not
 /// about a swap.
-#[must_use]
 pub fn age_when_told(pod: &Pod, reason: Reason) -> Option<Duration> {
     match reason {
         Reason::SwapPending => Some(words::SLOW),

@@ -38,7 +38,6 @@ pub enum WorkloadKind {
 
 impl WorkloadKind {
     /// Returns the kind as manifests spell it.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Deployment => "Deployment",
@@ -48,7 +47,6 @@ impl WorkloadKind {
     }
 
     /// Returns the API version in which the kind is read.
-    #[must_use]
     pub const fn api_version(self) -> &'static str {
         match self {
             Self::Deployment | Self::StatefulSet => "apps/v1",
@@ -57,7 +55,6 @@ impl WorkloadKind {
     }
 
     /// Returns the API resource of CloneSets, for the client.
-    #[must_use]
     pub fn clone_sets() -> ApiResource {
         ApiResource {
             group: GROUP.to_owned(),
@@ -69,7 +66,6 @@ impl WorkloadKind {
     }
 
     /// Returns the label that distinguishes the pods of one template from those of another.
-    #[must_use]
     pub const fn revision_label(self) -> &'static str {
         match self {
             Self::Deployment => "pod-template-hash",

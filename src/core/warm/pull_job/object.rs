@@ -136,7 +136,6 @@ impl JobKind {
     pub const ALL: [Self; 2] = [Self::ImagePullJob, Self::ImageListPullJob];
 
     /// Returns the kind as manifests spell it.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::ImagePullJob => "ImagePullJob",
@@ -145,7 +144,6 @@ impl JobKind {
     }
 
     /// Returns the plural, as URLs spell it.
-    #[must_use]
     pub const fn plural(self) -> &'static str {
         match self {
             Self::ImagePullJob => "imagepulljobs",
@@ -154,7 +152,6 @@ impl JobKind {
     }
 
     /// Returns the API resource of the kind, for the client.
-    #[must_use]
     pub fn resource(self) -> ApiResource {
         ApiResource {
             group: GROUP.to_owned(),
@@ -168,7 +165,6 @@ impl JobKind {
 
 impl Parallelism {
     /// Returns how many of these nodes may pull at a time; at least one for a percentage above 0.
-    #[must_use]
     pub fn of(self, nodes: usize) -> usize {
         match self {
             Self::Nodes(count) => usize::try_from(count).unwrap_or(usize::MAX),
@@ -182,7 +178,6 @@ impl Parallelism {
 impl PullJob {
     /// Reads a job; `None` if name, namespace or uid are missing: such an object cannot be
     /// addressed.
-    #[must_use]
     pub fn read(kind: JobKind, object: BoundedObject) -> Option<Self> {
         let BoundedObject { metadata, mut data } = object;
         let status = &data["status"];
@@ -225,7 +220,6 @@ impl PullJob {
     }
 
     /// Returns true if the job is completed and its spec has not changed since.
-    #[must_use]
     pub fn is_completed(&self) -> bool {
         self.completed_at.is_some()
             && self

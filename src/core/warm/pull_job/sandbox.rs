@@ -18,7 +18,6 @@ pub struct SandboxKeys(Vec<Box<str>>);
 
 impl SandboxKeys {
     /// Creates the list from patterns; without patterns no key is copied.
-    #[must_use]
     pub fn new(patterns: impl IntoIterator<Item = String>) -> Self {
         Self(patterns.into_iter().map(Into::into).collect())
     }

@@ -58,7 +58,6 @@ pub struct Known<'a> {
 }
 
 /// Returns the status of a job.
-#[must_use]
 pub fn status(kind: JobKind, known: Known<'_>, stage: Stage) -> Status {
     match kind {
         JobKind::ImagePullJob => Status::Pull(of_image(known, stage)),
@@ -67,7 +66,6 @@ pub fn status(kind: JobKind, known: Known<'_>, stage: Stage) -> Status {
 }
 
 /// Returns the status of a job whose spec cannot be used.
-#[must_use]
 pub fn unusable(kind: JobKind, problem: &str) -> Status {
     let message = format!("nothing is pulled, because the spec is invalid: {problem}");
     match kind {

@@ -70,7 +70,6 @@ pub enum Verdict {
 
 /// Judges what the status of a warmer pod proves about one of its images. `announced` is true if
 /// the kubelet has reported, for this pod, that the image of its spec is pulled or already there.
-#[must_use]
 pub fn judge(pod: &WarmerPod, image: &WarmerImage, announced: bool) -> Verdict {
     match pod.shape {
         Shape::InPlace => judge_in_place(pod, image, announced),
@@ -138,14 +137,12 @@ fn judge_in_place(pod: &WarmerPod, image: &WarmerImage, announced: bool) -> Verd
 }
 
 /// Returns true for what a kubelet shows of a failed pull before its next one.
-#[must_use]
 pub fn is_pull_back_off(state: &ContainerState) -> bool {
     matches!(state, ContainerState::Waiting { reason, .. } if **reason == *"ImagePullBackOff")
 }
 
 /// Returns true if the containers of the pod are next: its init container has succeeded, or,
 /// without one, its node has taken the pod up.
-#[must_use]
 pub fn has_started(pod: &WarmerPod) -> bool {
     let init_is_done =
         matches!(&pod.init, ContainerState::Terminated(ended) if ended.exit_code == Some(0));
@@ -157,7 +154,6 @@ pub fn has_started(pod: &WarmerPod) -> bool {
 }
 
 /// Returns the reason of a failure because a container has run; `how` is how that was observed.
-#[must_use]
 pub fn has_run(how: &str) -> String {
     format!(
         "the image may be there, but a container of it was started, though no image has its command: {how}"
@@ -165,7 +161,6 @@ pub fn has_run(how: &str) -> String {
 }
 
 /// Returns the reason why a pod has not started; `None` if nothing says it.
-#[must_use]
 pub fn what_keeps(pod: &WarmerPod) -> Option<String> {
     let why = match &pod.init {
         ContainerState::Waiting { reason, message } if !message.is_empty() => {

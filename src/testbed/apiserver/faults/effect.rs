@@ -46,7 +46,6 @@ pub struct Reply {
 
 impl Effect {
     /// Returns an answer with this code and the usual reason and text.
-    #[must_use]
     pub fn reply(code: u16) -> Reply {
         Reply {
             code,

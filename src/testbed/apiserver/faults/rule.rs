@@ -22,7 +22,6 @@ pub struct Rule {
 
 impl Rule {
     /// Returns a rule that hits every request, always.
-    #[must_use]
     pub fn new(effect: impl Into<Effect>) -> Self {
         Self {
             effect: effect.into(),

@@ -74,7 +74,6 @@ impl Faults {
     }
 
     /// Returns the number of requests that have matched a rule, including those that it let pass.
-    #[must_use]
     pub fn hits(&self, id: RuleId) -> usize {
         self.lock()
             .iter()

@@ -40,7 +40,6 @@ impl ApiServer {
     }
 
     /// Returns a kubeconfig for a server on this address.
-    #[must_use]
     pub fn kubeconfig(address: SocketAddr) -> String {
         let cluster = format!("- name: swaplet\n  cluster:\n    server: http://{address}\n");
         let context = "- name: swaplet\n  context:\n    cluster: swaplet\n    user: swaplet\n    namespace: default\n";

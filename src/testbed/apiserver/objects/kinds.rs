@@ -53,7 +53,6 @@ pub enum Columns {
 
 impl Kind {
     /// Returns `group/version`, or the version alone in the core group.
-    #[must_use]
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {
             self.version.clone()
@@ -63,7 +62,6 @@ impl Kind {
     }
 
     /// Returns the name of the storage of this kind; the two APIs of events share one.
-    #[must_use]
     pub fn storage(&self) -> String {
         if self.is_new_event() {
             "events".to_owned()
@@ -73,31 +71,26 @@ impl Kind {
     }
 
     /// Returns the group that the storage uses in its errors.
-    #[must_use]
     pub fn storage_group(&self) -> &str {
         if self.is_new_event() { "" } else { &self.group }
     }
 
     /// Returns true for `events.k8s.io`, which is stored as core events.
-    #[must_use]
     pub fn is_new_event(&self) -> bool {
         self.group == "events.k8s.io"
     }
 
     /// Returns true for the core resource of this name.
-    #[must_use]
     pub fn is_core(&self, resource: &str) -> bool {
         self.group.is_empty() && self.resource == resource
     }
 
     /// Returns true for `batch/v1` jobs.
-    #[must_use]
     pub fn is_job(&self) -> bool {
         self.group == "batch" && self.resource == "jobs"
     }
 
     /// Returns true if a PUT creates a missing object.
-    #[must_use]
     pub fn created_by_update(&self) -> bool {
         self.storage() == "events" || self.resource == "leases"
     }
@@ -108,7 +101,6 @@ impl Kind {
     }
 
     /// Returns true for the resource of CRDs.
-    #[must_use]
     pub fn is_crd(&self) -> bool {
         self.resource == "customresourcedefinitions"
     }
@@ -247,7 +239,6 @@ const TABLE: &[Row] = &[
 ];
 
 /// Returns the kinds of a new server.
-#[must_use]
 pub fn builtin() -> Vec<Arc<Kind>> {
     TABLE.iter().map(from_row).map(Arc::new).collect()
 }
@@ -281,7 +272,6 @@ fn columns(group: &str, resource: &str) -> Columns {
 }
 
 /// Returns the kinds of a CRD, one per served version.
-#[must_use]
 pub fn from_crd(crd: &Value) -> Vec<Arc<Kind>> {
     let served = |version: &&Value| version["served"].as_bool().unwrap_or(true);
     list(crd, "/spec/versions")

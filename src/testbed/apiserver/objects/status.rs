@@ -235,7 +235,6 @@ impl ApiError {
     }
 
     /// Returns the `Status` object.
-    #[must_use]
     pub fn body(&self) -> Value {
         let mut body = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": self.message, "code": self.code});

@@ -37,7 +37,6 @@ pub struct Recorded {
 
 impl Recorded {
     /// Records a request.
-    #[must_use]
     pub fn of(request: &Request) -> Self {
         Self {
             verb: request.verb,
@@ -57,7 +56,6 @@ impl Recorded {
     }
 
     /// Returns true if the request may have changed something.
-    #[must_use]
     pub fn is_write(&self) -> bool {
         !matches!(self.verb, Verb::Get | Verb::List | Verb::Watch)
     }

@@ -21,7 +21,6 @@ pub enum KubeletVersion {
 
 impl KubeletVersion {
     /// Returns the version as a node reports it.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::V1_30 => "v1.30.14",
@@ -80,7 +79,6 @@ pub struct KubeletOptions {
 
 impl KubeletOptions {
     /// Returns the options of a version.
-    #[must_use]
     pub fn of(version: KubeletVersion) -> Self {
         Self {
             version,

@@ -32,7 +32,6 @@ pub enum Machine {
 
 impl Machine {
     /// Returns the machine of a pod that was just bound to the node.
-    #[must_use]
     pub fn new(profile: Profile, pod: &Value, now: Timestamp) -> Self {
         match profile {
             Profile::Kubelet(options) => Self::Kubelet(Box::new(Kubelet::new(options, pod, now))),
@@ -51,7 +50,6 @@ impl Machine {
     }
 
     /// Returns the time of the next step, unless an event comes before.
-    #[must_use]
     pub fn wake(&self) -> Option<Timestamp> {
         match self {
             Self::Kubelet(machine) => machine.wake(),

@@ -17,20 +17,17 @@ pub enum Profile {
 
 impl Profile {
     /// Returns an ordinary node of a current version.
-    #[must_use]
     pub fn kubelet() -> Self {
         Self::Kubelet(KubeletOptions::default())
     }
 
     /// Returns a virtual node whose provider replaces containers, such as Alibaba ECI.
-    #[must_use]
     pub fn updates() -> Self {
         Self::Virtual(ProviderOptions::default())
     }
 
     /// Returns a virtual node whose provider accepts an update and does nothing, such as classic
     /// ACI, Liqo and interLink.
-    #[must_use]
     pub fn inert() -> Self {
         Self::Virtual(ProviderOptions {
             on_update: OnUpdate::Nothing,
@@ -39,7 +36,6 @@ impl Profile {
     }
 
     /// Returns a virtual node whose provider fails every update.
-    #[must_use]
     pub fn rejects() -> Self {
         Self::Virtual(ProviderOptions {
             on_update: OnUpdate::Fails,
@@ -48,7 +44,6 @@ impl Profile {
     }
 
     /// Returns true for a virtual-kubelet.
-    #[must_use]
     pub const fn is_virtual(&self) -> bool {
         matches!(self, Self::Virtual(_))
     }
@@ -82,7 +77,6 @@ pub struct NodeOptions {
 
 impl NodeOptions {
     /// Returns a node with the default labels and taints of its profile.
-    #[must_use]
     pub fn new(name: &str, profile: Profile) -> Self {
         let provider = Taint {
             key: "virtual-kubelet.io/provider".to_owned(),

@@ -37,7 +37,6 @@ pub struct VirtualNode {
 
 impl VirtualNode {
     /// Returns a node that runs on this clock. Nothing happens before [`run`](Self::run).
-    #[must_use]
     pub fn new(client: Client, clock: Clock, options: NodeOptions) -> Self {
         let images = Arc::new(Mutex::new(Images::new(options.images.clone())));
         Self {

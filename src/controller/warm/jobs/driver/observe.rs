@@ -29,7 +29,6 @@ const BUFFER: usize = 256;
 /// Starts the watch, in some namespaces or in all, and records the ages of its watches. While the
 /// jobs are not ours, the list is empty. The stream ends only when the receiver is dropped, or a
 /// watch has died.
-#[must_use]
 pub fn observe(
     discovery: Discovery,
     (kind, coexist, manager): (JobKind, Coexist, SharedManager),

@@ -23,7 +23,6 @@ pub struct Change {
 impl Change {
     /// Returns how many container restarts are to come once it is made: a container that goes into
     /// the park image is started twice, one that comes back once.
-    #[must_use]
     pub fn restarts(&self) -> u32 {
         let parks = |swap: &&Swap| {
             let parked = self.note.as_ref().and_then(|note| note.parked.as_ref());

@@ -21,19 +21,16 @@ pub struct ParkImage {
 
 impl ParkImage {
     /// Creates a park image that has its program at these paths.
-    #[must_use]
     pub const fn new(image: ImageReference, paths: PathSet) -> Self {
         Self { image, paths }
     }
 
     /// Returns the reference of the image.
-    #[must_use]
     pub const fn image(&self) -> &ImageReference {
         &self.image
     }
 
     /// Returns true if `image` is the park image, also if an admission webhook has added a digest.
-    #[must_use]
     pub fn is(&self, image: &str) -> bool {
         image == self.image.as_str()
             || ImageReference::parse(image).is_ok_and(|other| self.image.is_alias_of(&other))

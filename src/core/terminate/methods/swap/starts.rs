@@ -60,7 +60,6 @@ fn has_ended_well(sidecar: &Container) -> bool {
 impl Swapped {
     /// Counts the swapped containers in the pod, which the memory must have observed, and the
     /// restarts that are to be expected of them. `is_new`: [`Memory::was_found_done`].
-    #[must_use]
     pub fn of(
         pod: &Pod,
         memory: &Memory,

@@ -24,7 +24,6 @@ struct Entry {
 
 impl Backoffs {
     /// Returns the back-off that is active at `now` after an event at `since`, if any.
-    #[must_use]
     pub fn waiting(
         &self,
         key: &str,
@@ -38,7 +37,6 @@ impl Backoffs {
     }
 
     /// Returns the back-off that is active at `now` after the last failure, if any.
-    #[must_use]
     pub fn waiting_since_failure(&self, key: &str, now: Timestamp) -> Option<Duration> {
         let entry = self.entries.get(key)?;
         (now < later(entry.updated, entry.wait)).then_some(entry.wait)
