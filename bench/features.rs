@@ -27,7 +27,6 @@ use swaplet_controller::frame::lease::Leadership;
 use swaplet_controller::frame::metrics::Metrics;
 use swaplet_controller::frame::serve::Health;
 use swaplet_controller::restart::driver::RestartSettings;
-use swaplet_controller::restart::hot_upgrade::HotUpgradeSettings;
 use swaplet_controller::run::{Settings, TimeOfDay, run};
 use swaplet_core::cluster::exit_images::{ExitImages, Public};
 use swaplet_core::cluster::node_table::NodeTable;
@@ -185,13 +184,11 @@ fn restart(readiness_gates: bool) -> RestartSettings {
     }
 }
 
-fn hot_upgrade() -> HotUpgradeSettings {
-    HotUpgradeSettings {
-        images: UpgradeImages {
-            listed: vec!["registry.example/mesh:*".parse().expect("a pattern")],
-            park: Some(reference("park")),
-            empty: Vec::new(),
-        },
+fn hot_upgrade() -> UpgradeImages {
+    UpgradeImages {
+        listed: vec!["registry.example/mesh:*".parse().expect("a pattern")],
+        park: Some(reference("park")),
+        empty: Vec::new(),
     }
 }
 

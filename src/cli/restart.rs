@@ -31,8 +31,9 @@ use swaplet_controller::frame::connection::discovery::Discovery;
 use swaplet_controller::frame::list::{list_with, words};
 use swaplet_controller::restart::on_config::disruption_budgets::DisruptionBudgets;
 use swaplet_core::objects::recreate_request::PLURAL;
+use swaplet_core::objects::values::amount::{Amount, Rounding};
 use swaplet_core::objects::values::whole_object::WholeObject;
-use swaplet_core::restart::rollout::{Limit, Rounding, place};
+use swaplet_core::restart::rollout::{self, place};
 use tokio::time::timeout;
 use way::Way;
 use way::asked::Asked;
@@ -102,8 +103,8 @@ pub(super) struct RestartArgs {
     #[arg(short, long = "container", value_name = "NAME", value_delimiter = ',')]
     containers: Vec<String>,
     /// How many of the pods may be unavailable at once: a number, or a percentage of them
-    #[arg(long, value_name = "N|N%", default_value = "1")]
-    max_unavailable: Limit,
+    #[arg(long, value_name = "N|N%", default_value = "1", value_parser = rollout::limit)]
+    max_unavailable: Amount,
     /// Ignore PodDisruptionBudgets
     #[arg(long)]
     ignore_disruption_budgets: bool,

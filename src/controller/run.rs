@@ -22,7 +22,7 @@ use crate::frame::writer::leash::Gate;
 use crate::frame::writer::tools::Tools;
 use crate::protect;
 use crate::restart::driver::RestartSettings;
-use crate::restart::hot_upgrade::{self, HotUpgradeSettings};
+use crate::restart::hot_upgrade;
 use crate::restart::on_config::{self, RestartOnSettings};
 use crate::restart::readiness_gate;
 use crate::terminate::derive::Push;
@@ -34,6 +34,7 @@ use crate::warm::jobs::{self, WarmSettings};
 use crate::warm::predownload::{self, OwnJobs};
 use kube::Client;
 use swaplet_core::report::reason::Reason;
+use swaplet_core::restart::hot_upgrade::sidecar_set::UpgradeImages;
 use tokio::sync::watch::{self, channel};
 use tokio::task::JoinSet;
 use tokio::time::sleep_until;
@@ -191,7 +192,7 @@ pub struct Settings {
     /// True if images of workloads that ask for it are pre-downloaded.
     pub predownload: bool,
     /// Set if sidecars are hot-upgraded as SidecarSets require, and with which images.
-    pub hot_upgrade: Option<HotUpgradeSettings>,
+    pub hot_upgrade: Option<UpgradeImages>,
     /// True if the objects in protected Namespaces and CRDs are counted.
     pub protect: bool,
     /// True if SidecarPolicies decide which containers are sidecars.
@@ -339,14 +340,14 @@ impl Beside {
         anew("the counting of protected objects", metrics, begin).await
     }
 
-    async fn upgrades(self, settings: HotUpgradeSettings) -> TaskDied {
+    async fn upgrades(self, images: UpgradeImages) -> TaskDied {
         let begin = || {
             let Self {
                 discovery,
                 common,
                 tools,
             } = self.clone();
-            hot_upgrade::run(discovery, common, settings.clone(), tools)
+            hot_upgrade::run(discovery, common, images.clone(), tools)
         };
         let metrics = self.tools.metrics.clone();
         anew("hot upgrades", metrics, begin).await

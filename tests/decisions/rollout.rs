@@ -1,8 +1,9 @@
 //! Which pods are restarted next, and which wait for what.
 
 use proptest::prelude::*;
+use swaplet_core::objects::values::amount::Rounding;
 use swaplet_core::restart::rollout::{
-    Budget, Covered, Hold, Limit, Member, Rounding, Situation, Stage, next, place,
+    Budget, Covered, Hold, Member, Situation, Stage, limit, most, next, place,
 };
 
 /// One letter per pod: `w` waits and is ready, `u` waits and is not, `r` is being restarted and
@@ -302,9 +303,12 @@ fn percentages_round_as_in_kubernetes() {
         ("25%", 0, 1, 1),
         ("100%", 7, 7, 7),
     ] {
-        let limit: Limit = text.parse().unwrap();
+        let limit = limit(text).unwrap();
         assert_eq!(
-            (limit.of(pods, Rounding::Down), limit.of(pods, Rounding::Up)),
+            (
+                most(limit, pods, Rounding::Down),
+                most(limit, pods, Rounding::Up)
+            ),
             (down, up),
             "{text} of {pods}"
         );
@@ -319,7 +323,7 @@ fn percentages_round_as_in_kubernetes() {
         ("+1", "25%"),
         ("1.5", "25%"),
     ] {
-        let problem = text.parse::<Limit>().unwrap_err();
+        let problem = limit(text).unwrap_err();
         assert!(problem.contains(words), "{text}: {problem}");
     }
 }

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use http::Method;
 use serde_json::{Value, json};
-use swaplet_controller::restart::hot_upgrade::HotUpgradeSettings;
 use swaplet_core::image::ImagePattern;
 use swaplet_core::restart::hot_upgrade::sidecar_set::UpgradeImages;
 use swaplet_core::terminate::openkruise::Coexist;
@@ -90,12 +89,10 @@ impl Upgrades {
     fn start_beside(&self, coexist: Coexist) -> Life {
         self.world.start(SWAPLET, CONCURRENCY, |settings| {
             settings.rules.coexist = coexist;
-            settings.hot_upgrade = Some(HotUpgradeSettings {
-                images: UpgradeImages {
-                    listed: vec![ImagePattern::parse("registry.example/mesh:*").unwrap()],
-                    park: Some(PARK.parse().unwrap()),
-                    empty: Vec::new(),
-                },
+            settings.hot_upgrade = Some(UpgradeImages {
+                listed: vec![ImagePattern::parse("registry.example/mesh:*").unwrap()],
+                park: Some(PARK.parse().unwrap()),
+                empty: Vec::new(),
             });
         })
     }

@@ -2,7 +2,6 @@
 //! nothing is written without end, and what was asked for ends in words.
 
 use serde_json::{Value, json};
-use swaplet_controller::restart::hot_upgrade::HotUpgradeSettings;
 use swaplet_core::image::ImagePattern;
 use swaplet_core::restart::hot_upgrade::sidecar_set::UpgradeImages;
 use swaplet_testbed::apiserver::{Effect, UpdateWebhook, Verb};
@@ -314,12 +313,10 @@ async fn a_hot_upgrade_has_one_pod_at_a_time_whatever_a_webhook_makes_of_it() {
                 "registry.example/mesh@*",
                 "mirror.example/*",
             ];
-            settings.hot_upgrade = Some(HotUpgradeSettings {
-                images: UpgradeImages {
-                    listed: listed.map(|one| ImagePattern::parse(one).unwrap()).into(),
-                    park: Some(PARK.parse().unwrap()),
-                    empty: vec![ImagePattern::parse("mirror.example/cache/park/*").unwrap()],
-                },
+            settings.hot_upgrade = Some(UpgradeImages {
+                listed: listed.map(|one| ImagePattern::parse(one).unwrap()).into(),
+                park: Some(PARK.parse().unwrap()),
+                empty: vec![ImagePattern::parse("mirror.example/cache/park/*").unwrap()],
             });
         });
         world.wait(5).await;

@@ -11,7 +11,8 @@ use swaplet_controller::restart::on_config::disruption_budgets::{
     BudgetsUnknown, DisruptionBudgets, Left, is_ready,
 };
 use swaplet_core::objects::moment::Moment;
-use swaplet_core::restart::rollout::{self, Hold, Limit, Situation, Stage, Step, next};
+use swaplet_core::objects::values::amount::Amount;
+use swaplet_core::restart::rollout::{self, Hold, Situation, Stage, Step, next};
 use tokio::time::sleep;
 
 use super::member::{Member, Outcome, State};
@@ -31,7 +32,7 @@ pub(super) struct Settings {
     /// The disruption budgets; `None` if they are ignored.
     pub(super) budgets: Option<DisruptionBudgets>,
     pub(super) way: Way,
-    pub(super) limit: Limit,
+    pub(super) limit: Amount,
     pub(super) ignores_failures: bool,
 }
 
@@ -211,14 +212,14 @@ impl Roll {
             ready: is_ready(pod),
             budgets: Vec::new(),
         });
-        let max_unavailable = self
-            .settings
-            .limit
-            .of(seen.desired, self.settings.group.target.rounding());
         Situation {
             members: ours.chain(others).collect(),
             desired: seen.desired,
-            max_unavailable,
+            max_unavailable: rollout::most(
+                self.settings.limit,
+                seen.desired,
+                self.settings.group.target.rounding(),
+            ),
             budgets: left.budgets,
         }
     }

@@ -21,7 +21,6 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Args, ValueEnum};
 use swaplet_controller::cluster::rules::Rules;
 use swaplet_controller::frame::lease::Leadership;
-use swaplet_controller::restart::hot_upgrade::HotUpgradeSettings;
 use swaplet_controller::run::{CONCURRENCY, Settings, TimeOfDay, WRITE_SECONDS};
 use swaplet_controller::terminate::selection::Selection;
 use swaplet_core::restart::hot_upgrade::sidecar_set::UpgradeImages;
@@ -290,7 +289,7 @@ impl HotUpgradeArgs {
         self.hot_upgrade
     }
 
-    /// Returns the settings of hot upgrades, if they are on.
+    /// Returns the images of hot upgrades, if they are on.
     ///
     /// # Errors
     /// Contradictory flags.
@@ -298,7 +297,7 @@ impl HotUpgradeArgs {
         self,
         park: Option<&ParkImage>,
         rules: &Rules,
-    ) -> anyhow::Result<Option<HotUpgradeSettings>> {
+    ) -> anyhow::Result<Option<UpgradeImages>> {
         if !self.hot_upgrade {
             return Ok(None);
         }
@@ -317,11 +316,10 @@ impl HotUpgradeArgs {
             );
         }
         let listed = self.hot_upgrade_images;
-        let images = UpgradeImages {
+        Ok(Some(UpgradeImages {
             listed,
             park,
             empty,
-        };
-        Ok(Some(HotUpgradeSettings { images }))
+        }))
     }
 }

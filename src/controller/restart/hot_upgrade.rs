@@ -49,18 +49,11 @@ const GATHER: Duration = Duration::from_millis(200);
 /// The longest pause of a loop that has nothing to wait for.
 const IDLE: Duration = Duration::from_secs(3600);
 
-/// The settings of hot upgrades.
-#[derive(Clone, Debug)]
-pub struct HotUpgradeSettings {
-    /// The images that may be written.
-    pub images: UpgradeImages,
-}
-
-/// Runs the loop; returns only with the reason why it cannot continue.
+/// Runs the loop, which writes no images but these; returns only with the reason why it cannot continue.
 pub(crate) async fn run(
     discovery: Discovery,
     common: Common,
-    settings: HotUpgradeSettings,
+    images: UpgradeImages,
     tools: Tools,
 ) -> TaskDied {
     let client = discovery.client().clone();
@@ -73,7 +66,7 @@ pub(crate) async fn run(
     let mut sets = watch_served(discovery, served, watch_sets(ages.clone()));
     let mut upgrades = HotUpgrades {
         clock: Clock::start(),
-        images: settings.images,
+        images,
         places: common.namespaces.places(),
         watches: watch_pods(client, ages),
         writes: JoinSet::new(),

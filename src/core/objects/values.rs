@@ -1,5 +1,6 @@
 //! Single values of objects, bounded and tolerant of everything else; and back-off times.
 
+pub mod amount;
 pub mod backoff;
 pub mod bounded_object;
 pub(crate) mod bounded_value;

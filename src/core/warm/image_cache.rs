@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::objects::values::bounded_object::BoundedObject;
 use crate::objects::values::bounds::{ITEMS, MESSAGE, cut};
 use crate::objects::values::short_digest::short_digest;
-use crate::warm::pull_job::object::{Completion, Parallelism, PullJob, PullSpec};
+use crate::warm::pull_job::object::{Completion, PullJob, PullSpec};
 use kube_core::ApiResource;
 use serde_json::{Value, json};
 
@@ -79,11 +79,7 @@ pub fn wanted(
     spec: &PullSpec,
     options: &CacheOptions,
 ) -> Result<NewImageCache, CacheState> {
-    let is_paused = matches!(
-        spec.parallelism,
-        Parallelism::Nodes(0) | Parallelism::Percent(0)
-    );
-    if is_paused {
+    if spec.parallelism.is_none() {
         return Err(CacheState::Waits("no ImageCache is created yet".to_owned()));
     }
     let images = spec.images.iter().chain(&options.exit_image);

@@ -20,6 +20,7 @@ use kube_core::{Expression, Selector, SelectorExt as _};
 
 use super::image_cache::Cached;
 use super::warming::{Limits, Warming};
+use crate::objects::values::amount::Rounding;
 use crate::warm::pod::Shape;
 use crate::warm::pull_job::object::{Completion, PullJob, PullSpec, Targets};
 pub use status::{Known, Stage, Status, status, unusable};
@@ -86,7 +87,10 @@ const ASK_AGAIN: Duration = Duration::from_secs(86_400);
 /// jobs cannot use the node meanwhile.
 pub fn limits(spec: &PullSpec, nodes: usize, leaving: usize, longest_try: Duration) -> Limits {
     Limits {
-        parallelism: spec.parallelism.of(nodes).saturating_sub(leaving),
+        parallelism: spec
+            .parallelism
+            .of(nodes, Rounding::Up)
+            .saturating_sub(leaving),
         timeout: Duration::from_secs(spec.timeout_seconds.into()).min(longest_try),
         backoff_limit: spec.backoff_limit,
         ask_again: (spec.completion == Completion::Never).then_some(ASK_AGAIN),

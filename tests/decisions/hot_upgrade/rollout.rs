@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 use swaplet_core::objects::moment::Moment;
+use swaplet_core::objects::values::amount::Amount;
 use swaplet_core::restart::hot_upgrade::pod::{UpgradePod, UpgradePodWire};
 use swaplet_core::restart::hot_upgrade::rollout::{Member, PodMemory, plan};
-use swaplet_core::restart::hot_upgrade::sidecar_set::Amount;
+use swaplet_core::restart::hot_upgrade::sidecar_set::UpdateStrategy;
 
 use super::node::{
     NEW, Node, PARK, RECORD, alone, images, member, planned, set, set_of, spec, write,
@@ -346,11 +347,12 @@ fn what_a_set_says_is_read_or_told() {
         ["a", "b"].map(|name| named.has_namespace(name)),
         [true, false]
     );
-    assert_eq!(
-        (
-            Amount::Percent(50).of(3),
-            Amount::Percent(99).partition_of(3)
-        ),
-        (2, 2)
-    );
+    let kept = |percent| {
+        UpdateStrategy {
+            partition: Amount::Percent(percent),
+            ..UpdateStrategy::default()
+        }
+        .kept(3)
+    };
+    assert_eq!([50, 99, 100].map(kept), [2, 2, 3]);
 }

@@ -12,6 +12,7 @@ use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::objects::runs_on::RunsOn;
 use swaplet_core::objects::sidecar_policy::{PolicyKind, SidecarPolicy};
+use swaplet_core::objects::values::amount::Rounding;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::policies::set::{Labels, Policies};
 use swaplet_core::protect;
@@ -164,7 +165,7 @@ pub(super) fn pull_jobs(text: &str) {
                 Timestamp::MAX,
             ));
             black_box(swaplet_core::warm::image_cache::patience(spec));
-            black_box(spec.parallelism.of(usize::MAX));
+            black_box(spec.parallelism.of(usize::MAX, Rounding::Up));
         }
         black_box(pull_job::time_to_live(&job, Timestamp::MIN));
         black_box(pull_job::time_to_live(&job, Timestamp::MAX));

@@ -7,6 +7,7 @@ use super::pod::{UpgradeContainer, UpgradePod};
 use super::record::Entry;
 use super::sidecar_set::{HotContainer, SidecarSet, UpgradeImages};
 use crate::objects::moment::Moment;
+use crate::objects::values::amount::Rounding;
 use crate::report::decision::Report;
 use crate::report::reason::Reason;
 
@@ -292,9 +293,9 @@ impl Plan {
             let pod = members[*nth].pod;
             (pod.is_ready, !standing.is_partly_updated, *nth)
         });
-        let partition = set.update.partition.partition_of(total);
+        let partition = set.update.kept(total);
         pods.truncate(pods.len().saturating_sub(partition));
-        let most = set.update.max_unavailable.of(total);
+        let most = set.update.max_unavailable.of(total, Rounding::Up);
         for (nth, standing) in pods {
             let (member, pod) = (&members[nth], members[nth].pod);
             let Some(pair) = standing.old else { continue };

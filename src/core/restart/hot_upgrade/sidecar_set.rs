@@ -5,7 +5,9 @@
 //! Reading never fails as a whole: what cannot be used is a problem, which the status reports.
 //! Selectors are not guessed: if one cannot be read, the set handles no pod.
 
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube_core::{ApiResource, Selector, SelectorExt as _};
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::pod::UpgradeContainer;
@@ -13,6 +15,7 @@ use crate::image::alias::is_same_image;
 use crate::image::pattern::ImagePattern;
 use crate::image::reference::ImageReference;
 use crate::objects::recreate_request::{GROUP, VERSION};
+use crate::objects::values::amount::{Amount, Rounding};
 use crate::objects::values::bounded_object::BoundedObject;
 use crate::objects::values::bounds::cut;
 use crate::objects::values::label_selector;
@@ -135,30 +138,13 @@ pub struct UpdateStrategy {
     pub max_unavailable: Amount,
 }
 
-/// A number of pods, or a percentage of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Amount {
-    /// A fixed number of pods.
-    Count(usize),
-    /// A percentage of the pods, at most 100.
-    Percent(usize),
-}
-
-impl Amount {
-    /// Returns the number for this many pods, rounded up.
-    pub const fn of(self, pods: usize) -> usize {
-        match self {
-            Self::Count(count) => count,
-            Self::Percent(percent) => percent.saturating_mul(pods).div_ceil(100),
-        }
-    }
-
-    /// Returns the number as a `partition` of this many pods: with less than 100 % at least one pod
-    /// is upgraded (OpenKruise: `pkg/util`, `CalculatePartitionReplicas`).
-    pub const fn partition_of(self, pods: usize) -> usize {
-        let count = self.of(pods);
-        match self {
-            Self::Percent(percent) if percent < 100 && count >= pods => pods.saturating_sub(1),
+impl UpdateStrategy {
+    /// Returns how many of these pods keep their images: with less than 100 % at least one pod is
+    /// upgraded (OpenKruise: `pkg/util`, `CalculatePartitionReplicas`).
+    pub const fn kept(&self, pods: usize) -> usize {
+        let count = self.partition.of(pods, Rounding::Up);
+        match self.partition {
+            Amount::Percent(percent) if percent < 100 && count >= pods => pods.saturating_sub(1),
             _ => count,
         }
     }
@@ -303,7 +289,7 @@ fn update(written: &Value) -> Result<UpdateStrategy, Problem> {
     };
     let default = UpdateStrategy::default();
     let max_unavailable = amount(written, "maxUnavailable")?.unwrap_or(default.max_unavailable);
-    if matches!(max_unavailable, Amount::Count(0) | Amount::Percent(0)) {
+    if max_unavailable.is_none() {
         return Err("with this maxUnavailable nothing is upgraded: write at least 1".to_owned());
     }
     Ok(UpdateStrategy {
@@ -316,20 +302,12 @@ fn update(written: &Value) -> Result<UpdateStrategy, Problem> {
 
 fn amount(written: &Value, field: &str) -> Result<Option<Amount>, Problem> {
     let wrong = || format!("{field} is neither a number of pods nor a percentage, such as 25%");
-    let count = |number: u64| usize::try_from(number).map_err(|_| wrong());
-    let percent = |text: &String| {
-        let number = text.strip_suffix('%')?.parse().ok()?;
-        (number <= 100).then_some(Amount::Percent(number))
+    let written = Option::<IntOrString>::deserialize(&written[field]).map_err(|_| wrong())?;
+    let read = |written: IntOrString| match Amount::read(&written) {
+        Some(Amount::Percent(101..)) | None => Err(wrong()),
+        Some(amount) => Ok(amount),
     };
-    match &written[field] {
-        Value::Null => Ok(None),
-        Value::Number(number) => {
-            let number = number.as_u64().ok_or_else(wrong)?;
-            Ok(Some(Amount::Count(count(number)?)))
-        }
-        Value::String(text) => percent(text).map(Some).ok_or_else(wrong),
-        _ => Err(wrong()),
-    }
+    written.map(read).transpose()
 }
 
 fn list(written: &Value) -> Result<&[Value], Problem> {

@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use crate::objects::item::{FromView, Item, View, items};
 use crate::objects::pod;
 use crate::objects::recreate_request::{GROUP, VERSION};
+use crate::objects::values::amount::Amount;
 use crate::objects::values::bounded_object::BoundedObject;
 use crate::objects::values::bounds::{self, cut};
 use crate::objects::values::label_selector::check_label;
@@ -189,24 +190,16 @@ impl Wish {
 }
 
 fn parallelism(text: &str) -> Result<IntOrString, String> {
-    let wrong = || {
+    match Amount::parse(text) {
+        Some(Amount::Percent(0..=100)) => Some(IntOrString::String(text.to_owned())),
+        Some(Amount::Count(nodes)) => i32::try_from(nodes).ok().map(IntOrString::Int),
+        _ => None,
+    }
+    .ok_or_else(|| {
         format!(
             "annotation {PARALLELISM} is {text:?}: write a number of nodes, such as \"5\", or a percentage, such as \"20%\""
         )
-    };
-    match text.strip_suffix('%') {
-        Some(percent) => percent
-            .parse()
-            .ok()
-            .filter(|percent: &u8| *percent <= 100)
-            .map(|_| IntOrString::String(text.to_owned())),
-        None => text
-            .parse()
-            .ok()
-            .filter(|nodes| *nodes >= 0)
-            .map(IntOrString::Int),
-    }
-    .ok_or_else(wrong)
+    })
 }
 
 // Workloads as the API server sends them. Tenants write them, so their templates are read as pods

@@ -44,7 +44,7 @@ pub(crate) fn message(stage: Stage, done: usize, all: usize, known: Known<'_>) -
         parts.push("no node is selected, so nothing is pulled".to_owned());
     }
     parts.extend(absent(known).filter(|_| !waits_for_room));
-    if stage == Stage::Running && done < all && spec.parallelism.of(all) == 0 {
+    if stage == Stage::Running && done < all && spec.parallelism.is_none() {
         parts.push("paused: parallelism is 0".to_owned());
     } else if stage == Stage::Running && done < all && warming.may_begin_none() {
         parts.push(LEAVING.to_owned());

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use self::spec::SpecWire;
 use crate::objects::recreate_request::{GROUP, VERSION};
+use crate::objects::values::amount::Amount;
 use crate::objects::values::bounded_object::BoundedObject;
 use crate::objects::values::bounds::{self, cut};
 use jiff::Timestamp;
@@ -71,7 +72,7 @@ pub struct PullSpec {
     /// The nodes on which the images are wanted.
     pub targets: Targets,
     /// How many nodes may pull at a time.
-    pub parallelism: Parallelism,
+    pub parallelism: Amount,
     /// `pullPolicy.timeoutSeconds`
     pub timeout_seconds: u32,
     /// `pullPolicy.backoffLimit`
@@ -106,15 +107,6 @@ pub enum Targets {
     Names(BTreeSet<Box<str>>),
     /// Nodes on which pods of the job's namespace with these labels run.
     Pods(Selector),
-}
-
-/// How many nodes may pull at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parallelism {
-    /// This many nodes; 0 pauses the job.
-    Nodes(u32),
-    /// This percentage of the job's nodes, rounded up.
-    Percent(u32),
 }
 
 /// When a job is over.
@@ -159,18 +151,6 @@ impl JobKind {
             api_version: format!("{GROUP}/{VERSION}"),
             kind: self.as_str().to_owned(),
             plural: self.plural().to_owned(),
-        }
-    }
-}
-
-impl Parallelism {
-    /// Returns how many of these nodes may pull at a time; at least one for a percentage above 0.
-    pub fn of(self, nodes: usize) -> usize {
-        match self {
-            Self::Nodes(count) => usize::try_from(count).unwrap_or(usize::MAX),
-            Self::Percent(percent) => nodes
-                .saturating_mul(usize::try_from(percent).unwrap_or(usize::MAX))
-                .div_ceil(100),
         }
     }
 }

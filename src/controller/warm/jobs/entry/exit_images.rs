@@ -7,9 +7,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::core::Selector;
 use swaplet_core::objects::moment::Moment;
+use swaplet_core::objects::values::amount::Amount;
 use swaplet_core::objects::values::short_digest::short_digest;
 use swaplet_core::warm::pull_job::object::{
-    Completion, JobKind, Parallelism, PodWishes, PullJob, PullSpec, Targets,
+    Completion, JobKind, PodWishes, PullJob, PullSpec, Targets,
 };
 use swaplet_core::warm::warming::End;
 
@@ -22,7 +23,7 @@ use crate::warm::jobs::{Nodes, WarmSettings};
 const NAME: &str = "exit images";
 /// The percentage of nodes that pull at a time. The images are tiny, and nobody waits for the first
 /// pod on a new node.
-const PERCENT: u32 = 10;
+const PERCENT: usize = 10;
 /// The back-off limit, which is the default of pull jobs.
 const BACKOFF_LIMIT: u32 = 3;
 /// The timeout of one try of an image, in seconds.
@@ -63,7 +64,7 @@ pub(in crate::warm::jobs) fn job(
         spec: Ok(PullSpec {
             images,
             targets: Targets::Labels(Selector::default()),
-            parallelism: Parallelism::Percent(PERCENT),
+            parallelism: Amount::Percent(PERCENT),
             timeout_seconds: TIMEOUT_SECONDS,
             backoff_limit: BACKOFF_LIMIT,
             completion: Completion::Never,

@@ -6,9 +6,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube_core::Selector;
 use serde::Deserialize;
+use serde_json::json;
 
-use super::{Completion, MOST_IMAGES, Parallelism, PodWishes, PullSpec, Targets};
+use super::{Completion, MOST_IMAGES, PodWishes, PullSpec, Targets};
 use crate::image::ImageReference;
+use crate::objects::values::amount::Amount;
 use crate::objects::values::bounds::{self, cut};
 use crate::objects::values::label_selector;
 
@@ -81,7 +83,7 @@ impl SpecWire {
         Ok(PullSpec {
             images: each_once(images)?,
             targets: targets(self.selector, self.pod_selector)?,
-            parallelism: parallelism(self.parallelism)?,
+            parallelism: parallelism(&self.parallelism.unwrap_or(IntOrString::Int(1)))?,
             timeout_seconds: seconds(self.pull_policy.timeout_seconds)
                 .unwrap_or(600)
                 .max(1),
@@ -236,20 +238,11 @@ fn check_members(field: &str, labels: &LabelSelector) -> Result<(), String> {
     Ok(())
 }
 
-fn parallelism(written: Option<IntOrString>) -> Result<Parallelism, String> {
-    let number = |text: &str| {
-        text.parse().map_err(|_| {
-            format!("parallelism must be a non-negative integer or a percentage, not {text:?}")
-        })
-    };
-    match written {
-        None => Ok(Parallelism::Nodes(1)),
-        Some(IntOrString::Int(count)) => Ok(Parallelism::Nodes(number(&count.to_string())?)),
-        Some(IntOrString::String(text)) => match text.strip_suffix('%') {
-            Some(percent) => Ok(Parallelism::Percent(number(percent)?)),
-            None => Ok(Parallelism::Nodes(number(&text)?)),
-        },
-    }
+fn parallelism(written: &IntOrString) -> Result<Amount, String> {
+    Amount::read(written).ok_or_else(|| {
+        let written = json!(written);
+        format!("parallelism must be a non-negative integer or a percentage, not {written}")
+    })
 }
 
 impl CompletionPolicyWire {

@@ -22,7 +22,7 @@ fn what_is_not_said_is_as_openkruise_has_it() {
     let spec = job.spec.clone().unwrap();
     assert_eq!(
         (spec.timeout_seconds, spec.backoff_limit, spec.parallelism),
-        (600, 3, Parallelism::Nodes(1))
+        (600, 3, Amount::Count(1))
     );
     assert_eq!(
         spec.completion,
@@ -65,7 +65,7 @@ fn every_field_that_counts_is_read() {
     );
     assert_eq!(
         (spec.parallelism, spec.timeout_seconds, spec.backoff_limit),
-        (Parallelism::Percent(25), 9, 0)
+        (Amount::Percent(25), 9, 0)
     );
     assert_eq!(
         spec.completion,
@@ -169,16 +169,6 @@ fn a9_a_selector_has_so_many_labels_and_expressions() {
             format!("{field} has 129 labels and expressions: write at most 128")
         );
     }
-}
-
-#[test]
-fn a_percentage_that_is_not_0_is_at_least_one_node() {
-    let of = |percent: u32, nodes| Parallelism::Percent(percent).of(nodes);
-    assert_eq!(
-        (of(0, 9), of(1, 9), of(50, 9), of(100, 9), of(10, 0)),
-        (0, 1, 5, 9, 0)
-    );
-    assert_eq!(Parallelism::Nodes(7).of(3), 7);
 }
 
 #[test]
