@@ -236,6 +236,10 @@ impl ExitImages {
         };
         let default = self.default.as_ref().filter(|_| is_default);
         let listed = self.listed.iter().find(exact).map(ImagePattern::as_str);
+        let is_spelled = self.listed.iter().any(|pattern| pattern.spells(asked));
+        if !(is_default || listed.is_some() || is_spelled) {
+            return self.fall_back(Some(asked));
+        }
         Ok(Choice {
             image: default
                 .map(ImageReference::as_str)

@@ -59,6 +59,12 @@ impl ImagePattern {
         )
     }
 
+    /// Returns true if the pattern, as it was written, admits this text: so the admission policies
+    /// compare (`deploy/leash.yaml`), for CEL cannot normalise a reference.
+    pub fn spells(&self, image: &str) -> bool {
+        matches_glob(self.written.as_bytes(), image.as_bytes())
+    }
+
     /// Returns the pattern as it was written.
     pub fn as_str(&self) -> &str {
         &self.written

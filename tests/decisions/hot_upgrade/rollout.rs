@@ -1,11 +1,12 @@
 //! In which pods sidecars are upgraded, and what a `SidecarSet` says.
 
 use serde_json::{Value, json};
+use swaplet_core::image::pattern::ImagePattern;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::values::amount::Amount;
 use swaplet_core::restart::hot_upgrade::pod::{UpgradePod, UpgradePodWire};
 use swaplet_core::restart::hot_upgrade::rollout::{Member, PodMemory, plan};
-use swaplet_core::restart::hot_upgrade::sidecar_set::UpdateStrategy;
+use swaplet_core::restart::hot_upgrade::sidecar_set::{UpdateStrategy, UpgradeImages};
 
 use super::node::{
     NEW, Node, PARK, RECORD, alone, images, member, planned, set, set_of, spec, write,
@@ -355,4 +356,19 @@ fn what_a_set_says_is_read_or_told() {
         .kept(3)
     };
     assert_eq!([50, 99, 100].map(kept), [2, 2, 3]);
+}
+
+/// The admission policies compare text, so any other spelling would be denied half-way.
+#[test]
+fn u97_images_are_on_the_list_as_the_administrator_spells_them() {
+    let pattern = |image: &str| ImagePattern::parse(image).unwrap();
+    let images = UpgradeImages {
+        listed: vec![pattern("org/mesh:*")],
+        park: None,
+        empty: vec![pattern("docker.io/org/pause:1")],
+    };
+    let is_listed = ["org/mesh:2", "docker.io/org/mesh:2"].map(|image| images.lists(image));
+    assert_eq!(is_listed, [true, false]);
+    let is_empty = ["docker.io/org/pause:1", "org/pause:1"].map(|image| images.is_empty(image));
+    assert_eq!(is_empty, [true, false]);
 }

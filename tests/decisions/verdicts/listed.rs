@@ -92,3 +92,15 @@ fn u81_an_image_that_is_granted_is_written_as_the_administrator_spells_it() {
         swaps_in(life, &pod, &[("side", written)]);
     }
 }
+
+#[test]
+fn u97_what_only_another_spelling_of_a_pattern_would_admit_is_not_written() {
+    let life = || Life::under(rules_with(Some("r.example/exit:v1"), &["docker.io/org/*"]));
+    for (asked, written) in [
+        ("docker.io/org/exit:v2", "docker.io/org/exit:v2"),
+        ("org/exit:v2", "r.example/exit:v1"),
+    ] {
+        let pod = ready("Never", sidecar_with_image("side", asked));
+        swaps_in(life, &pod, &[("side", written)]);
+    }
+}

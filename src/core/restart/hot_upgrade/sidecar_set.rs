@@ -48,10 +48,9 @@ pub struct UpgradeImages {
 }
 
 impl UpgradeImages {
-    /// Returns true if this image may be written.
+    /// Returns true if this image may be written, spelled as the administrator spells it.
     pub fn lists(&self, image: &str) -> bool {
-        let image = ImageReference::parse(image);
-        image.is_ok_and(|image| self.listed.iter().any(|listed| listed.matches(&image)))
+        self.listed.iter().any(|listed| listed.spells(image))
     }
 
     /// Returns true if the image of a container may be replaced, also under an alias of a listed
@@ -75,8 +74,8 @@ impl UpgradeImages {
             let park = self.park.as_ref();
             park.is_some_and(|park| image.same_repository(park))
         };
-        let is_other = |image: &ImageReference| self.empty.iter().any(|other| other.matches(image));
-        ImageReference::parse(image).is_ok_and(|image| is_park(&image) || is_other(&image))
+        self.empty.iter().any(|other| other.spells(image))
+            || ImageReference::parse(image).is_ok_and(|image| is_park(&image))
     }
 
     /// Returns the image to write for an empty one that a set names: of the repository of the park
@@ -340,7 +339,7 @@ fn container(written: &Value, images: &UpgradeImages) -> Result<HotContainer, Pr
     ImageReference::parse(&image).map_err(|error| format!("image: {error}"))?;
     if !images.lists(&image) {
         return Err(format!(
-            "the image {image} is not on the list of --hot-upgrade-images, which the administrator of swaplet sets"
+            "the image {image} is not on the list of --hot-upgrade-images, which the administrator of swaplet sets: name one that is, spelled as there"
         ));
     }
     if !images.is_empty(&empty) || images.is_empty(&image) {
