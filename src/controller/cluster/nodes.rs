@@ -57,8 +57,6 @@ pub struct Change {
     pub matters: bool,
     /// The error in what the node declares of itself, as a message.
     pub problem: Option<Box<str>>,
-    /// True if verdicts on the node were discarded, as it was given another class.
-    pub forgot: bool,
 }
 
 /// A verdict on a node that was just recorded.
@@ -149,9 +147,6 @@ impl Nodes {
                 .get_mut(&node.name)
                 .filter(|seen| seen.uid == node.uid),
         );
-        let forgot = known
-            .as_ref()
-            .is_some_and(|seen| seen.recognised.class != recognised.class);
         if let Some(seen) = known
             && seen.recognised == recognised
             && seen.labelled_virtual == labelled_virtual
@@ -175,13 +170,9 @@ impl Nodes {
                 list,
             },
         );
-        if forgot {
-            self.verdicts.forget(&node.name);
-        }
         Change {
             matters: true,
             problem,
-            forgot,
         }
     }
 

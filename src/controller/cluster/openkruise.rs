@@ -375,8 +375,8 @@ pub(crate) struct Followed<K> {
     forbidden: Option<String>,
     /// True while a part of it is forbidden, which lasts until the next list.
     hidden: bool,
-    /// Set once the first list is complete, or known to be forbidden; for requests also once it has
-    /// failed. That of daemons is waited for: where none is, pods are taken from OpenKruise.
+    /// Set once the first list is complete, or has failed. Where that of daemons has, they count as
+    /// hidden: where none is, pods are taken from OpenKruise.
     pub settled: bool,
 }
 
@@ -413,11 +413,12 @@ impl<K> Followed<K> {
     }
 
     fn take(&mut self, event: Event<K>) -> Next {
-        let is_waited_for = self.right == Right::WatchDaemons;
+        // Whatever keeps the daemons from being listed, it may last: until then they may be anywhere.
+        let is_waited_for = self.right == Right::WatchDaemons && !self.settled;
         self.settled |= matches!(event, Event::ListEnd)
             || !is_waited_for && matches!(event, Event::Trouble(_) | Event::Forbidden(_));
         Next::News(match event {
-            Event::Trouble(trouble) if !is_missing_right(&trouble) => {
+            Event::Trouble(trouble) if !is_missing_right(&trouble) && !is_waited_for => {
                 return Next::Trouble(trouble);
             }
             Event::Hidden(why) => {

@@ -213,7 +213,13 @@ impl Keeper {
             if latest.is_empty() && self.written.is_empty() {
                 return Ok(());
             }
-            merge(&mut latest, self.others.clone().unwrap_or_default());
+            // What the loop has shown once is the loop's to remove.
+            let others = self.others.get_or_insert_default();
+            others.retain(|node, theirs| {
+                let ours = latest.get(node);
+                ours.is_none_or(|ours| ours.proved_at < theirs.proved_at)
+            });
+            merge(&mut latest, others.clone());
             let mut theirs = None;
             let written = self
                 .map

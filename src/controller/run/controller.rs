@@ -505,7 +505,7 @@ impl Controller {
             Event::Listed(node) => {
                 if let Some(node) = read("node", || node.read()) {
                     let change = self.index.nodes.listed(&node);
-                    self.note_change(&node.name, &change);
+                    log_node_problem(&node.name, &change);
                 }
             }
             Event::ListEnd => {
@@ -517,7 +517,7 @@ impl Controller {
             Event::Applied(node) => {
                 if let Some(node) = read("node", || node.read()) {
                     let change = self.index.nodes.apply(&node);
-                    self.note_change(&node.name, &change);
+                    log_node_problem(&node.name, &change);
                     if change.matters {
                         self.index.enqueue_where(|pod| pod.node == node.name);
                     }
@@ -564,13 +564,6 @@ impl Controller {
         self.metrics.learned(*proved, *taken_for);
         tracing::info!(%node, %proved, pod, %taken_for, "a pod has proved how its node treats a changed image");
         self.keep_verdicts();
-    }
-
-    fn note_change(&self, node: &str, change: &Change) {
-        log_node_problem(node, change);
-        if change.forgot {
-            self.keep_verdicts();
-        }
     }
 
     fn keep_verdicts(&self) {

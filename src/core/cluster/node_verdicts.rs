@@ -259,12 +259,6 @@ impl NodeVerdicts {
         true
     }
 
-    /// Forgets what was proved on a node, because its administrator has just set another class.
-    pub fn forget(&mut self, name: &str) {
-        self.verdicts.remove(name);
-        self.under_never.remove(name);
-    }
-
     /// Restores a verdict of an earlier run of the process.
     pub fn restore(&mut self, name: &str, verdict: NodeVerdict, now: Moment) {
         let verdicts = if verdict.proved.is_under_never() {

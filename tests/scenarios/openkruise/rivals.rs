@@ -178,5 +178,23 @@ async fn u35_while_the_pods_of_the_daemon_cannot_be_seen_none_is_taken_from_it()
             .namespace("kruise-system")
     };
     is_left_under(Effect::reply(503).into(), |rule| of_daemon(rule).times(3)).await;
+    is_left_under(Effect::reply(503).into(), of_daemon).await;
     is_left_under(Effect::reply(403).into(), of_daemon).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn u98_where_its_terminator_is_off_daemons_that_cannot_be_listed_keep_nobody() {
+    let world = World::with_openkruise("OnFailure").await;
+    world.start_manager("ImagePullJobGate=true").await;
+    world.start_kubelet(Kubelet::default());
+    world.fault(Effect::reply(503), |rule| {
+        rule.verb(Verb::List)
+            .resource("pods")
+            .namespace("kruise-system")
+    });
+    let _life = world.start_beside(both());
+    world.wait(1).await;
+    world.ends("p", "main", 0).await;
+    world.wait(30).await;
+    assert_eq!(world.phase("p"), "Succeeded", "{:?}", world.notes("p"));
 }

@@ -4,6 +4,7 @@
 use http::Method;
 use serde_json::{Value, json};
 use swaplet_core::objects::values::env::IGNORE_EXIT_CODE;
+use swaplet_testbed::apiserver::{Effect, Rule, Verb};
 use swaplet_testbed::virtual_node::{NodeOptions, Profile, VirtualNode};
 use swaplet_testbed::{job_controller, scheduler};
 
@@ -33,9 +34,21 @@ fn job(limit: u32, plain: usize, ignores: bool, lives: &str) -> Value {
         "spec": {"backoffLimit": limit, "template": {"spec": spec}}})
 }
 
-/// How the Job ends, and its conditions.
-async fn outcome(job: &Value) -> String {
+/// How the Job ends, and its conditions; the webhook of phases does not answer so many times.
+async fn outcome(job: &Value, unanswered: usize) -> String {
     let world = World::new();
+    let down = Effect::reply(500).message(
+        "Internal error occurred: failed calling webhook \"w.example\": connection refused",
+    );
+    let of_phases = |rule: Rule| {
+        rule.verb(Verb::Patch)
+            .resource("pods")
+            .subresource("status")
+    };
+    let of_ours = |rule: Rule| of_phases(rule).times(unanswered);
+    if unanswered > 0 {
+        world.fault(down, of_ours);
+    }
     let (server, clock) = (&world.server, world.server.clock());
     let node = NodeOptions::new("node-1", Profile::kubelet());
     tokio::spawn(job_controller::run(server.client_as("jobs"), clock));
@@ -63,12 +76,24 @@ async fn a_sidecar_that_crashes_again_and_again_fails_no_job_by_the_swaps_beside
     for lives in ["1s", "3s"] {
         for ignores in [true, false] {
             for (limit, plain) in [(3, 0), (3, 1), (4, 2), (5, 3), (6, 1), (6, 4)] {
-                let outcome = outcome(&job(limit, plain, ignores, lives)).await;
+                let outcome = outcome(&job(limit, plain, ignores, lives), 0).await;
                 assert!(
                     outcome.contains("Complete"),
                     "limit {limit}, {plain} more, lives {lives}, ignored {ignores}: {outcome}"
                 );
             }
         }
+    }
+}
+
+/// One that does not answer for seconds has denied nothing: no swap takes the last restart instead.
+#[tokio::test(start_paused = true)]
+async fn u96_a_webhook_that_is_away_for_seconds_makes_no_swap_of_a_phase() {
+    for (limit, plain) in [(3, 0), (3, 1), (4, 2), (5, 3), (6, 4)] {
+        let outcome = outcome(&job(limit, plain, false, "3s"), 5).await;
+        assert!(
+            outcome.contains("Complete"),
+            "limit {limit}, {plain} more: {outcome}"
+        );
     }
 }

@@ -165,7 +165,13 @@ impl Entry {
             return self.settle_request(write, outcome, now);
         }
         self.note_unseen(&write, outcome, now);
-        if !matches!(outcome, Err(WriteError::Failed { .. })) {
+        let is_failed = matches!(outcome, Err(WriteError::Failed { .. }));
+        // A phase goes before a swap that is in doubt, so no webhook's outage of some seconds makes
+        // the swap the next method.
+        let is_late =
+            |words: &str| matches!(write.action, Action::Finish(_)) && is_unreached(words);
+        let is_late = matches!(outcome, Err(WriteError::Denied(words)) if is_late(words));
+        if !is_failed && !is_late {
             self.memory.failing = None;
         }
         if matches!(outcome, Err(WriteError::Conflict | WriteError::Denied(_))) {
@@ -184,6 +190,7 @@ impl Entry {
             Err(WriteError::Denied(words)) if self.was_made(&write.action, words, now) => {
                 Vec::new()
             }
+            Err(WriteError::Denied(words)) if is_late => self.failed(write, words, None, now),
             Err(WriteError::Denied(words)) => self.denied(write, words, now),
         }
     }

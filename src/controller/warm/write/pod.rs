@@ -97,7 +97,7 @@ fn container(name: &str, image: &str, policy: &str, command: &[&str]) -> Value {
         "name": name, "image": image, "imagePullPolicy": policy, "command": command, "workingDir": "/",
         // The limit is for the runtime that starts the container, which needs more than the
         // program.
-        "resources": {"requests": {"cpu": "1m", "memory": "4Mi", "ephemeral-storage": "1Mi"}, "limits": {"memory": "64Mi"}},
+        "resources": {"requests": {"cpu": "1m", "memory": "4Mi"}, "limits": {"memory": "64Mi"}},
         "securityContext": {
             "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]},
         },
@@ -163,8 +163,7 @@ fn on_windows(mut container: Value) -> Value {
     if let Some(fields) = container.as_object_mut() {
         fields.retain(|field, _| !["securityContext", "workingDir"].contains(&field.as_str()));
     }
-    container["resources"] =
-        json!({"requests": {"cpu": "1m", "memory": "4Mi", "ephemeral-storage": "1Mi"}});
+    container["resources"] = json!({"requests": {"cpu": "1m", "memory": "4Mi"}});
     container
 }
 

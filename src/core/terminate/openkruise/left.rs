@@ -62,7 +62,9 @@ fn acts_on(case: Case<'_>, unended: &[Unended<'_>]) -> Option<Decision> {
         daemon, request, ..
     } = around.openkruise;
     let labelled_virtual = around.facts.labelled_virtual;
-    if !labelled_virtual && daemon == Daemon::None {
+    let has_daemon =
+        daemon == Daemon::Ready || daemon == Daemon::NotReady && around.may_be_kubelet();
+    if !labelled_virtual && !has_daemon {
         // OpenKruise would create a request that nothing ever handles.
         return None;
     }
