@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use crate::cli::check::words::no_container;
+use crate::cli::client::proxy_for;
 use crate::cli::duration::seconds;
 use crate::cli::manifests::Manifests;
 use crate::cli::print;
@@ -244,6 +245,7 @@ impl HostArgs {
     pub(in crate::cli) fn options(&self) -> RegistryOptions {
         RegistryOptions {
             plain_http: self.plain_http.clone(),
+            proxy: proxy_for,
             ..RegistryOptions::default()
         }
     }

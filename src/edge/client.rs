@@ -1,13 +1,14 @@
 //! The connection of a subcommand to its cluster.
 
 use std::fs::read_to_string;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::Args;
 use kube::config::{AuthInfo, Cluster, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
+use secrecy::{ExposeSecret as _, SecretString};
 use swaplet_controller::frame::connection::proxy::Environment;
 use swaplet_controller::frame::connection::{connect, connect_within};
 use swaplet_controller::frame::list::words;
@@ -100,8 +101,8 @@ impl ConnectionArgs {
         match std::env::var_os("KUBECONFIG").filter(|list| !list.is_empty()) {
             Some(list) => {
                 let name = format!("KUBECONFIG={}", list.display());
-                let files = std::env::split_paths(&list).filter(|file| file.exists());
-                let files: Vec<_> = files.collect();
+                let mut files: Vec<_> = std::env::split_paths(&list).collect();
+                files.retain(|file| is_there(file));
                 ensure!(
                     !files.is_empty(),
                     "{name}: no file of this list exists; name one that does, or unset KUBECONFIG"
@@ -110,7 +111,7 @@ impl ConnectionArgs {
             }
             None => {
                 let home = std::env::home_dir().map(|home| home.join(".kube/config"));
-                let Some(file) = home.filter(|file| file.exists()) else {
+                let Some(file) = home.filter(|file| is_there(file)) else {
                     return Ok(None);
                 };
                 let name = file.display().to_string();
@@ -128,7 +129,9 @@ impl ConnectionArgs {
         let mut config = match self.kubeconfig()? {
             Some((file, read)) => from_file(read, &options).await.with_context(|| file)?,
             None if options.context.is_some() => bail!("--context: {NOWHERE}"),
-            None => Config::incluster().map_err(|_| anyhow!(NOWHERE))?,
+            // Without the variables of a pod there is none, and nothing else is wrong.
+            None if std::env::var_os("KUBERNETES_SERVICE_HOST").is_none() => bail!(NOWHERE),
+            None => Config::incluster().context(NOWHERE)?,
         };
         if self.as_user.is_some() {
             config.auth_info.impersonate.clone_from(&self.as_user);
@@ -145,6 +148,11 @@ impl ConnectionArgs {
 const NOWHERE: &str =
     "cannot find a cluster: pass --kubeconfig FILE, set KUBECONFIG, or run in a pod";
 
+/// Returns true if the file exists, or may: only what is known to be missing is left out.
+fn is_there(file: &Path) -> bool {
+    file.try_exists().unwrap_or(true)
+}
+
 /// Reads these files as one: of two entries of a name the first one counts, as in kubectl.
 fn merged(files: &[PathBuf], name: &str) -> anyhow::Result<Kubeconfig> {
     let mut all = Kubeconfig::default();
@@ -156,6 +164,7 @@ fn merged(files: &[PathBuf], name: &str) -> anyhow::Result<Kubeconfig> {
         let read = Kubeconfig::read_from(file).map_err(reason);
         let mut read = read.with_context(cannot)?;
         unambiguous(&read).with_context(cannot)?;
+        without_empty(&mut read);
         // kubectl writes an empty name where it has none.
         read.current_context = read.current_context.filter(|name| !name.is_empty());
         all = all.merge(read).map_err(reason).with_context(cannot)?;
@@ -189,6 +198,10 @@ async fn from_file(mut read: Kubeconfig, options: &KubeConfigOptions) -> anyhow:
         .await
         .map_err(reason)?;
     if own.is_none() {
+        let exec = config.auth_info.exec.as_mut();
+        if let Some(told) = exec.and_then(|exec| exec.cluster.as_mut()) {
+            told.proxy_url = None;
+        }
         let proxy = Environment::read().proxy(&config.cluster_url);
         config.proxy_url = proxy.map_err(anyhow::Error::msg)?;
     }
@@ -243,6 +256,37 @@ fn credentials(user: &mut AuthInfo) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Takes an empty text for none, as kubectl does: templates leave them.
+fn without_empty(read: &mut Kubeconfig) {
+    let empty = |text: &mut Option<String>| *text = text.take().filter(|text| !text.is_empty());
+    let secret = |text: &mut Option<SecretString>| {
+        *text = text.take().filter(|text| !text.expose_secret().is_empty());
+    };
+    for cluster in read
+        .clusters
+        .iter_mut()
+        .filter_map(|of| of.cluster.as_mut())
+    {
+        empty(&mut cluster.certificate_authority);
+        empty(&mut cluster.certificate_authority_data);
+        empty(&mut cluster.tls_server_name);
+    }
+    for user in read
+        .auth_infos
+        .iter_mut()
+        .filter_map(|of| of.auth_info.as_mut())
+    {
+        empty(&mut user.username);
+        empty(&mut user.token_file);
+        empty(&mut user.client_certificate);
+        empty(&mut user.client_certificate_data);
+        empty(&mut user.client_key);
+        secret(&mut user.client_key_data);
+        secret(&mut user.password);
+        secret(&mut user.token);
+    }
+}
+
 /// Fails where two entries of a file have the same name: kube would take the first one.
 fn unambiguous(read: &Kubeconfig) -> anyhow::Result<()> {
     let clusters: Vec<_> = read.clusters.iter().map(|of| &of.name).collect();
@@ -267,6 +311,15 @@ fn reason(error: KubeconfigError) -> anyhow::Error {
         KubeconfigError::ReadConfig(error, _) => error.into(),
         other => anyhow!(other.to_string()),
     }
+}
+
+/// Returns the proxy for this URL, by the environment.
+///
+/// # Errors
+/// Returns what is wrong with the one that is set.
+pub fn proxy_for(url: &str) -> Result<Option<String>, String> {
+    let proxy = Environment::read().proxy(&url.parse().unwrap_or_default())?;
+    Ok(proxy.map(|proxy| proxy.to_string()))
 }
 
 /// Returns the answer of the API server in plain words, and once: the sources of such an error

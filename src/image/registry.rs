@@ -112,6 +112,14 @@ impl Registry {
         &self,
         reference: &ImageReference,
     ) -> Result<Option<String>, RegistryError> {
+        Ok(self.found(reference).await?.map(|(digest, _)| digest))
+    }
+
+    /// Returns the digest of what a reference names, and the bytes if these were read.
+    async fn found(
+        &self,
+        reference: &ImageReference,
+    ) -> Result<Option<(String, Option<Vec<u8>>)>, RegistryError> {
         let operation = format!("reading the digest of {reference}");
         let Some(answer) = self
             .read(&operation, Method::HEAD, &manifest_path(reference))
@@ -120,13 +128,17 @@ impl Registry {
             return Ok(None);
         };
         match (answer.digest(), reference.digest()) {
-            (Some(found), Some(expected)) if found == expected => Ok(Some(found.to_owned())),
+            (Some(found), expected) if expected.is_none_or(|expected| found == expected) => {
+                Ok(Some((found.to_owned(), None)))
+            }
             (Some(found), Some(expected)) if are_comparable(found, expected) => {
                 Err(mismatch(&operation, expected, Some(found)))
             }
-            (Some(found), None) => Ok(Some(found.to_owned())),
             // Only the bytes show it.
-            _ => Ok(self.manifest(reference).await?.map(|(_, digest)| digest)),
+            _ => {
+                let read = self.manifest(reference).await?;
+                Ok(read.map(|(bytes, digest)| (digest, Some(bytes))))
+            }
         }
     }
 
@@ -272,6 +284,11 @@ impl Registry {
     }
 }
 
+fn is_manifest(bytes: &[u8]) -> bool {
+    let read = serde_json::from_slice::<serde_json::Value>(bytes);
+    read.is_ok_and(|manifest| manifest["schemaVersion"] == 2)
+}
+
 /// Returns the sender of requests to the registry of an image.
 fn asker(
     reference: &ImageReference,
@@ -282,13 +299,13 @@ fn asker(
         plain_http: options.plain_http.clone(),
         registry: host_of(reference).to_owned(),
     };
-    if hosts.address().is_none() {
-        let why = format!("{} is not a host", hosts.registry);
-        return Err(RegistryError::new(operation, Problem::Refused, why));
-    }
-    Asker::new(hosts, options.timeout).map_err(|error| {
-        let words = format!("this machine has no certificates of authorities; install ca-certificates or set SSL_CERT_FILE: {}", innermost(&error));
-        RegistryError::new(operation, Problem::Refused, words)
+    let refuse = |why: String| RegistryError::new(operation, Problem::Refused, why);
+    let Some(address) = hosts.address() else {
+        return Err(refuse(format!("{} is not a host", hosts.registry)));
+    };
+    (options.proxy)(address.as_str()).map_err(refuse)?;
+    Asker::new(hosts, options).map_err(|error| {
+        refuse(format!("this machine has no certificates of authorities; install ca-certificates or set SSL_CERT_FILE: {}", innermost(&error)))
     })
 }
 
@@ -373,9 +390,15 @@ pub async fn is_public(
     };
     let found = async {
         let registry = Registry::connect(image, &Credentials::Anonymous, options).await?;
-        registry.digest(image).await
+        registry.found(image).await
     };
     match found.await {
+        // The page of a login is answered with 200 as well.
+        Ok(Some((_, Some(bytes)))) if !is_manifest(&bytes) => Err(RegistryError::new(
+            &format!("reading {image} without credentials"),
+            Problem::Rejected,
+            "it answered with something that is no manifest",
+        )),
         Ok(Some(_)) => Ok(true),
         Ok(None) => Err(RegistryError::new(
             &format!("reading {image} without credentials"),
@@ -427,6 +450,9 @@ pub struct RegistryOptions {
     pub pauses: Vec<Duration>,
     /// Receives a message about each retry.
     pub note: fn(&str),
+    /// Returns the proxy for a URL, or what is wrong with the one that is set. Nobody is asked for
+    /// what is on this machine, which is connected to directly.
+    pub proxy: fn(&str) -> Result<Option<String>, String>,
 }
 
 impl Default for RegistryOptions {
@@ -437,6 +463,7 @@ impl Default for RegistryOptions {
             timeout: TIMEOUT,
             pauses: PAUSES.to_vec(),
             note: |text| tracing::warn!("{text}"),
+            proxy: |_| Ok(None),
         }
     }
 }

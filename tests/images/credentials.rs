@@ -3,6 +3,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use tempfile::TempDir;
+
 use super::fake::{Answer, FakeRegistry, Request};
 use super::{docker_config, push_exit, push_with_password, swaplet, swaplet_with};
 
@@ -193,10 +195,36 @@ fn u59_a_registry_on_this_machine_is_asked_without_the_proxy() {
         registry.host
     ));
     let address = format!("http://{}", proxy.host);
-    let variables = ["http_proxy", "HTTPS_PROXY", "ALL_PROXY"].map(|name| (name, &*address));
+    let variables = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"].map(|name| (name, &*address));
     let reference = format!("{}/a:v1", registry.host);
     let push = ["exit-image", "push", &reference];
     swaplet_with(&variables, config.path(), &push).must_fail_with(&["403"]);
     assert!(proxy.seen().is_empty(), "{:?}", proxy.seen());
     assert!(!registry.seen().is_empty());
+}
+
+/// As kubectl: `NO_PROXY` has ports, `ALL_PROXY` says nothing, and what cannot be used is an error.
+#[test]
+fn u99_registries_are_reached_by_the_proxy_by_which_kubectl_would_reach_them() {
+    let proxy = FakeRegistry::start(|_, _| Answer::status(418));
+    let address = format!("http://{}", proxy.host);
+    let config = TempDir::new().unwrap();
+    let host = "registry.invalid:5000";
+    let reference = format!("{host}/a:v1");
+    let push = ["exit-image", "push", &reference, "--plain-http", host];
+    for (variables, asked) in [
+        (vec![("HTTP_PROXY", &*address)], true),
+        (vec![("HTTP_PROXY", &*address), ("NO_PROXY", host)], false),
+        (
+            vec![("HTTP_PROXY", &*address), ("NO_PROXY", "*.invalid")],
+            false,
+        ),
+        (vec![("ALL_PROXY", &*address)], false),
+    ] {
+        let before = proxy.seen().len();
+        swaplet_with(&variables, config.path(), &push).must_fail_with(&[]);
+        assert_eq!(proxy.seen().len() > before, asked, "{variables:?}");
+    }
+    swaplet_with(&[("HTTP_PROXY", "http://a b")], config.path(), &push)
+        .must_fail_with(&["HTTP_PROXY is no address of a proxy"]);
 }

@@ -80,9 +80,11 @@ async fn l3_what_wants_credentials_is_not() {
 /// A registry may say of what it hides that it is not there.
 #[tokio::test]
 async fn l3_other_answers_are_not_clear() {
-    for status in [404, 429, 500, 503, 418] {
+    let page = || Answer::status(200).body("<html>log in</html>");
+    for status in [200, 404, 429, 500, 503, 418] {
         let registry = FakeRegistry::start(move |request, _| match &*request.path {
             "/v2/" => Answer::status(200),
+            _ if status == 200 => page(),
             _ => Answer::status(status),
         });
         let error = ask(&registry).await.unwrap_err();

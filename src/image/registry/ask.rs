@@ -10,10 +10,10 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use jiff::Timestamp;
 use reqwest::redirect::{Attempt, Policy};
-use reqwest::{RequestBuilder, Url};
+use reqwest::{Proxy, RequestBuilder, Url};
 use serde_json::Value;
 
-use super::{Hosts, is_loopback};
+use super::{Hosts, RegistryOptions, is_loopback};
 use crate::registry_error::{Problem, RegistryError};
 
 /// The most that is ever read of an answer: the limit that registries have for a manifest.
@@ -35,8 +35,6 @@ const MAX_REDIRECTS: usize = 5;
 /// A sender of requests to one registry.
 pub(super) struct Asker {
     http: reqwest::Client,
-    /// The one for this machine, if the registry is here.
-    here: Option<reqwest::Client>,
     /// The registry, and where it may send us.
     pub hosts: Hosts,
     limit: Duration,
@@ -61,43 +59,24 @@ pub(super) struct Answer {
 }
 
 impl Asker {
-    /// Returns an asker; `limit` bounds each request with its answer.
-    pub(super) fn new(hosts: Hosts, limit: Duration) -> Result<Self, reqwest::Error> {
-        let build = |is_here: bool| {
-            let builder = || {
-                let trusted = hosts.clone();
-                let builder = reqwest::Client::builder()
-                    .user_agent(USER_AGENT)
-                    .redirect(Policy::custom(move |attempt| follow(&trusted, attempt)))
-                    .timeout(limit)
-                    .connect_timeout(limit);
-                match is_here {
-                    // Else the proxy would get even what stays on this machine, passwords included.
-                    true => builder.no_proxy(),
-                    false => builder,
-                }
-            };
-            match builder().build() {
-                // Without TLS no authority is needed, and this machine may know none.
-                Err(_) if hosts.is_plain() => builder().tls_certs_only([]).build(),
-                built => built,
-            }
+    /// Returns an asker, whose options bound each request with its answer.
+    pub(super) fn new(hosts: Hosts, options: &RegistryOptions) -> Result<Self, reqwest::Error> {
+        let (limit, proxy) = (options.timeout, options.proxy);
+        let builder = || {
+            let trusted = hosts.clone();
+            reqwest::Client::builder()
+                .user_agent(USER_AGENT)
+                .redirect(Policy::custom(move |attempt| follow(&trusted, attempt)))
+                .proxy(Proxy::custom(move |url| proxy_for(url, proxy)))
+                .timeout(limit)
+                .connect_timeout(limit)
         };
-        let here = hosts.is_here().then(|| build(true)).transpose()?;
-        let http = build(false)?;
-        Ok(Self {
-            http,
-            here,
-            hosts,
-            limit,
-        })
-    }
-
-    /// Returns the client for a URL: its login and its storage may be elsewhere than the registry.
-    fn client(&self, url: &str) -> &reqwest::Client {
-        let is_here = || Url::parse(url).is_ok_and(|url| is_loopback(&url));
-        let here = self.here.as_ref().filter(|_| is_here());
-        here.unwrap_or(&self.http)
+        let http = match builder().build() {
+            // Without TLS no authority is needed, and this machine may know none.
+            Err(_) if hosts.is_plain() => builder().tls_certs_only([]).build(),
+            built => built,
+        }?;
+        Ok(Self { http, hosts, limit })
     }
 
     /// Sends one request to `url`, with the credentials if there are any.
@@ -109,8 +88,7 @@ impl Asker {
         accept: &str,
         credentials: Option<&HeaderValue>,
     ) -> Result<Answer, RegistryError> {
-        let http = self.client(url);
-        let request = http.request(method, url).header(ACCEPT, accept);
+        let request = self.http.request(method, url).header(ACCEPT, accept);
         self.answer(operation, request, credentials, self.limit)
             .await
     }
@@ -126,7 +104,7 @@ impl Asker {
     ) -> Result<Answer, RegistryError> {
         let limit = self.limit * TIMES_FOR_BODY;
         let request = self
-            .client(url)
+            .http
             .request(method, url)
             .header(CONTENT_TYPE, content.media_type)
             // For an empty body reqwest sends none, and some registries refuse that (411).
@@ -177,6 +155,17 @@ async fn read(response: &mut reqwest::Response) -> Result<Option<Vec<u8>>, reqwe
         }
     }
     Ok(Some(body))
+}
+
+/// Returns the proxy for a URL: its login and its storage may be elsewhere than the registry. What
+/// stays on this machine, passwords included, is not for a proxy to know; one that cannot be used
+/// is not left out either.
+fn proxy_for(url: &Url, proxy: fn(&str) -> Result<Option<String>, String>) -> Option<String> {
+    match proxy(url.as_str()) {
+        _ if is_loopback(url) => None,
+        Ok(proxy) => proxy,
+        Err(_) => Some("http://proxy.invalid".to_owned()),
+    }
 }
 
 /// Checks a redirect. reqwest itself drops the credentials for another host, port or scheme.

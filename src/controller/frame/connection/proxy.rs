@@ -60,6 +60,8 @@ impl Environment {
             .no
             .split(',')
             .filter_map(|entry| exception(entry.trim(), &port))
+            // With a dot before it a domain names its members alone.
+            .filter(|entry| entry.strip_prefix('.') != Some(host))
             .collect();
         let matcher = Matcher::builder()
             .all("http://proxy.invalid")
@@ -136,6 +138,9 @@ mod tests {
             ("https://api.example:6443", "example", false),
             ("https://api.example:6443", ".example", false),
             ("https://api.example:6443", "*.example", false),
+            ("https://example:6443", ".example", true),
+            ("https://example:6443", "*.example:6443", true),
+            ("https://example:6443", "example", false),
             ("https://api.example:6443", "b.example, api.example", false),
             ("https://api.example:6443", "api.example:6443", false),
             ("https://api.example:6443", "api.example:443", true),
