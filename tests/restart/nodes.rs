@@ -295,3 +295,26 @@ async fn requests_are_carried_out_by_the_controller_or_not_needed() {
     );
     controller.start_kill().unwrap();
 }
+
+/// What was written has to be taken back, also where a webhook does not answer for a moment.
+#[tokio::test]
+async fn u100_a_denial_after_the_first_change_is_tried_again() {
+    let world = on_a_node(Profile::kubelet(), "Always", json!([])).await;
+    world.server.remove_group("apps.kruise.io");
+    let down = Effect::reply(500)
+        .message("Internal error occurred: failed calling webhook \"w\": timeout");
+    let patches = || {
+        Rule::new(down.clone())
+            .verb(Verb::Patch)
+            .resource("pods")
+            .user_agent("swaplet/")
+    };
+    world.server.faults().add(patches().after(1).times(1));
+    let ran = world
+        .restart(&["web-0", "-c", "app,log", "--ordered"])
+        .await;
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.err.contains("trying again"), "{}", ran.err);
+    let restarts = restarts(&pod(&world));
+    assert!(restarts.iter().all(|(_, restarts)| *restarts == 1));
+}

@@ -190,16 +190,18 @@ impl Member {
     /// Returns the outcome of its completed request.
     pub(super) fn judge(&self, took: Duration) -> Outcome {
         let failed = |seen: &&Seen| seen.phase != StatePhase::Succeeded;
-        let Some(first) = self.containers.iter().find(failed) else {
-            return Outcome::Succeeded(took);
+        let words = |seen: &Seen| {
+            let said = [&seen.message, &self.remark];
+            let said = said.into_iter().find(|text| !text.is_empty()).cloned();
+            let why = said.unwrap_or_else(|| format!("it ended {}", seen.phase.as_str()));
+            format!("{}: {why}", seen.name)
         };
-        let said = [&first.message, &self.remark]
-            .into_iter()
-            .find(|text| !text.is_empty());
-        let why = said
-            .cloned()
-            .unwrap_or_else(|| format!("it ended {}", first.phase.as_str()));
-        Outcome::Failed(format!("{}: {why}", first.name))
+        // One container fails the others, so the first is not the cause.
+        let words: Vec<_> = self.containers.iter().filter(failed).map(words).collect();
+        match words.is_empty() {
+            true => Outcome::Succeeded(took),
+            false => Outcome::Failed(words.join("; ")),
+        }
     }
 }
 

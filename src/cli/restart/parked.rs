@@ -20,7 +20,7 @@ use crate::cli::duration::seconds;
 use crate::cli::exit::FAILED;
 use crate::cli::print;
 use crate::cli::program::process::slowly;
-use crate::cli::program::table::{Output, counted, dash, render};
+use crate::cli::program::table::{Output, counted, dash, render, report};
 
 /// The deadline of one write.
 const WRITE: Duration = Duration::from_secs(30);
@@ -116,7 +116,7 @@ impl ParkedArgs {
                 eprintln!("No container is parked.");
                 return Ok(ExitCode::SUCCESS);
             }
-            eprintln!("error: nothing was restored: {words}");
+            report(&format!("error: nothing was restored: {words}"));
             return Ok(ExitCode::from(FAILED));
         }
         let left = restore(&client, list, Duration::from_secs(self.wait.into())).await?;
@@ -185,7 +185,7 @@ where
         if waited >= wait + TRYING {
             reasons
                 .iter()
-                .for_each(|reason| eprintln!("error: {reason}"));
+                .for_each(|reason| report(&format!("error: {reason}")));
             return Ok(found);
         }
         if waited >= wait {
@@ -214,7 +214,7 @@ async fn bring_all_back(writer: &Writer, pods: Vec<ParkedPod>) -> Vec<String> {
             .map(|swap| format!("{} has {} again", swap.container, swap.to))
             .collect();
         match bring_back(writer, pod).await {
-            Ok(()) => eprintln!("{place}: {}", images.join(", ")),
+            Ok(()) => report(&format!("{place}: {}", images.join(", "))),
             Err(WriteError::Denied(words) | WriteError::Failed { error: words, .. }) => {
                 reasons.push(format!("{place}: {words}"))
             }

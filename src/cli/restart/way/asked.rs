@@ -57,7 +57,7 @@ impl Asked {
             return self.make(member).await;
         }
         let Some(request) = self.requests.get(member).await? else {
-            return Ok(deleted());
+            return Ok(deleted(member));
         };
         if let Some(why) = self
             .overdue(&request, age)
@@ -118,7 +118,7 @@ impl Asked {
                 "{why}; {KIND} {name} continues: {}",
                 self.get_command(member)
             ))),
-            Withdrawn::Absent if self.made.contains(&member.uid) => deleted(),
+            Withdrawn::Absent if self.made.contains(&member.uid) => deleted(member),
             Withdrawn::Absent => Heard::Over(Outcome::Left(format!(
                 "{why}; {KIND} {name} may still be created: {}",
                 self.get_command(member)
@@ -144,8 +144,11 @@ fn hint(error: &kube::Error) -> &'static str {
     }
 }
 
-fn deleted() -> Heard {
-    Heard::Over(Outcome::Failed(
-        "its request was deleted by somebody else".to_owned(),
-    ))
+/// A request goes with its pod, by the garbage collector.
+fn deleted(member: &Member) -> Heard {
+    let why = match member.pod.metadata.uid {
+        None => "the pod was deleted",
+        Some(_) => "its request was deleted by somebody else",
+    };
+    Heard::Over(Outcome::Failed(why.to_owned()))
 }

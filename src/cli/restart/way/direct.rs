@@ -38,6 +38,8 @@ use swaplet_core::restart::request::{RestartRequest, RestartRequestWire};
 
 /// The deadline of one write.
 const WRITE: Duration = Duration::from_secs(30);
+/// The pause after a write that was not applied.
+const AGAIN: Duration = Duration::from_secs(5);
 /// The maximum number of steps in a row: accepting a request, and for each container recording,
 /// changing and reporting.
 const STEPS: usize = 64;
@@ -60,8 +62,12 @@ pub(in crate::cli::restart) struct UnderWay {
     memory: Memory,
     /// The pod as last observed.
     pub(in crate::cli::restart) pod: Option<Pod>,
-    /// The images that were, or may have been, changed: container, from, to.
-    changed: Vec<(String, String, String)>,
+    /// The containers whose image was, or may have been, changed, each with the image before.
+    changed: BTreeMap<String, String>,
+    /// The steps that have not been told yet.
+    news: Vec<String>,
+    /// The last write that was not applied, in words.
+    trouble: String,
     /// How many restarts the pod, as last observed, has still to show.
     coming: u32,
 }
@@ -105,13 +111,10 @@ impl Direct {
     pub(in crate::cli::restart) async fn try_out(&mut self, member: &Member) -> anyhow::Result<()> {
         let mut restart = self.begin(member)?;
         self.advance(member, &mut restart, true).await?;
-        let refused = restart
-            .request
-            .states
-            .iter()
-            .find(|_| restart.request.is_completed());
-        if let Some(state) = refused {
-            bail!("{}: {}", state.name, state.message);
+        if restart.request.is_completed() {
+            let states = restart.request.states.iter();
+            let words = states.map(|state| format!("{}: {}", state.name, state.message));
+            bail!("{}", words.collect::<Vec<_>>().join("; "));
         }
         let namespace = &self.namespace;
         ensure!(
@@ -130,14 +133,8 @@ impl Direct {
             Some(restart) => restart,
             None => self.begin(member)?,
         };
-        let changed = restart.changed.len();
         let advanced = self.advance(member, &mut restart, false).await;
-        let news: Vec<_> = restart
-            .changed
-            .iter()
-            .skip(changed)
-            .map(|(name, from, to)| format!("image of {name}: {from} -> {to}"))
-            .collect();
+        let news = std::mem::take(&mut restart.news);
         let request = Box::new(restart.request.clone());
         self.under_way.insert(member.uid.clone(), restart);
         Ok(match advanced? {
@@ -148,18 +145,14 @@ impl Direct {
 
     /// Ends without waiting for a pod.
     pub(in crate::cli::restart) fn stop(&self, member: &Member, why: &str) -> Outcome {
-        let changed = self
-            .under_way
-            .get(&member.uid)
-            .map(|restart| restart.changed.as_slice())
-            .unwrap_or_default();
-        if changed.is_empty() {
+        let restart = self.under_way.get(&member.uid);
+        let changed = restart.into_iter().flat_map(|restart| &restart.changed);
+        let backs: Vec<_> = changed
+            .map(|(name, from)| shell_word(&format!("{name}={from}")))
+            .collect();
+        if backs.is_empty() {
             return Outcome::NotStarted(format!("{why}; nothing was changed"));
         }
-        let backs: Vec<_> = changed
-            .iter()
-            .map(|(name, from, _)| shell_word(&format!("{name}={from}")))
-            .collect();
         let (namespace, pod) = (&self.namespace, &member.name);
         Outcome::Left(format!(
             "{why}; the images are changed, and the node restarts the containers by itself; if it cannot, undo it: kubectl set image -n {namespace} pod/{pod} {}",
@@ -188,7 +181,9 @@ impl Direct {
             request,
             memory: Memory::default(),
             pod: None,
-            changed: Vec::new(),
+            changed: BTreeMap::new(),
+            news: Vec::new(),
+            trouble: String::new(),
             coming: 0,
         })
     }
@@ -314,12 +309,21 @@ impl Direct {
             restart.memory.note_stored(change, pod);
         }
         match outcome {
-            Ok(_) | Err(WriteError::Conflict | WriteError::Gone) => Ok(None),
-            Err(WriteError::Denied(words)) => Ok(Some(words)),
-            Err(WriteError::Failed { error, .. }) => {
-                bail!("cannot change the images of pod {}: {error}", pod.pod.name)
+            Ok(_) => restart.memory.note_applied(),
+            Err(WriteError::Conflict | WriteError::Gone) => {}
+            Err(WriteError::Denied(words)) if restart.changed.is_empty() => return Ok(Some(words)),
+            // What has begun goes on for as long as in a request, and holds up no other pod.
+            Err(WriteError::Denied(words) | WriteError::Failed { error: words, .. }) => {
+                let now = self.clock.now();
+                restart.memory.note_in_vain(&words, now);
+                restart.memory.not_before = Some(now + AGAIN);
+                let news = format!("not changed, trying again: {words}");
+                if std::mem::replace(&mut restart.trouble, news.clone()) != news {
+                    restart.news.push(news);
+                }
             }
         }
+        Ok(None)
     }
 }
 
@@ -327,11 +331,10 @@ impl UnderWay {
     fn note_changes(&mut self, action: &Action) {
         let Action::Swap(change) = action else { return };
         for swap in &change.swaps {
-            self.changed.push((
-                swap.container.to_string(),
-                swap.from.to_string(),
-                swap.to.to_string(),
-            ));
+            let (container, from) = (swap.container.to_string(), swap.from.to_string());
+            self.news
+                .push(format!("image of {container}: {from} -> {}", swap.to));
+            self.changed.entry(container).or_insert(from);
         }
     }
 
@@ -470,7 +473,9 @@ mod tests {
             },
             memory: Memory::default(),
             pod: None,
-            changed: vec![("app".to_owned(), "a:1".to_owned(), "b:1".to_owned())],
+            changed: [("app".to_owned(), "a:1".to_owned())].into(),
+            news: Vec::new(),
+            trouble: String::new(),
             coming: 0,
         };
         for (id, coming) in [("c", 1), ("d", 0)] {

@@ -124,7 +124,8 @@ impl Target<'_> {
     /// what needs no credentials.
     fn checks_credentials(&self, way: &Way) -> Option<&'static str> {
         let around = self.case.around;
-        let checks = around.node.is_some_and(NodeClass::is_kubelet)
+        let may_be_kubelet = |class: NodeClass| class.is_kubelet() || class == NodeClass::Unknown;
+        let checks = around.node.is_none_or(may_be_kubelet)
             && around
                 .kubelet
                 .is_none_or(|version| version >= CHECKS_CREDENTIALS);
