@@ -252,7 +252,9 @@ impl CheckArgs {
             CheckedPolicies::read(&self.policy, &self.preset, settings.namespace.as_deref());
         let mut report = from_files(&asked, policies, &settings);
         report.problems.extend(problems);
-        report.hints.extend(unclear.map(Hint::of_cluster));
+        report
+            .hints
+            .extend(unclear.into_iter().map(Hint::of_cluster));
         if self.live {
             let scope = live::Scope::new(self.namespace, self.all_namespaces);
             let policies = &mut report.policies;
@@ -279,11 +281,11 @@ async fn ask_pulled(
     image: Option<ImageReference>,
     said: PublicArg,
     ask: &AskPublic,
-) -> (Option<ExitImages>, Option<String>) {
+) -> (Option<ExitImages>, Vec<String>) {
     let is_asked = image.is_some() && said == PublicArg::Auto;
     let mut exit_images = ExitImages::new(image, Vec::new());
     if let Some(public) = said.said() {
-        return (Some(exit_images.said_public(public)), None);
+        return (Some(exit_images.said_public(public)), Vec::new());
     }
     let unclear = public::learn(&mut exit_images, ask).await;
     (is_asked.then_some(exit_images), unclear)

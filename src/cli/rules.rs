@@ -371,8 +371,8 @@ pub(in crate::cli) fn rule(rule: &SidecarRule) -> Value {
 
 // The requested rules: explicit flags take precedence, and all others come from the installation.
 
-/// A flag that belongs to the image of `--exit-image`, whichever side sets that.
-const OF_EXIT_IMAGE: &str = "exit-image-paths";
+/// The flags that belong to the image of `--exit-image`, whichever side sets that.
+const OF_EXIT_IMAGE: [&str; 2] = ["exit-image-paths", "exit-image-is-public"];
 
 /// The flags of [`RulesArgs`] that were set explicitly, with their values.
 #[derive(Debug)]
@@ -461,7 +461,7 @@ impl AskedRules {
     }
 
     fn takes(&self, flag: &str) -> bool {
-        !(self.names_exit_image() && flag == OF_EXIT_IMAGE)
+        !(self.names_exit_image() && OF_EXIT_IMAGE.contains(&flag))
     }
 }
 

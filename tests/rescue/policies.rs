@@ -1,6 +1,8 @@
 //! Sidecars that nobody marked: what rescue, explain and `policy suggest` make of SidecarPolicies.
 
-use kube::api::{DynamicObject, PostParams};
+use std::time::Duration;
+
+use kube::api::{DeleteParams, DynamicObject, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
 use serde_json::{Value, json};
@@ -123,6 +125,27 @@ async fn what_a_policy_names_is_ended_where_policies_are_read_and_no_status_is_w
         Value::Null,
         "some pods say nothing of a policy"
     );
+}
+
+/// A pod that the controller only forgets has not ended.
+#[tokio::test(flavor = "multi_thread")]
+async fn u101_a_pod_whose_policy_is_deleted_meanwhile_is_not_called_ended() {
+    let cluster = Cluster::with_stuck(&[unmarked("report", &["log"])]).await;
+    install_crds(&cluster.client).await;
+    let rule = json!([{"name": "log", "delaySeconds": 60}]);
+    apply(&cluster.client, &policy("logs", &rule)).await;
+    let exit_image = format!("--exit-image={EXIT}");
+    cluster.install(&[&exit_image]).await;
+    let deletes = async {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        let gvk = GroupVersionKind::gvk("swaplet.io", "v1alpha1", "SidecarPolicy");
+        let resource = ApiResource::from_gvk_with_plural(&gvk, "sidecarpolicies");
+        let api: Api<DynamicObject> = Api::all_with(cluster.client.clone(), &resource);
+        api.delete("logs", &DeleteParams::default()).await.unwrap();
+    };
+    let (ended, ()) = tokio::join!(cluster.rescue(&["--sidecar-policies"]), deletes);
+    let ended = ended.exits(1);
+    assert!(ended.line("report").contains("NoSidecar"), "{}", ended.out);
 }
 
 #[tokio::test(flavor = "multi_thread")]

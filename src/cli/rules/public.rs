@@ -15,13 +15,13 @@ use super::ASSUMED_EXIT_IMAGE;
 const WAITS: Duration = Duration::from_secs(5);
 
 /// Asks the registries of the exit images that are named in full from here, unless the answer is
-/// known. Returns a remark if one of them gives no clear one.
-pub(in crate::cli) async fn learn(exit_images: &mut ExitImages, ask: &AskPublic) -> Option<String> {
+/// known. Returns a remark for each that gives no clear one.
+pub(in crate::cli) async fn learn(exit_images: &mut ExitImages, ask: &AskPublic) -> Vec<String> {
     let is_unknown =
         |image: &ImageReference| exit_images.is_public(image.as_str()) == Public::Unknown;
     let images: Vec<_> = exit_images.named().filter(is_unknown).collect();
     let answers = join_all(images.iter().map(|image| answer(image, ask))).await;
-    let mut remark = None;
+    let mut remarks = Vec::new();
     for (image, answer) in images.iter().zip(answers) {
         match answer {
             Ok(public) => {
@@ -29,13 +29,13 @@ pub(in crate::cli) async fn learn(exit_images: &mut ExitImages, ask: &AskPublic)
                 exit_images.answered_public(image, public);
             }
             Err(error) => {
-                remark = Some(format!(
+                remarks.push(format!(
                     "it is not known here whether {image} can be pulled without credentials, so pods under restartPolicy Never count as ended by their phase: say it with --exit-image-is-public ({error})"
                 ))
             }
         }
     }
-    remark
+    remarks
 }
 
 async fn answer(image: &ImageReference, ask: &AskPublic) -> Answer {

@@ -8,7 +8,7 @@ use kube::{Api, Client};
 use swaplet_controller::cluster::rules::Rules;
 use swaplet_controller::frame::clock::time_of_day;
 use swaplet_controller::frame::list::{list, words};
-use swaplet_controller::frame::remarks::is_forbidden;
+use swaplet_controller::frame::remarks::{Remarks, is_forbidden};
 use swaplet_controller::terminate::snapshot::policies::PodPolicies;
 use swaplet_controller::terminate::snapshot::said::{self, Told};
 use swaplet_controller::terminate::snapshot::{Scope, Snapshot, pods};
@@ -114,7 +114,7 @@ pub(super) async fn read(
         (Ok(listed), Ok(rules)) => Ok(Pods {
             knows_exit_image: flags.is_some(),
             is_idle: flags.is_some_and(|flags| !flags.is_on("terminate")),
-            ..seen(client, rules, &scope, listed).await
+            ..seen(client, rules, &scope, listed, policies.remarks()).await
         }),
         (Err(words), _) => Err(words),
         (_, Err(error)) => Err(format!("its flags: {error:#}")),
@@ -156,7 +156,13 @@ async fn nodes(client: &Client, table: &NodeTable) -> Nodes {
     (Ok(classes), problems, are_virtual)
 }
 
-async fn seen(client: &Client, rules: Rules, scope: &Scope, listed: Vec<Pod>) -> Pods {
+async fn seen(
+    client: &Client,
+    rules: Rules,
+    scope: &Scope,
+    listed: Vec<Pod>,
+    of_policies: &Remarks,
+) -> Pods {
     let mut seen = Pods::default();
     for pod in &listed {
         seen.note_exit_image(pod, &rules.exit_images);
@@ -187,7 +193,9 @@ async fn seen(client: &Client, rules: Rules, scope: &Scope, listed: Vec<Pod>) ->
     seen.stuck = stuck.collect();
     seen.stuck
         .sort_by(|a, b| (a.since, &a.namespace, &a.name).cmp(&(b.since, &b.namespace, &b.name)));
-    seen.remarks = snapshot.remarks().lines();
+    let mut remarks = of_policies.clone();
+    remarks.extend(snapshot.remarks());
+    seen.remarks = remarks.lines();
     seen
 }
 

@@ -405,6 +405,7 @@ pub(super) async fn seen(
     }
     if named.is_none()
         && let Ok(all) = Installation::all(client, Some(USUAL_NAMESPACE)).await
+        && !all.is_empty()
     {
         return Ok(Ok(all));
     }

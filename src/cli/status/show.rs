@@ -62,6 +62,10 @@ fn text(checks: &[Check], all: &[Asked], cluster: Option<&Facts>, wide: bool) ->
         let _ = writeln!(text, "  {mark:5} {subject:22} {}", printable(&check.words));
     }
     if let Some(facts) = cluster {
+        let remarks = facts.pods.iter().flat_map(|pods| &pods.remarks);
+        for words in remarks {
+            let _ = writeln!(text, "  {:5} {:22} {}", "note", "", printable(words));
+        }
         stuck(&mut text, facts);
         warnings(&mut text, facts);
     }

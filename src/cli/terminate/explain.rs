@@ -26,6 +26,8 @@ use swaplet_edge::client::ClusterArgs;
 use swaplet_edge::print;
 use target::Target;
 
+/// The most Events that are shown.
+const MOST_EVENTS: usize = 20;
 /// The note on a decision to write.
 const WHO_WRITES: &str = "Nothing was written now: a running controller does this by itself, and swaplet rescue does it once.";
 /// The note where the API server forbids it to the controller.
@@ -121,10 +123,9 @@ impl ExplainArgs {
         let mut policies = reading.await;
         let pods = target.pods(&client, &namespace, &mut policies).await?;
         remarks.extend(policies.remarks());
-        let more = [assumed, idleness, unclear, pods.remark];
-        more.into_iter()
-            .flatten()
-            .for_each(|words| remarks.push(words));
+        let more = [assumed, idleness, pods.remark];
+        let more = more.into_iter().flatten().chain(unclear);
+        more.for_each(|words| remarks.push(words));
         let scope = Scope {
             namespace: Some(namespace.clone()),
             state_namespace: found.state_namespace(named),
@@ -213,9 +214,7 @@ impl Answer {
         } else if decision.action.is_some() {
             explanation.next.push(who.to_owned());
         }
-        // Where a policy is refused, one more name would be, too.
-        let may_wait = Some(&pod).filter(|pod| pod.refused_policy.is_none());
-        let unmarked = Unmarked::among(may_wait, snapshot.taken_at(), SignedDuration::ZERO);
+        let unmarked = Unmarked::among([&pod], snapshot.taken_at(), SignedDuration::ZERO);
         explanation.next.extend(unmarked.sentences());
         let mut remarks = remarks.clone();
         let is_unmarked = explanation.decision.reason == Reason::NoSidecar;
@@ -389,12 +388,13 @@ impl Answer {
             Some([]) => return "none\n".to_owned(),
             Some(said) => said,
         };
+        let older = said.len().saturating_sub(MOST_EVENTS);
         let mut rows = vec![
             ["AGE", "TYPE", "REASON", "MESSAGE"]
                 .map(str::to_owned)
                 .to_vec(),
         ];
-        for said in said {
+        for said in &said[older..] {
             let kind = if said.warning { "Warning" } else { "Normal" };
             rows.push(vec![
                 age(said.at, self.now),
@@ -403,7 +403,11 @@ impl Answer {
                 said.note.clone(),
             ]);
         }
-        aligned(&rows)
+        let mut text = aligned(&rows);
+        if older > 0 {
+            text += &format!("and {older} older ones: kubectl get events\n");
+        }
+        text
     }
 }
 

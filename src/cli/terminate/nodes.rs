@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Args;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use swaplet_controller::cluster::verdict_store::{AllKept, Kept, all_in, under_never};
@@ -204,11 +204,19 @@ struct Row {
 impl Row {
     fn of(node: &Node, table: &NodeTable, kept: &AllKept, now: Timestamp) -> Self {
         let recognised = Recognised::of(node, table);
-        let counts = |kept: &&Kept| {
-            kept.uid == node.uid && kept.until > now && kept.is_for(recognised.class)
+        // As the controller restores it: anybody may write into a ConfigMap somewhere.
+        let counted = |kept: &Kept| {
+            let longest =
+                SignedDuration::try_from(Proved::from_word(&kept.proved)?.lasts()).ok()?;
+            let until = kept.until.min(now.checked_add(longest).ok()?);
+            let counts = kept.uid == node.uid && until > now && kept.is_for(recognised.class);
+            counts.then(|| Kept {
+                until,
+                ..kept.clone()
+            })
         };
-        let proved = kept.get(&*node.name).filter(counts).cloned();
-        let under_never = under_never(kept, &node.name).filter(counts).cloned();
+        let proved = kept.get(&*node.name).and_then(counted);
+        let under_never = under_never(kept, &node.name).and_then(counted);
         let outranks = proved
             .as_ref()
             .and_then(|kept| Proved::from_word(&kept.proved));

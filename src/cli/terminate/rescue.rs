@@ -191,6 +191,20 @@ impl RescueArgs {
         given::without_effect(&given, &seen.snapshot).for_each(|words| remarks.push(words));
         let lacking = rights::lacking(&client, &seen.stuck).await;
         lacking.into_iter().for_each(|words| remarks.push(words));
+        let is_idle = found.idleness(scope.namespace.as_deref()).is_some();
+        let refusal = match self.force || is_idle || lacks_image || seen.stuck.is_empty() {
+            true => None,
+            false => beside::refusal(&client, &found, &rules).await,
+        };
+        if self.dry_run {
+            let (_, left) = self.leave_to_others(seen.stuck.clone(), &seen.snapshot);
+            refusal
+                .into_iter()
+                .chain(left)
+                .for_each(|words| remarks.push(words));
+        } else if let Some(refusal) = refusal {
+            bail!("{refusal}");
+        }
         tell(remarks);
         if self.dry_run || seen.stuck.is_empty() || lacks_image {
             return self.lists(&seen, lacks_image);
@@ -199,17 +213,9 @@ impl RescueArgs {
         let Seen {
             snapshot, stuck, ..
         } = seen;
-        let (stuck, left) = if self.force {
-            (stuck, Vec::new())
-        } else {
-            let is_idle = found.idleness(scope.namespace.as_deref()).is_some();
-            if !is_idle && let Some(refusal) = beside::refusal(&client, &found, &rules).await {
-                bail!("{refusal}");
-            }
-            beside::leave_to_others(stuck, &snapshot)
-        };
+        let (stuck, left) = self.leave_to_others(stuck, &snapshot);
         left.iter().for_each(|words| remark(words));
-        let kept = proved(&scope, &snapshot);
+        let kept = snapshot.kept().clone();
         let settings = Settings {
             ask_public: Some(self.registry.hosts.ask_public()),
             push: self.registry.clone().push(&rules),
@@ -270,6 +276,14 @@ impl RescueArgs {
         Ok((rules, lacks_image, found))
     }
 
+    /// Returns the pods to write, and what is said of the others.
+    fn leave_to_others(&self, stuck: Vec<Stuck>, snapshot: &Snapshot) -> (Vec<Stuck>, Vec<String>) {
+        match self.force {
+            true => (stuck, Vec::new()),
+            false => beside::leave_to_others(stuck, snapshot),
+        }
+    }
+
     async fn end(
         &self,
         client: Client,
@@ -291,19 +305,6 @@ impl RescueArgs {
         let patience = Duration::from_secs(self.timeout.into());
         work(client, settings, Rescue::new(stuck, news), patience).await
     }
-}
-
-/// Returns what was proved on nodes, if it is known whose ConfigMap that is: anybody may write one
-/// of this name somewhere, and so choose how the pods of others are ended.
-fn proved(scope: &Scope, snapshot: &Snapshot) -> AllKept {
-    let kept = snapshot.kept();
-    if scope.state_namespace.is_some() || kept.is_empty() {
-        return kept.clone();
-    }
-    remark(
-        "what was proved on nodes does not count, because it is not known which ConfigMap swaplet-node-verdicts is that of a controller: name its namespace with --state-namespace",
-    );
-    AllKept::new()
 }
 
 /// Returns the settings of a controller that only ends the sidecars of these pods.
@@ -471,6 +472,10 @@ impl Rescue {
                 let Some(row) = self.pods.iter_mut().find(|row| row.stuck.pod.uid == uid) else {
                     return;
                 };
+                // It only does not interest the controller any more: a policy that marked it is gone.
+                if row.reason == Some(Reason::NoSidecar) && !phase.is_terminal() {
+                    return;
+                }
                 row.over = Some(phase);
                 let (name, result) = (
                     format!("{}/{}", row.stuck.pod.namespace, row.stuck.pod.name),
@@ -525,6 +530,7 @@ impl Row {
         self.over.is_none()
             && !is_denied
             && !is_unknown
+            && self.reason != Some(Reason::NoSidecar)
             && !self.reason.is_some_and(Reason::needs_a_hand)
     }
 

@@ -14,6 +14,7 @@ use swaplet_core::warm::pull_job::object::JobKind;
 use tokio::time::timeout;
 
 use super::WarmArgs;
+use crate::cli::program::table::{Output, json as as_json, yaml as as_yaml};
 
 const KIND: JobKind = JobKind::ImageListPullJob;
 /// The deadline of one request to the API server.
@@ -49,7 +50,7 @@ pub(super) async fn create(
     }
     let jobs: Api<DynamicObject> = Api::namespaced_with(client, namespace, &resource);
     let created = timeout(ANSWER, jobs.create(&PostParams::default(), &body)).await;
-    created
+    let created = created
         .context("no answer in time; see whether it is there: kubectl get imagelistpulljobs")?
         .map_err(|error| {
             anyhow::anyhow!(
@@ -57,10 +58,15 @@ pub(super) async fn create(
                 words(&error)
             )
         })?;
-    Ok(format!(
-        "imagelistpulljob.apps.kruise.io/{name} created\n\
-         `swaplet run --warm` or OpenKruise carries it out. To see its progress: kubectl get imagelistpulljob {name} -n {namespace}\n"
-    ))
+    Ok(match args.output {
+        Output::Json => as_json(&json!(created)),
+        Output::Yaml => as_yaml(&json!(created))?,
+        Output::Name => format!("imagelistpulljob.apps.kruise.io/{name}\n"),
+        Output::Table | Output::Wide => format!(
+            "imagelistpulljob.apps.kruise.io/{name} created\n\
+             `swaplet run --warm` or OpenKruise carries it out. To see its progress: kubectl get imagelistpulljob {name} -n {namespace}\n"
+        ),
+    })
 }
 
 fn spec(images: &[Box<str>], args: &WarmArgs) -> anyhow::Result<Value> {

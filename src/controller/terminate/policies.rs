@@ -251,7 +251,8 @@ impl PolicyStore {
         of_place.count() >= 2 * most(key.0)
     }
 
-    fn list_ends(&mut self, kind: PolicyKind) -> bool {
+    /// Ends the list of a kind. Returns true if that changes anything for pods.
+    pub(crate) fn list_ends(&mut self, kind: PolicyKind) -> bool {
         let were_unknown = self.are_unknown();
         let list = self.lists.entry(kind).or_default();
         list.1 = true;

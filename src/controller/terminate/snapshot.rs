@@ -43,7 +43,7 @@ const OPENKRUISE: Duration = Duration::from_secs(30);
 pub struct Scope {
     /// The namespace of pods and Jobs; `None` for all.
     pub namespace: Option<String>,
-    /// The namespace in which the controller keeps node verdicts; `None` for all.
+    /// The namespace in which the controller keeps node verdicts; `None` if it is not known.
     pub state_namespace: Option<String>,
 }
 
@@ -227,6 +227,12 @@ impl Snapshot {
 
     async fn read_verdicts(&mut self, client: &Client, scope: &Scope) {
         match all_in(client, scope.state_namespace.as_deref()).await {
+            // Anybody may write one of this name somewhere, and so choose how the pods of others end.
+            Ok(kept) if scope.state_namespace.is_none() => {
+                if !kept.is_empty() {
+                    self.remarks.push("what was proved on nodes does not count, because it is not known which ConfigMap swaplet-node-verdicts is that of a controller: name its namespace with --state-namespace");
+                }
+            }
             Ok(kept) => {
                 self.index.nodes.restore_kept(kept.clone(), NOW, self.today);
                 self.kept = kept;

@@ -12,6 +12,7 @@ use super::presets::{self, Preset};
 use super::set::owner_kind;
 use crate::check::known;
 use crate::objects::pod::{Container, ContainerState, Pod, RestartPolicy, roles};
+use crate::objects::sidecar_policy::CLOSED;
 
 /// The most suggestions that are made.
 pub const MOST: usize = 64;
@@ -138,14 +139,16 @@ fn preset(name: &str) -> Option<&'static Preset> {
 const STAYS: [&str; 2] = ["ErrImagePull", "ImagePullBackOff"];
 
 /// Returns the pod as stuck if it has been for at least `least`. A pod whose sidecars are all known
-/// to swaplet is not stuck: it is ended already, or something else keeps it.
+/// to swaplet is not stuck: it is ended already, or something else keeps it. Nor is one for which no
+/// policy counts, or one more name would be refused as well.
 pub fn stuck(pod: &Pod, now: Timestamp, least: SignedDuration) -> Option<Stuck> {
     let is_over = pod.deleting || pod.phase.is_terminal();
     let ends = matches!(
         pod.restart_policy,
         RestartPolicy::Never | RestartPolicy::OnFailure
     );
-    if is_over || !ends || pod.malformed.is_some() {
+    let is_closed = CLOSED.contains(&&*pod.namespace) || pod.refused_policy.is_some();
+    if is_over || !ends || is_closed || pod.malformed.is_some() {
         return None;
     }
     let (mut ended, mut waits_for) = (Vec::new(), Vec::new());

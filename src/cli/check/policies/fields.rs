@@ -84,7 +84,8 @@ fn other_form(pattern: &str, text: &str) -> Option<&'static str> {
             "a pattern for container names: write a-z, 0-9, - and *",
         ),
         "^([A-Za-z][A-Za-z0-9]*|[*])$" => (
-            text == "*" || text.chars().all(of_kind),
+            text == "*"
+                || text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(of_kind),
             "the name of a kind: write one such as Job, or * for all",
         ),
         r"^[^\s]+$" => (

@@ -11,7 +11,7 @@ use crate::cli::print;
 use crate::cli::program::process::stopped;
 use crate::cli::program::table::{Output, dash, printable, render};
 use crate::cli::rules::NodeTableArgs;
-use crate::cli::status::installation::Found;
+use crate::cli::status::installation::{Found, Purpose};
 use crate::cli::terminate::nodes::Shown;
 use crate::image::reference::ImageReference;
 use anyhow::{Context, bail, ensure};
@@ -148,11 +148,12 @@ impl ProbeArgs {
     async fn images(&self, client: &Client) -> anyhow::Result<(Images, Found)> {
         let named = self.state_namespace.as_deref();
         let is_whole = self.exit_image.is_some() && self.park_image.is_some();
+        let own = client.default_namespace();
+        let namespace = self.namespace.as_deref().unwrap_or(own);
         let found = if is_whole {
-            Found::default()
+            // Its table of nodes, and what it keeps of them, count as well.
+            Found::find(client, named, Some(namespace), Purpose::Tell).await?
         } else {
-            let own = client.default_namespace();
-            let namespace = self.namespace.as_deref().unwrap_or(own);
             Found::for_images(client, named, namespace).await?
         };
         let exit = found.exit_image(self.exit_image.as_ref())?;
@@ -295,7 +296,7 @@ impl<'a> Findings<'a> {
             text.push_str(&format!("{}: {}\n", tried.way, printable(&tried.note)));
         }
         let (node, Shown { class, why, .. }) = (self.node, self.shown);
-        let says = format!("swaplet nodes says {class} ({why})");
+        let says = format!("swaplet nodes says {class} ({})", printable(why));
         text.push_str(&match (self.verdict, &self.command) {
             (None, _) if self.is_doubtful() => format!(
                 "Not judged: {says}, and on such a node one swap without effect may be a busy kubelet. Probe it again; if it is not a kubelet, \

@@ -12,6 +12,7 @@ use super::seen::Seen;
 use crate::cli::program::table::{Output, age, dash, render};
 
 /// A pod whose main containers are done and that waits for its sidecars.
+#[derive(Clone)]
 pub(super) struct Stuck {
     pub(super) pod: Pod,
     /// The decision about it now.

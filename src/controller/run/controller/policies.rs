@@ -81,6 +81,10 @@ impl Controller {
             | Event::Deleted(_) => {}
         }
         let index = &mut self.index;
+        // Whoever ends selected pods by rights of their own has been told what these lack.
+        if let (Event::Forbidden(_), true) = (&event, index.selected.are_some_only()) {
+            index.policies.list_ends(kind);
+        }
         let _ = read("policy", || Some(index.policies_tell(kind, event)));
     }
 
