@@ -76,57 +76,31 @@ impl RestartWrite {
 impl Writer {
     /// Makes the write, within the deadline; returns what is stored afterwards.
     pub async fn restart(&self, write: &RestartWrite) -> Result<Stored, WriteError> {
+        let metadata = |fields: Value| json!({"metadata": fields});
         self.in_time(write.resource(), async {
-            match &write.action {
-                Action::Accept(acceptance) => {
-                    self.patch_request(&write.request, accepted(acceptance), None)
-                        .await
-                }
-                Action::WriteDown(journal) => {
-                    self.patch_request(&write.request, written_down(journal), None)
-                        .await
-                }
-                Action::Report(status) => {
-                    self.patch_request(
-                        &write.request,
-                        json!({"status": status_of(status, write.today)}),
-                        Some("status"),
-                    )
-                    .await
-                }
-                Action::Release => {
-                    self.patch_request(
-                        &write.request,
-                        json!({"metadata": {"labels": {ACTIVE: null}}}),
-                        None,
-                    )
-                    .await
-                }
+            let body = match &write.action {
+                Action::Accept(acceptance) => accepted(acceptance),
+                Action::WriteDown(journal) => written_down(journal),
+                Action::Report(status) => json!({"status": status_of(status, write.today)}),
+                Action::Release => metadata(json!({"labels": {ACTIVE: null}})),
                 Action::Finalize(finalizers) => {
                     let finalizers = Some(finalizers).filter(|finalizers| !finalizers.is_empty());
-                    self.patch_request(
-                        &write.request,
-                        json!({"metadata": {"finalizers": finalizers}}),
-                        None,
-                    )
-                    .await
+                    metadata(json!({"finalizers": finalizers}))
                 }
                 Action::NoteUnready => {
-                    let annotations = json!({UNREADY_ACQUIRED: seconds(write.today)});
-                    self.patch_request(
-                        &write.request,
-                        json!({"metadata": {"annotations": annotations}}),
-                        None,
-                    )
-                    .await
+                    metadata(json!({"annotations": {UNREADY_ACQUIRED: seconds(write.today)}}))
                 }
                 Action::SetReadiness(readiness) => {
-                    self.set_readiness(write.pod.as_ref(), readiness, write.today)
-                        .await
+                    let pod = write.pod.as_ref();
+                    return self.set_readiness(pod, readiness, write.today).await;
                 }
-                Action::Delete => self.delete_request(&write.request).await,
-                Action::Swap(change) => self.swap_to_restart(write.pod.as_ref(), change).await,
-            }
+                Action::Delete => return self.delete_request(&write.request).await,
+                Action::Swap(change) => {
+                    return self.swap_to_restart(write.pod.as_ref(), change).await;
+                }
+            };
+            let subresource = matches!(write.action, Action::Report(_)).then_some("status");
+            self.patch_request(&write.request, body, subresource).await
         })
         .await
     }
