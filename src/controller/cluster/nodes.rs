@@ -75,21 +75,15 @@ pub struct Learned {
 impl Nodes {
     /// Returns a state in which no node was observed yet.
     pub fn new(table: NodeTable) -> Self {
-        let (seen, verdicts, probes, under_never) = (
-            HashMap::new(),
-            NodeVerdicts::default(),
-            Probes::default(),
-            HashMap::new(),
-        );
         Self {
             table,
-            seen,
+            seen: HashMap::new(),
             hidden: false,
             list: 0,
             news: false,
-            verdicts,
-            probes,
-            under_never,
+            verdicts: NodeVerdicts::default(),
+            probes: Probes::default(),
+            under_never: HashMap::new(),
         }
     }
 

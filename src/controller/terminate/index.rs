@@ -89,35 +89,25 @@ type DecidePod = fn(&Pod, &Memory, &Circumstances<'_>) -> Decision;
 impl Index {
     /// Returns an empty index.
     pub fn new(rules: Rules) -> Self {
-        let nodes = Nodes::new(rules.node_table.clone());
-        let openkruise = Known::new(&rules);
-        let (entries, due, ready, selected) = (
-            HashMap::new(),
-            BTreeSet::new(),
-            FairQueue::default(),
-            Selected::default(),
-        );
-        let (headroom, restarting, census) = (Ledger::default(), HashMap::new(), Census::default());
-        let (budgets, decide_pod) = (Budgets::default(), decide as DecidePod);
         Self {
+            nodes: Nodes::new(rules.node_table.clone()),
+            openkruise: Known::new(&rules),
             rules,
-            nodes,
-            budgets,
-            openkruise,
-            entries,
-            headroom,
-            restarting,
+            budgets: Budgets::default(),
+            entries: HashMap::new(),
+            headroom: Ledger::default(),
+            restarting: HashMap::new(),
             image_troubles: ImageTroubles::default(),
-            due,
+            due: BTreeSet::new(),
             all_due: Moment::START + LOOK_AGAIN,
-            ready,
+            ready: FairQueue::default(),
             list: 0,
             is_first_list: false,
-            census,
-            selected,
+            census: Census::default(),
+            selected: Selected::default(),
             started_at: None,
             policies: PolicyStore::default(),
-            decide_pod,
+            decide_pod: decide,
         }
     }
 

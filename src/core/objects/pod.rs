@@ -194,7 +194,7 @@ impl ImageDigest {
 }
 
 /// `state` of a container status.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ContainerState {
     /// Not started yet, or waiting for the next start.
     Waiting {
@@ -211,6 +211,7 @@ pub enum ContainerState {
     /// Ended. In a box, as the other states are small and most containers run.
     Terminated(Box<Terminated>),
     /// None of the three members is set, as some providers do for seconds.
+    #[default]
     Unreported,
 }
 

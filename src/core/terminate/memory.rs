@@ -240,19 +240,13 @@ impl Memory {
             .and_then(|record| record.real_end.clone());
         self.swaps
             .retain(|record| record.container != container.name);
-        let before = Some(Footprint::of(container));
         self.swaps.push(SwapRecord {
-            container: container.name.clone(),
             from: Some(from.into()),
             to: to.into(),
-            at: now,
             times,
-            before,
-            runs_since: None,
-            trouble_since: None,
+            before: Some(Footprint::of(container)),
             real_end,
-            failures: 0,
-            failed_at: None,
+            ..SwapRecord::found(container, now)
         });
     }
 
@@ -604,25 +598,18 @@ impl DeniedWays {
     ) -> Moment {
         let mut denials = self.of(method);
         let until = now + denials.one_more(longest);
-        self.forget(method);
-        self.0.push(DeniedWay {
-            method,
-            denials,
-            words,
-            until,
-        });
+        self.replace(method, denials, words, until);
         until
     }
 
     /// Records that writes of this method have failed for so long that it counts as denied, until
     /// then.
     pub fn failed(&mut self, method: Method, words: Box<str>, until: Moment) {
-        let denials = Denials(
-            self.of(method)
-                .0
-                .max(QUICK_DENIED_RETRIES)
-                .saturating_add(1),
-        );
+        let times = self.of(method).0.max(QUICK_DENIED_RETRIES);
+        self.replace(method, Denials(times.saturating_add(1)), words, until);
+    }
+
+    fn replace(&mut self, method: Method, denials: Denials, words: Box<str>, until: Moment) {
         self.forget(method);
         self.0.push(DeniedWay {
             method,

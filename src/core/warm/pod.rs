@@ -104,7 +104,7 @@ pub struct WarmerImage {
 }
 
 /// The status that a node reports for a container.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reported {
     /// The name that the runtime reports for the image of the container.
     pub image: Box<str>,
@@ -114,18 +114,6 @@ pub struct Reported {
     pub container_id: Box<str>,
     /// The state of the container.
     pub state: ContainerState,
-}
-
-impl Default for Reported {
-    fn default() -> Self {
-        let (image, image_id, container_id) = Default::default();
-        Self {
-            image,
-            image_id,
-            container_id,
-            state: ContainerState::Unreported,
-        }
-    }
 }
 
 // The reader of warmer pods.

@@ -58,7 +58,7 @@ impl Warming {
             skipped: BTreeMap::new(),
             defects: Vec::new(),
             pods: BTreeMap::new(),
-            waits: Waits::new(),
+            waits: Waits::default(),
             changed: true,
         }
     }
@@ -468,21 +468,6 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// Creates counts of zero.
-    pub const fn new() -> Self {
-        Self {
-            elsewhere: 0,
-            kept: 0,
-            first_kept: None,
-            slow: 0,
-            first_slow: None,
-            stuck: 0,
-            first_stuck: None,
-            untaken: 0,
-            first_untaken: None,
-        }
-    }
-
     /// Counts the node if its pulls have been held back for a while.
     pub(crate) fn note_kept(&mut self, name: &str, node: &NodeProgress, now: Moment) {
         if node.kept.is_long(now) {

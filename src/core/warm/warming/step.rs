@@ -43,7 +43,7 @@ impl Warming {
         self.nodes.wake(now);
         let wanted = active >= parallelism && self.is_one_free(&elsewhere, now);
         let mut actions = Vec::new();
-        let mut waits = Waits::new();
+        let mut waits = Waits::default();
         let mut before = None;
         while let Some(name) = self.nodes.next(before.as_deref(), active < parallelism) {
             let offer = Offer {
