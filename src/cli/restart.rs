@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use self::member::{status, was_started};
-use super::client::ClusterArgs;
+use super::client::{ClusterArgs, plain};
 use super::exit::{FAILED, INTERRUPTED};
 use super::print;
 use super::program::process::stopped;
@@ -28,7 +28,7 @@ use member::{Member, Outcome, State};
 use roll::{Roll, Settings};
 use swaplet_controller::frame::clock::time_of_day;
 use swaplet_controller::frame::connection::discovery::Discovery;
-use swaplet_controller::frame::list::{list_with, words};
+use swaplet_controller::frame::list::list_with;
 use swaplet_controller::restart::on_config::disruption_budgets::DisruptionBudgets;
 use swaplet_core::objects::recreate_request::PLURAL;
 use swaplet_core::objects::values::amount::{Amount, Rounding};
@@ -257,11 +257,6 @@ async fn answer<T>(asked: impl Future<Output = kube::Result<T>>) -> kube::Result
             format!("no answer in {} s", ANSWER.as_secs()).into(),
         )),
     }
-}
-
-/// Returns an error in plain words.
-fn plain(error: kube::Error) -> anyhow::Error {
-    anyhow::Error::msg(words(&error))
 }
 
 // The pods to restart, checked before any request is made.

@@ -1,6 +1,6 @@
 //! `swaplet exit-image`: the image to which sidecars are swapped.
 
-use std::fmt::Write;
+use std::iter;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::{ExitPushArgs, ExportArgs};
 use crate::cli::print;
+use crate::cli::program::table::aligned;
 use crate::image::Kind;
 use crate::image::exit::{StandardPath, standard_paths};
 
@@ -119,15 +120,9 @@ fn list(paths: &[StandardPath], output: Output) -> String {
 }
 
 fn table(paths: &[StandardPath]) -> String {
-    let width = paths
-        .iter()
-        .map(|entry| entry.path.len())
-        .max()
-        .unwrap_or_default();
-    let mut text = format!("{:width$}   SOURCE\n", "PATH");
-    for entry in paths {
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "{:width$}   {}", entry.path, entry.source);
-    }
-    text
+    let rows = paths.iter().map(|entry| [entry.path, entry.source]);
+    let rows = iter::once(["PATH", "SOURCE"]).chain(rows);
+    aligned(&Vec::from_iter(
+        rows.map(|row| row.map(str::to_owned).into()),
+    ))
 }

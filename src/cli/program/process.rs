@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use swaplet_edge::signals;
 
 /// The time after which people wonder whether anything happens.
@@ -32,8 +33,5 @@ pub(in crate::cli) fn instance() -> String {
 
 /// Returns a future that completes on SIGTERM, SIGINT, or SIGHUP: the terminal is closed.
 pub(in crate::cli) fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
-    let stopped = signals::stopped()?;
-    Ok(async move {
-        stopped.await;
-    })
+    Ok(signals::stopped()?.map(drop))
 }

@@ -293,34 +293,25 @@ impl Namespaces {
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
     {
-        if self.0.is_empty() {
-            return vec![Api::all(client.clone())];
-        }
-        self.0
-            .iter()
-            .map(|namespace| Api::namespaced(client.clone(), namespace))
-            .collect()
+        let one = |namespace: &str| Api::namespaced(client.clone(), namespace);
+        self.each(|| Api::all(client.clone()), one)
     }
 
-    /// Returns true if `namespace` is one of them.
-    pub fn has(&self, namespace: &str) -> bool {
-        self.0.is_empty() || self.0.contains(namespace)
-    }
-}
-
-impl Namespaces {
     /// Like [`apis`](Self::apis), for a kind that is known only at run time.
     pub fn dynamic_apis<K>(&self, client: &Client, resource: &ApiResource) -> Vec<Api<K>>
     where
         K: Resource<Scope = DynamicResourceScope, DynamicType = ApiResource>,
     {
+        let one = |namespace: &str| Api::namespaced_with(client.clone(), namespace, resource);
+        self.each(|| Api::all_with(client.clone(), resource), one)
+    }
+
+    /// Returns one of something for each namespace, or one for all.
+    fn each<T>(&self, all: impl Fn() -> T, one: impl Fn(&str) -> T) -> Vec<T> {
         if self.0.is_empty() {
-            return vec![Api::all_with(client.clone(), resource)];
+            return vec![all()];
         }
-        self.0
-            .iter()
-            .map(|namespace| Api::namespaced_with(client.clone(), namespace, resource))
-            .collect()
+        self.0.iter().map(|namespace| one(namespace)).collect()
     }
 
     /// Returns true if `namespace` is one of them.
@@ -330,10 +321,7 @@ impl Namespaces {
 
     /// Returns their names; a single empty name means all namespaces.
     pub fn places(&self) -> Vec<Box<str>> {
-        if self.0.is_empty() {
-            return vec![Box::default()];
-        }
-        self.0.iter().map(|name| name.as_str().into()).collect()
+        self.each(Box::default, |name| name.into())
     }
 
     /// Returns these namespaces and another one; all namespaces stay all.

@@ -43,15 +43,8 @@ pub(super) enum Problem {
 
 impl Parsed {
     pub(super) fn read(written: &str) -> Result<Self, Problem> {
-        let (rest, digest) = match written.split_once('@') {
-            Some((rest, digest)) => (rest, Some(digest)),
-            None => (written, None),
-        };
-        // A colon before a slash is that of a port.
-        let (name, tag) = match rest.rsplit_once(':') {
-            Some((name, tag)) if !tag.contains('/') => (name, Some(tag)),
-            _ => (rest, None),
-        };
+        let (rest, digest) = without_digest(written);
+        let (name, tag) = without_tag(rest);
         if !is_name(name) || !tag.is_none_or(is_tag) || !digest.is_none_or(has_form_of_digest) {
             return Err(Problem::Form);
         }
@@ -77,6 +70,21 @@ impl fmt::Display for Parsed {
         self.digest
             .iter()
             .try_for_each(|digest| write!(out, "@{digest}"))
+    }
+}
+
+/// Splits into `name:tag` or `name`, and the digest without the `@`.
+pub(super) fn without_digest(written: &str) -> (&str, Option<&str>) {
+    written
+        .split_once('@')
+        .map_or((written, None), |(name, digest)| (name, Some(digest)))
+}
+
+/// Splits a name from its tag: a colon before a slash belongs to a port.
+pub(super) fn without_tag(name: &str) -> (&str, Option<&str>) {
+    match name.rsplit_once(':') {
+        Some((rest, tag)) if !tag.contains('/') => (rest, Some(tag)),
+        _ => (name, None),
     }
 }
 

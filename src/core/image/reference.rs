@@ -157,7 +157,7 @@ pub struct ReferenceError {
     problem: String,
 }
 
-fn differ(mine: Option<&str>, theirs: Option<&str>) -> bool {
+pub(super) fn differ(mine: Option<&str>, theirs: Option<&str>) -> bool {
     matches!((mine, theirs), (Some(mine), Some(theirs)) if mine != theirs)
 }
 

@@ -1,6 +1,6 @@
 //! Images to which a webhook has given another name: that of a mirror of their registry.
 
-use super::reference::ImageReference;
+use super::reference::{ImageReference, differ};
 
 /// Returns true if `image` may be what a webhook has made of `written`: the last part of the
 /// repository is the same, and tag and digest are not different ones.
@@ -10,8 +10,6 @@ pub(crate) fn may_be_renamed(image: &str, written: &str) -> bool {
         return false;
     };
     let last = |one: &ImageReference| one.repository().rsplit('/').next().map(str::to_owned);
-    let differ =
-        |one: Option<&str>, other: Option<&str>| one.is_some() && other.is_some() && one != other;
     last(&image) == last(&written)
         && !differ(image.tag(), written.tag())
         && !differ(image.digest(), written.digest())

@@ -57,6 +57,7 @@ use crate::objects::node::KubeletVersion;
 use crate::objects::pod::ContainerState;
 use crate::objects::recreate_request::RequestPhase;
 use crate::objects::runs_on::RunsOn;
+use crate::objects::values::label_selector::is_subdomain;
 use crate::report::reason::Reason;
 use crate::restart::pod::RestartPod;
 use crate::restart::request::{Mark, Parking, RestartRequest};
@@ -65,8 +66,6 @@ use crate::restart::request::{Mark, Parking, RestartRequest};
 const POD_GONE: &str = "pod has gone";
 /// The message for a name that no pod can have.
 const NO_NAME: &str = "podName is not a valid pod name: lower case letters, digits, '-' and '.', beginning and ending with a letter or digit";
-/// The longest name that a pod may have, in bytes.
-const LONGEST_NAME: usize = 253;
 /// OpenKruise's message for a request whose deadline has passed.
 const DEADLINE: &str = "recreating has exceeded the activeDeadlineSeconds";
 
@@ -96,14 +95,7 @@ pub fn needs_pod(request: &RestartRequest, nodes_tell: bool) -> bool {
 /// Returns true if a pod can have this name (a DNS subdomain, RFC 1123). Any other text could act
 /// as a field selector, and would never match a pod.
 fn names_a_pod(request: &RestartRequest) -> bool {
-    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let is_label = |label: &str| {
-        let bytes = label.as_bytes();
-        let ends = bytes.first().zip(bytes.last());
-        ends.is_some_and(|(first, last)| is_inner(*first) && is_inner(*last))
-            && bytes.iter().all(|byte| is_inner(*byte) || *byte == b'-')
-    };
-    request.pod_name.len() <= LONGEST_NAME && request.pod_name.split('.').all(is_label)
+    is_subdomain(&request.pod_name)
 }
 
 /// Decides what to do about a request. The memory must have observed the request and the pod as

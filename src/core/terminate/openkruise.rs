@@ -214,12 +214,7 @@ impl Default for OpenKruise<'_> {
 
 /// Returns true if a manager with these flags handles no job that pulls images.
 fn pull_jobs_are_off(command_line: &[String]) -> bool {
-    let gate = |wanted: &str| {
-        feature_gates(command_line)
-            .filter(|(name, _)| *name == wanted)
-            .last()
-            .map(|(_, on)| on)
-    };
+    let gate = |wanted: &str| gate(command_line, wanted);
     // A gate of pre-downloads switches that of the jobs on (OpenKruise:
     // `features.SetDefaultFeatureGates`).
     let pre_downloads = [
@@ -235,12 +230,7 @@ fn pull_jobs_are_off(command_line: &[String]) -> bool {
 /// off by default; `AllAlpha` counts where the gate itself is not named; without `KruiseDaemon` it
 /// is forced off (OpenKruise: `features.SetDefaultFeatureGates`).
 pub fn gate_is_on(command_line: &[String]) -> bool {
-    let gate = |wanted: &str| {
-        feature_gates(command_line)
-            .filter(|(name, _)| *name == wanted)
-            .last()
-            .map(|(_, on)| on)
-    };
+    let gate = |wanted: &str| gate(command_line, wanted);
     let daemon = gate("KruiseDaemon")
         .or_else(|| gate("AllBeta"))
         .unwrap_or(true);
@@ -248,6 +238,14 @@ pub fn gate_is_on(command_line: &[String]) -> bool {
         && gate("SidecarTerminator")
             .or_else(|| gate("AllAlpha"))
             .unwrap_or(false)
+}
+
+/// Returns how these flags set the feature gate; `None` if they do not name it.
+fn gate(command_line: &[String], wanted: &str) -> Option<bool> {
+    feature_gates(command_line)
+        .filter(|(name, _)| *name == wanted)
+        .last()
+        .map(|(_, on)| on)
 }
 
 /// Returns each `name=value` of `--feature-gates=...` or `--feature-gates ...`.

@@ -91,7 +91,7 @@ impl Records {
     /// Drops the records of pods that do not exist.
     pub fn retain(&mut self, namespaces: &Namespaces, is_there: impl Fn(&str) -> bool) {
         let is_gone =
-            |uid: &str, record: &Record| namespaces.has(&record.namespace) && !is_there(uid);
+            |uid: &str, record: &Record| namespaces.contain(&record.namespace) && !is_there(uid);
         let gone: Vec<_> = self
             .kept
             .iter()

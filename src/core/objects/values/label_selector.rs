@@ -156,8 +156,8 @@ fn unparsable(why: &str) -> String {
 const NAME: usize = 63;
 /// The bytes of a key or value that are shown to recognise it.
 const SHOWN: usize = 64;
-/// The longest domain before the name of a label.
-const DOMAIN: usize = 253;
+/// The longest DNS subdomain.
+const SUBDOMAIN: usize = 253;
 
 /// Returns true if the API server accepts this as the key of a label: a name, perhaps after a
 /// lower-case domain and a slash.
@@ -165,6 +165,12 @@ pub fn is_label_key(key: &str) -> bool {
     let (domain, name) = key
         .split_once('/')
         .map_or((None, key), |(domain, name)| (Some(domain), name));
+    domain.is_none_or(is_subdomain) && !name.is_empty() && is_label_value(name)
+}
+
+/// Returns true for a DNS-1123 subdomain, as the names of most objects have to be
+/// (`apimachinery/pkg/util/validation`).
+pub(crate) fn is_subdomain(name: &str) -> bool {
     let is_part = |part: &str| {
         let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         !part.is_empty()
@@ -172,8 +178,7 @@ pub fn is_label_key(key: &str) -> bool {
             && !part.starts_with('-')
             && !part.ends_with('-')
     };
-    let is_domain = |domain: &str| domain.len() <= DOMAIN && domain.split('.').all(is_part);
-    domain.is_none_or(is_domain) && !name.is_empty() && is_label_value(name)
+    name.len() <= SUBDOMAIN && name.split('.').all(is_part)
 }
 
 /// Returns true if the API server accepts this as the value of a label.

@@ -8,6 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use crate::objects::values::label_selector::is_subdomain;
+
 /// The annotation of a pod. A request that is made because of it has it too, with what the
 /// containers are restarted for.
 pub const RESTART_ON: &str = "swaplet.io/restart-on";
@@ -17,8 +19,6 @@ const POD_METADATA: &str = "pod-metadata";
 pub const MOST_REFERENCES: usize = 16;
 /// The longest value of the annotation in bytes, so that the memory of a pod stays small.
 const MOST_BYTES: usize = 1024;
-/// The longest name of an object, in bytes.
-const MOST_NAME: usize = 253;
 
 /// The sources that each named container is restarted for.
 pub type RestartOn = BTreeMap<Box<str>, BTreeSet<Source>>;
@@ -152,7 +152,7 @@ impl Reference {
             Some((kinds.into_iter().find(|kind| kind.as_str() == word)?, name))
         });
         let (kind, name) = found.ok_or_else(|| Problem::Kind(text.into()))?;
-        if !is_name(name) {
+        if !is_subdomain(name) {
             return Err(Problem::Name(name.into()));
         }
         Ok(Self {
@@ -202,18 +202,6 @@ pub fn parse(text: &str, containers: &[Box<str>]) -> Result<RestartOn, Problem> 
     } else {
         Ok(wish)
     }
-}
-
-/// Returns true for a DNS-1123 subdomain, as names of `ConfigMap`s and `Secret`s have to be
-/// (`apimachinery/pkg/util/validation`).
-fn is_name(name: &str) -> bool {
-    let is_label = |label: &str| {
-        let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-        label.bytes().all(|byte| inner(byte) || byte == b'-')
-            && label.bytes().next().is_some_and(inner)
-            && label.bytes().last().is_some_and(inner)
-    };
-    name.len() <= MOST_NAME && name.split('.').all(is_label)
 }
 
 #[cfg(test)]
