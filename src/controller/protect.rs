@@ -8,11 +8,10 @@ mod contents;
 mod turns;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use self::contents::{Contents, What};
 use self::turns::Written;
-use crate::frame::clock::Clock;
+use crate::frame::clock::{Clock, IDLE};
 use crate::frame::connection::Namespaces;
 use crate::frame::isolated::{TaskDied, read as isolated_read};
 use crate::frame::serve::Health;
@@ -42,8 +41,6 @@ use tokio::time::sleep_until;
 
 /// The most objects whose contents are watched at a time; any others stay until there is room.
 const AT_ONCE: usize = 256;
-/// The longest wait of a loop without a deadline.
-const IDLE: Duration = Duration::from_secs(3600);
 
 /// Returns the right to watch the kind.
 const fn right_to_watch(kind: GuardedKind) -> Right {

@@ -12,8 +12,8 @@ use super::rules::Rules;
 use crate::frame::connection::Namespaces;
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::serve::rights::Right;
-use crate::frame::watch::Event;
 use crate::frame::watch::mirror::{Change, Mirror};
+use crate::frame::watch::{BUFFER, Event};
 use crate::frame::writer::is_missing_right;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -220,8 +220,6 @@ impl Known {
 const NOT_INSTALLED: Duration = Duration::from_secs(300);
 /// The pause after a check that was not answered.
 const NOT_ANSWERED: Duration = Duration::from_secs(15);
-/// The most events that wait between this task and the loop.
-const BUFFER: usize = 256;
 
 /// The scope of the search.
 #[derive(Clone, Debug)]

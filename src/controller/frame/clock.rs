@@ -8,6 +8,9 @@ use jiff::Timestamp;
 use swaplet_core::objects::moment::Moment;
 use tokio::time::Instant;
 
+/// The longest pause of a loop that has nothing to wait for.
+pub(crate) const IDLE: Duration = Duration::from_secs(3600);
+
 /// The time of a decision, as it is passed to plain functions.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
@@ -105,6 +108,14 @@ impl ServerClock {
     pub fn now(&self) -> Option<Timestamp> {
         let (date, at) = (*self.0.lock().unwrap_or_else(PoisonError::into_inner))?;
         Some(date.checked_add(at.elapsed()).unwrap_or(Timestamp::MAX))
+    }
+
+    /// Returns the time of day at this moment; until the API server has sent a date, by the clock of
+    /// this machine, which showed `started_at` when the moments began.
+    pub(crate) fn or_ours(&self, started_at: Timestamp, moment: Moment) -> Timestamp {
+        let ours = || started_at.checked_add(moment.since_start());
+        self.now()
+            .unwrap_or_else(|| ours().unwrap_or(Timestamp::MAX))
     }
 }
 

@@ -160,14 +160,9 @@ impl Driver {
         metrics: &Metrics,
         moment: Moment,
     ) -> Vec<Effect> {
-        let by_our_clock = || {
-            self.started_at
-                .checked_add(moment.since_start())
-                .unwrap_or(jiff::Timestamp::MAX)
-        };
         let now = Now {
             moment,
-            today: self.server_clock.now().unwrap_or_else(by_our_clock),
+            today: self.server_clock.or_ours(self.started_at, moment),
         };
         self.restarts.begin_turn(moment);
         while self.writes.len() < self.concurrency {

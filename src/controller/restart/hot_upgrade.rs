@@ -26,7 +26,7 @@ use tokio::time::sleep_until;
 use self::kept::{Kept, Room, Selected};
 use self::write::{HotWrite, Written};
 use crate::cluster::rules::Common;
-use crate::frame::clock::Clock;
+use crate::frame::clock::{Clock, IDLE};
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::isolated::{Defects, TaskDied, log, read};
 use crate::frame::serve::rights::Right;
@@ -46,8 +46,6 @@ const MOST_KNOWN: usize = 256;
 const AT_ONCE: usize = 8;
 /// How long changes of a set's pods are collected before a reconcile.
 const GATHER: Duration = Duration::from_millis(200);
-/// The longest pause of a loop that has nothing to wait for.
-const IDLE: Duration = Duration::from_secs(3600);
 
 /// Runs the loop, which writes no images but these; returns only with the reason why it cannot continue.
 pub(crate) async fn run(

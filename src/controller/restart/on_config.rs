@@ -15,7 +15,7 @@ use self::records::{Record, Records};
 use self::rounds::Rounds;
 use self::state::{Group, Object, State, Uid};
 use super::observe::observe;
-use crate::frame::clock::Clock;
+use crate::frame::clock::{Clock, IDLE};
 use crate::frame::connection::Namespaces;
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::isolated::{Defects, TaskDied, isolated, log, note};
@@ -52,8 +52,6 @@ use tokio::time::{sleep, sleep_until};
 
 /// The wait after a denial: an administrator has to change something.
 const DENIED_RETRY: Duration = Duration::from_secs(60);
-/// The longest pause of a loop that has nothing to wait for.
-const IDLE: Duration = Duration::from_secs(3600);
 
 /// The default number of seconds from a change until it is in the files of every volume: a kubelet
 /// syncs a pod every 60 to 90 s (`syncFrequency` with its jitter, `pkg/kubelet/pod_workers.go`),

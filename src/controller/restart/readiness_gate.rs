@@ -16,7 +16,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::sleep_until;
 
 use super::driver::RestartSettings;
-use crate::frame::clock::Clock;
+use crate::frame::clock::{Clock, IDLE};
 use crate::frame::connection::Namespaces;
 use crate::frame::isolated::{TaskDied, read};
 use crate::frame::serve::rights::Right;
@@ -30,8 +30,6 @@ use crate::frame::writer::{RETRY, Target};
 const AT_ONCE: usize = 8;
 /// The wait after a denial: an administrator has to change something.
 const DENIED_RETRY: Duration = Duration::from_secs(60);
-/// The longest pause of a loop that has nothing to wait for.
-const IDLE: Duration = Duration::from_secs(3600);
 
 /// Runs the loop; returns only with the reason why it cannot continue.
 pub(crate) async fn run(

@@ -10,7 +10,7 @@ use super::Settings;
 use crate::cluster::nodes::{Change, Learned};
 use crate::cluster::openkruise::News;
 use crate::cluster::verdict_store::{AllKept, Found, VerdictStore, all_kept};
-use crate::frame::clock::{Clock, time_of_day};
+use crate::frame::clock::{Clock, IDLE, time_of_day};
 use crate::frame::connection::UNREACHABLE;
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::isolated::{TaskDied, read};
@@ -43,8 +43,6 @@ use tokio::sync::{mpsc, watch as channel};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// The pause of a loop that has nothing to wait for.
-const IDLE: Duration = Duration::from_secs(3600);
 /// The pause after a failed swap that concerns all pods, unless the server asks for a longer one.
 const BRAKE: Duration = Duration::from_millis(250);
 /// How long half as many writes are in flight after the API server has refused one. Its own

@@ -8,10 +8,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::age::WatchAges;
-use super::{Event, watch_chosen};
-
-/// The most events between the watches and the loop.
-const BUFFER: usize = 256;
+use super::{BUFFER, Event, watch_chosen};
 
 /// The watches: `K` is the key of an object, and `T` is what is reported of it.
 pub struct NamedWatches<K, T> {

@@ -13,10 +13,7 @@ use crate::frame::connection::discovery::Discovery;
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::{Unlisted, watch_all_kept};
 use crate::frame::watch::served::{Served, watch_served};
-use crate::frame::watch::{Event, watch_noted};
-
-/// The capacity of the channel between these tasks and the loop.
-const BUFFER: usize = 256;
+use crate::frame::watch::{BUFFER, Event, watch_noted};
 
 /// An event for the loop.
 #[derive(Debug)]

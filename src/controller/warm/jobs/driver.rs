@@ -28,7 +28,7 @@ use self::rights::note_rights;
 use super::caches::CacheNews;
 use super::{Happened, PodQuery, PullAnswer, PullJobs, PullWrite, WarmSettings};
 use crate::cluster::rules::Common;
-use crate::frame::clock::{Clock, Now, ServerClock};
+use crate::frame::clock::{Clock, IDLE, Now, ServerClock};
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::isolated::TaskDied;
 use crate::frame::metrics::Metrics;
@@ -46,8 +46,6 @@ use crate::warm::predownload::OwnJobs;
 
 /// The time for which events are collected, because a decision considers all jobs and nodes.
 const TOGETHER: Duration = Duration::from_millis(50);
-/// The longest wait of a loop without a deadline.
-const IDLE: Duration = Duration::from_secs(3600);
 
 /// Runs the loop of pull jobs; returns only with the reason why it cannot continue. If it is
 /// dropped, the next run of the process continues. `asked` has the requests of other tasks.
@@ -204,14 +202,9 @@ impl Driver {
 
     fn now(&self) -> Now {
         let moment = self.clock.now();
-        let by_our_clock = || {
-            self.started_at
-                .checked_add(moment.since_start())
-                .unwrap_or(jiff::Timestamp::MAX)
-        };
         Now {
             moment,
-            today: self.server_clock.now().unwrap_or_else(by_our_clock),
+            today: self.server_clock.or_ours(self.started_at, moment),
         }
     }
 

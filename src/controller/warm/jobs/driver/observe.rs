@@ -19,12 +19,11 @@ use crate::frame::connection::Namespaces;
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::watch::Event;
 use crate::frame::watch::age::WatchAges;
+use crate::frame::watch::{BUFFER, Event};
 use crate::frame::watch::many::watch_all_noted;
 
 /// The plural of the resource by which OpenKruise is recognised.
 const NODE_IMAGES: &str = "nodeimages";
-/// The number of events buffered between this task and the loop.
-const BUFFER: usize = 256;
 
 /// Starts the watch, in some namespaces or in all, and records the ages of its watches. While the
 /// jobs are not ours, the list is empty. The stream ends only when the receiver is dropped, or a

@@ -10,13 +10,11 @@ use tokio::time::sleep;
 
 use crate::frame::connection::discovery::ask;
 use crate::frame::watch::age::WatchAges;
-use crate::frame::watch::{Event, watch_noted};
+use crate::frame::watch::{BUFFER, Event, watch_noted};
 use crate::warm::jobs::caches::CacheNews;
 
 /// The interval of checks whether image caches are served.
 const ASK_AGAIN: Duration = Duration::from_secs(30);
-/// The number of events buffered between this task and the loop.
-const BUFFER: usize = 256;
 
 /// Starts the watch, and records its age. The stream ends only when the receiver is dropped, or the
 /// watch has died.
