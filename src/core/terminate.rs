@@ -296,10 +296,7 @@ fn no_method(pod: &Pod, around: &Circumstances<'_>) -> Report {
         "node {node} is {class}, where no allowed method ends the sidecars of a pod with restartPolicy {policy:?}: allow finish (start the controller without --finish=never), delete the pod, or, \
          if the node does restart containers whose image changes, set its label {OVERRIDE} (see swaplet nodes)"
     );
-    Report {
-        reason: Reason::NoRung,
-        note,
-    }
+    Report::new(Reason::NoRung, note)
 }
 
 // The inputs of a decision about a pod besides the pod and its memory.
@@ -585,10 +582,9 @@ fn no_sidecar(pod: &Pod) -> Decision {
 
 /// Reports an annotation that cannot be used as it is written.
 fn annotation_problem(pod: &Pod) -> Option<Report> {
-    pod.annotation_problem.as_ref().map(|note| Report {
-        reason: Reason::AnnotationInvalid,
-        note: note.to_string(),
-    })
+    pod.annotation_problem
+        .as_ref()
+        .map(|note| Report::new(Reason::AnnotationInvalid, note.to_string()))
 }
 
 /// Refuses a pod whose main container failed: a rule with `mainMustSucceed` then ends no sidecar,
@@ -654,10 +650,7 @@ fn left_to_platform(pod: &Pod) -> Option<Report> {
          remove that variable where swaplet is to do it",
         pod.node
     );
-    (!names.is_empty()).then_some(Report {
-        reason: Reason::LeftToPlatform,
-        note,
-    })
+    (!names.is_empty()).then_some(Report::new(Reason::LeftToPlatform, note))
 }
 
 fn mark_problem(pod: &Pod) -> Option<Decision> {

@@ -78,46 +78,37 @@ pub enum TargetKind {
 }
 
 impl Target {
+    pub(crate) fn new(kind: TargetKind, namespace: &str, name: &str, uid: &str) -> Self {
+        Self {
+            kind,
+            namespace: namespace.into(),
+            name: name.into(),
+            uid: uid.into(),
+        }
+    }
+
     /// Returns the target for a pod.
     pub fn of(pod: &Pod) -> Self {
-        Self {
-            kind: TargetKind::Pod,
-            namespace: pod.namespace.clone(),
-            name: pod.name.clone(),
-            uid: pod.uid.clone(),
-        }
+        Self::new(TargetKind::Pod, &pod.namespace, &pod.name, &pod.uid)
     }
 
     /// Returns the target for a workload.
     pub fn of_workload(workload: &Workload) -> Self {
         let kind = TargetKind::Workload(workload.kind);
-        Self {
-            kind,
-            namespace: workload.namespace.clone(),
-            name: workload.name.clone(),
-            uid: workload.uid.clone(),
-        }
+        Self::new(kind, &workload.namespace, &workload.name, &workload.uid)
     }
 
     /// Returns the target for a job that pulls images.
     pub fn of_pull_job(job: &PullJob) -> Self {
-        Self {
-            kind: TargetKind::PullJob(job.kind),
-            namespace: job.namespace.clone(),
-            name: job.name.clone(),
-            uid: job.uid.clone(),
-        }
+        let kind = TargetKind::PullJob(job.kind);
+        Self::new(kind, &job.namespace, &job.name, &job.uid)
     }
 
     /// Returns the target for the pod's Job; `None` if it has none.
     pub fn job_of(pod: &Pod) -> Option<Self> {
         let job = pod.job.as_ref()?;
-        Some(Self {
-            kind: TargetKind::Job,
-            namespace: pod.namespace.clone(),
-            name: job.name.clone(),
-            uid: job.uid.clone(),
-        })
+        let kind = TargetKind::Job;
+        Some(Self::new(kind, &pod.namespace, &job.name, &job.uid))
     }
 }
 

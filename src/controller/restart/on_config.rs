@@ -259,12 +259,8 @@ impl Run {
     fn report_once(&mut self, pod: &ConfiguredPod, report: Report) -> bool {
         let is_new = self.reported.is_new(&pod.uid, &report);
         if is_new {
-            let target = Target {
-                kind: TargetKind::Pod,
-                namespace: pod.namespace.clone(),
-                name: pod.name.clone(),
-                uid: pod.uid.clone(),
-            };
+            let kind = TargetKind::Pod;
+            let target = Target::new(kind, &pod.namespace, &pod.name, &pod.uid);
             self.reporter.report(Notice { target, report });
         }
         is_new
@@ -418,10 +414,7 @@ impl Run {
         match self.state.first(group).cloned() {
             Some(pod) => drop(self.report_once(
                 &pod,
-                Report {
-                    reason: Reason::DecisionFailed,
-                    note: note("pod", defect),
-                },
+                Report::new(Reason::DecisionFailed, note("pod", defect)),
             )),
             None => log("owner of pods", &group.0, &group.1, defect),
         }
@@ -433,13 +426,7 @@ impl Run {
                 "pods name more than {MOST_OBJECTS} objects, the limit of watches, and this namespace uses more than its share: \
                  nothing is restarted for {object}; name fewer objects in {RESTART_ON}"
             );
-            self.report(
-                &pod,
-                Report {
-                    reason: Reason::RestartOnInvalid,
-                    note,
-                },
-            );
+            self.report(&pod, Report::new(Reason::RestartOnInvalid, note));
         }
         let mut without_room = Vec::new();
         for member in self
@@ -455,13 +442,7 @@ impl Run {
         for pod in without_room {
             let note = "too many pods request restarts when objects change, and this namespace has used its share of the records: none is \
                         left for this pod, so none of its containers is restarted";
-            self.report(
-                &pod,
-                Report {
-                    reason: Reason::RestartOnInvalid,
-                    note: note.to_owned(),
-                },
-            );
+            self.report(&pod, Report::new(Reason::RestartOnInvalid, note));
         }
     }
 

@@ -314,7 +314,7 @@ impl Retry {
             let note =
                 format!("the API server {fails} a write to the {resource} of {name}: {words}");
             let reason = Reason::WriteDenied;
-            write.notice(Report { reason, note })
+            write.notice(Report::new(reason, note))
         });
         (now + wait, news.into_iter().collect())
     }
@@ -710,12 +710,8 @@ impl RestartWrite {
             ..
         } = &self.request;
         let gone = || {
-            Some(Target {
-                kind: TargetKind::Pod,
-                namespace: namespace.clone(),
-                name: pod_name.clone(),
-                uid: pod_uid.clone()?,
-            })
+            let (kind, uid) = (TargetKind::Pod, pod_uid.as_ref()?);
+            Some(Target::new(kind, namespace, pod_name, uid))
         };
         Some(Notice {
             target: self.pod.clone().or_else(gone)?,

@@ -494,7 +494,7 @@ impl Predownload {
     fn report(&self, workload: &Workload, reason: Reason, note: String) {
         self.reporter.report(Notice {
             target: Target::of_workload(workload),
-            report: Report { reason, note },
+            report: Report::new(reason, note),
         });
     }
 

@@ -76,6 +76,16 @@ pub struct Report {
     pub note: String,
 }
 
+impl Report {
+    /// Returns a report with this reason and text.
+    pub fn new(reason: Reason, note: impl Into<String>) -> Self {
+        Self {
+            reason,
+            note: note.into(),
+        }
+    }
+}
+
 /// The write by which one method acts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -160,7 +170,7 @@ impl Decision {
 
     pub(crate) fn reporting(reason: Reason, note: String) -> Self {
         Self {
-            reports: vec![Report { reason, note }],
+            reports: vec![Report::new(reason, note)],
             ..Self::quiet(reason)
         }
     }

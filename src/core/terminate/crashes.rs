@@ -38,10 +38,7 @@ pub(super) fn again(case: Case<'_>) -> Option<Report> {
         "the Job counts each start of {}, which has ended before and is started again",
         names.join(", ")
     );
-    (!names.is_empty()).then_some(Report {
-        reason: Reason::NoHeadroom,
-        note,
-    })
+    (!names.is_empty()).then_some(Report::new(Reason::NoHeadroom, note))
 }
 
 /// Returns the last end of the container, if the node starts it again after such a one.

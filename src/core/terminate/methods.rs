@@ -54,6 +54,12 @@ pub(crate) enum Step {
     },
 }
 
+impl Step {
+    const fn next(reports: Vec<Report>, again: Option<Moment>) -> Self {
+        Self::Next { reports, again }
+    }
+}
+
 impl AllowedMethods {
     /// Returns the methods for a pod with this restart policy on a node of this class, in the order
     /// in which they are tried. `bears_swap`: a pod under `Never` may be swapped there.

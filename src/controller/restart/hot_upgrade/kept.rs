@@ -557,12 +557,8 @@ impl KeptPod {
     }
 
     fn target(&self) -> Target {
-        Target {
-            kind: TargetKind::Pod,
-            namespace: self.pod.namespace.clone(),
-            name: self.pod.name.clone(),
-            uid: self.pod.uid.clone(),
-        }
+        let pod = &self.pod;
+        Target::new(TargetKind::Pod, &pod.namespace, &pod.name, &pod.uid)
     }
 
     /// Returns true while nothing may be written to the pod.
@@ -610,7 +606,7 @@ impl KeptPod {
                 if wait >= RETRY.longest {
                     let note = format!("the API server does not apply a hot upgrade: {error}");
                     let reason = Reason::WriteDenied;
-                    return self.news(Report { reason, note });
+                    return self.news(Report::new(reason, note));
                 }
             }
             Err(WriteError::Denied(words)) => {
@@ -622,7 +618,7 @@ impl KeptPod {
                 self.failures += 1;
                 let note = format!("the API server forbids a hot upgrade: {words}");
                 let reason = Reason::WriteDenied;
-                return self.news(Report { reason, note });
+                return self.news(Report::new(reason, note));
             }
         }
         None

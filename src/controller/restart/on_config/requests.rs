@@ -222,13 +222,7 @@ impl Run {
         let note = format!(
             "the API server forbids to restart containers for changed configuration: {words}"
         );
-        self.report(
-            pod,
-            Report {
-                reason: Reason::WriteDenied,
-                note,
-            },
-        );
+        self.report(pod, Report::new(Reason::WriteDenied, note));
         self.clock.now() + DENIED_RETRY
     }
 }

@@ -286,7 +286,7 @@ impl Run {
                 let note =
                     format!("no container is restarted for changed configuration: {error}{fix}");
                 let reason = Reason::RestartOnForbidden;
-                let report = Report { reason, note };
+                let report = Report::new(reason, note);
                 Some((without_requests(round), Some((first, report))))
             }
         }

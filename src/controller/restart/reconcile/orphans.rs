@@ -346,10 +346,7 @@ impl Seen {
     }
 
     fn reports(&self, words: &str) -> [Effect; 2] {
-        let report = Report {
-            reason: Reason::RestartFailed,
-            note: words.to_owned(),
-        };
+        let report = Report::new(Reason::RestartFailed, words);
         [
             Effect::Decided(report.reason),
             Effect::Notice(Notice {
@@ -370,10 +367,7 @@ fn brought_back(change: &Change, request: &RestartRequest) -> Vec<Report> {
         "putting the previous image back, because ContainerRecreateRequest {name} is deleted or completed: {}",
         Swap::list(&change.swaps)
     );
-    vec![Report {
-        reason: Reason::ContainerRestarting,
-        note,
-    }]
+    vec![Report::new(Reason::ContainerRestarting, note)]
 }
 
 fn key(pod: &RestartPod) -> Key {

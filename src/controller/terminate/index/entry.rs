@@ -532,15 +532,9 @@ impl Entry {
             return Vec::new();
         }
         self.memory.first_time(Reason::WriteDenied);
-        notice(
-            write.target,
-            Some(Report {
-                reason: Reason::WriteDenied,
-                note,
-            }),
-        )
-        .into_iter()
-        .collect()
+        notice(write.target, Some(Report::new(Reason::WriteDenied, note)))
+            .into_iter()
+            .collect()
     }
 
     /// Records a write that was not applied, or of which that is not known. Where that goes on, a
@@ -580,10 +574,7 @@ impl Entry {
         }
         let target = write.target.clone();
         self.keep_unconfirmed(write);
-        let report = Report {
-            reason: Reason::WriteDenied,
-            note,
-        };
+        let report = Report::new(Reason::WriteDenied, note);
         let is_told = !self.memory.first_time(report.reason);
         notice(target, Some(report).filter(|_| !is_told))
             .into_iter()

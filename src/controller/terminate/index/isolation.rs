@@ -39,10 +39,7 @@ impl Index {
         let Some(entry) = self.entries.get_mut(uid) else {
             return Vec::new();
         };
-        let report = Report {
-            reason: Reason::DecisionFailed,
-            note: note("pod", defect),
-        };
+        let report = Report::new(Reason::DecisionFailed, note("pod", defect));
         let reports = Vec::from_iter(entry.memory.first_time(report.reason).then_some(report));
         let effects = entry.effects(
             &Decision {

@@ -318,10 +318,7 @@ impl<'a> Pair<'a> {
             "{}: {} works with the image {}, and {} has the empty image ({} before), by the SidecarSet {}",
             self.sidecar.name, new.name, new.image, old.name, old.image, self.set.name
         );
-        change.report = Some(Report {
-            reason: Reason::HotUpgraded,
-            note,
-        });
+        change.report = Some(Report::new(Reason::HotUpgraded, note));
         change
     }
 

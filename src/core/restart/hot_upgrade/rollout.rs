@@ -260,7 +260,7 @@ impl Plan {
         let (sidecar, set) = (&pair.sidecar.name, &pair.set.name);
         let note = format!("{sidecar} is not upgraded by the SidecarSet {set}: {why}");
         let reason = Reason::HotUpgradeRefused;
-        self.reports.push((nth, Report { reason, note }));
+        self.reports.push((nth, Report::new(reason, note)));
     }
 
     fn take(&mut self, nth: usize, step: Step, is_busy: bool) {

@@ -185,9 +185,11 @@ impl Member<'_> {
 
     /// Reports problems of the annotation: it is invalid, or a source is denied.
     fn problems(&self) -> impl Iterator<Item = Report> {
-        let invalid = self.pod.wish.as_ref().err().map(|problem| Report {
-            reason: Reason::RestartOnInvalid,
-            note: format!("annotation {RESTART_ON}: {problem}. The annotation is ignored"),
+        let invalid = self.pod.wish.as_ref().err().map(|problem| {
+            Report::new(
+                Reason::RestartOnInvalid,
+                format!("annotation {RESTART_ON}: {problem}. The annotation is ignored"),
+            )
         });
         let role = |source: &Source| match source {
             Source::Object(reference) if reference.kind == ReferenceKind::SecretMetadata => {
@@ -239,10 +241,7 @@ fn ask_for(name: String, target: Contents) -> Action {
     Action::Ask {
         name,
         target,
-        done: Report {
-            reason: Reason::RestartOnChanged,
-            note,
-        },
+        done: Report::new(Reason::RestartOnChanged, note),
     }
 }
 

@@ -156,7 +156,7 @@ impl Decision {
             request.name
         );
         let reason = Reason::RestartFailed;
-        Self::act(reason, Action::Report(status)).reporting(Report { reason, note })
+        Self::act(reason, Action::Report(status)).reporting(Report::new(reason, note))
     }
 
     fn reporting(self, report: Report) -> Self {
@@ -175,7 +175,7 @@ impl Decision {
         );
         let reason = Reason::ContainerRestarting;
         Self::act(reason, Action::Swap(change::change(request, pod, swaps)))
-            .reporting(Report { reason, note })
+            .reporting(Report::new(reason, note))
     }
 }
 

@@ -130,13 +130,13 @@ fn reported(request: &RestartRequest, state: &RecreateState) -> Report {
     } else {
         Reason::RestartFailed
     };
-    Report {
+    Report::new(
         reason,
-        note: format!(
+        format!(
             "{name} (ContainerRecreateRequest {}): {words}",
             request.name
         ),
-    }
+    )
 }
 
 /// Returns the options of the request that cannot be honoured without a daemon; empty if none.

@@ -113,7 +113,7 @@ impl ImageTroubles {
             COUNTS.as_secs() / 3600
         );
         let reason = Reason::ExitImageDoubtful;
-        Some((Report { reason, note }, Some(until)))
+        Some((Report::new(reason, note), Some(until)))
     }
 
     /// Keeps a trouble. Where there are too many, what is known of other namespaces stays.

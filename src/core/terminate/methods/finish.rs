@@ -40,31 +40,16 @@ const TEARDOWN: Duration = Duration::from_secs(60);
 pub(crate) fn step(case: Case<'_>, unended: &[Unended<'_>]) -> Step {
     let (memory, around) = (case.memory, case.around);
     let Some(record) = memory.finish.as_deref() else {
-        return Step::Next {
-            reports: Vec::new(),
-            again: None,
-        };
+        return Step::next(Vec::new(), None);
     };
     if record.writes >= WRITES {
         let note = format!(
             "the phase was written {WRITES} times and reverted each time: find what writes this pod's status"
         );
-        return Step::Next {
-            reports: vec![Report {
-                reason: Reason::FinishUndone,
-                note,
-            }],
-            again: None,
-        };
+        return Step::next(vec![Report::new(Reason::FinishUndone, note)], None);
     }
     if let Some((until, words)) = memory.denied.closes(Method::Finish, around.now) {
-        return Step::Next {
-            reports: vec![Report {
-                reason: Reason::WriteDenied,
-                note: words.to_owned(),
-            }],
-            again: Some(until),
-        };
+        return Step::next(vec![Report::new(Reason::WriteDenied, words)], Some(until));
     }
     let due = record.due(around.may_be_kubelet());
     if due > around.now {
@@ -135,10 +120,10 @@ fn write(case: Case<'_>, record: &FinishRecord, names: &[&str], restless: bool) 
     });
     let mut decision = Decision::act(
         action,
-        Report {
-            reason: Reason::PhaseWritten,
-            note: note(phase, &names.join(", "), kubelet, restless),
-        },
+        Report::new(
+            Reason::PhaseWritten,
+            note(phase, &names.join(", "), kubelet, restless),
+        ),
     );
     // A repeated write was reported before.
     decision.done = decision.done.filter(|_| record.written_at.is_none());

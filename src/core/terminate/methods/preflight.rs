@@ -310,8 +310,5 @@ fn report(reason: Reason, container: &Container, what: &str) -> Report {
         .chars()
         .map(|c| if c.is_control() { '?' } else { c })
         .collect();
-    Report {
-        reason,
-        note: format!("container {}: {what}", container.name),
-    }
+    Report::new(reason, format!("container {}: {what}", container.name))
 }

@@ -34,10 +34,7 @@ pub(crate) fn step(case: Case<'_>, unended: &[Unended<'_>]) -> Step {
         .filter(|sidecar| !swap::is_hoped_for(case, sidecar))
         .collect();
     if targets.is_empty() {
-        return Step::Next {
-            reports: Vec::new(),
-            again: None,
-        };
+        return Step::next(Vec::new(), None);
     }
     match (around.openkruise.request, &memory.asked) {
         (Some(request), _) => follow(case, &targets, request),
@@ -54,10 +51,7 @@ fn ask(case: Case<'_>, targets: &[&Container]) -> Step {
         .filter_map(|target| obstacle(case, target))
         .collect();
     if !obstacles.is_empty() {
-        return Step::Next {
-            reports: one_per_reason(obstacles),
-            again: None,
-        };
+        return Step::next(one_per_reason(obstacles), None);
     }
     let swaps_wanted = restarts_risked(case, targets);
     if let Some(step) = swap::no_room(case, swaps_wanted).filter(|_| swaps_wanted > 0) {
@@ -67,10 +61,7 @@ fn ask(case: Case<'_>, targets: &[&Container]) -> Step {
     let names = targets.iter().map(|target| target.name.clone()).collect();
     let requested = Decision::act(
         Action::Recreate(names),
-        Report {
-            reason: Reason::RecreateRequested,
-            note,
-        },
+        Report::new(Reason::RecreateRequested, note),
     );
     Step::Here(Decision {
         swaps_wanted,
@@ -105,10 +96,7 @@ fn not_seen(asked: &Asked, now: Moment) -> Step {
             "the ContainerRecreateRequest is missing: check whether it was deleted".to_owned(),
         ),
     };
-    Step::Next {
-        reports: vec![Report { reason, note }],
-        again: None,
-    }
+    Step::next(vec![Report::new(reason, note)], None)
 }
 
 fn follow(case: Case<'_>, targets: &[&Container], request: &RecreateRequest) -> Step {
@@ -125,10 +113,7 @@ fn follow(case: Case<'_>, targets: &[&Container], request: &RecreateRequest) -> 
         }
     }
     if lead_on || !reports.is_empty() {
-        return Step::Next {
-            reports: one_per_reason(reports),
-            again,
-        };
+        return Step::next(one_per_reason(reports), again);
     }
     let swaps_wanted = restarts_risked(case, targets);
     Step::Here(Decision {
@@ -204,10 +189,10 @@ fn progress(
     }
     let name = RecreateRequest::name_for(&request.pod_uid);
     let over = |reason, what: String| {
-        Progress::Over(Report {
+        Progress::Over(Report::new(
             reason,
-            note: format!("container {}: {what}", target.name),
-        })
+            format!("container {}: {what}", target.name),
+        ))
     };
     let Some(recreated) = request.container(&target.name) else {
         return over(
@@ -316,20 +301,14 @@ fn obstacle(case: Case<'_>, target: &Container) -> Option<Report> {
             by,
             Obstacle::RestartsAllContainers.fix()
         );
-        return Some(Report {
-            reason: Reason::RecreateExitCode,
-            note,
-        });
+        return Some(Report::new(Reason::RecreateExitCode, note));
     }
     if !is_running(target) {
         let note = format!(
             "container {}: OpenKruise's daemon stops running containers only, and this one is not running",
             target.name
         );
-        return Some(Report {
-            reason: Reason::RecreateImpossible,
-            note,
-        });
+        return Some(Report::new(Reason::RecreateImpossible, note));
     }
     trap(case, target)
 }
@@ -345,13 +324,15 @@ fn is_running(target: &Container) -> bool {
 /// it.
 fn trap(case: Case<'_>, target: &Container) -> Option<Report> {
     let pod = case.pod;
-    let reported = |code: &str| Report {
-        reason: Reason::RecreateExitCode,
-        note: format!(
-            "container {}: {code}, which a ContainerRecreateRequest would keep ({}): let the container exit with 0 on SIGTERM, or allow finish",
-            target.name,
-            consequence(pod, target)
-        ),
+    let reported = |code: &str| {
+        Report::new(
+            Reason::RecreateExitCode,
+            format!(
+                "container {}: {code}, which a ContainerRecreateRequest would keep ({}): let the container exit with 0 on SIGTERM, or allow finish",
+                target.name,
+                consequence(pod, target)
+            ),
+        )
     };
     match (target.effective_policy(pod), past_exit(case, target)) {
         (RestartPolicy::Always, _) => Some(reported("its own restartPolicy is Always")),

@@ -43,10 +43,7 @@ const TROUBLE_PASSES: Duration = Duration::from_secs(30);
 pub(crate) fn step(case: Case<'_>, unended: &[Unended<'_>], later: &[Method]) -> Step {
     let (pod, memory, around) = (case.pod, case.memory, case.around);
     if memory.rejected {
-        return Step::Next {
-            reports: vec![rejected(pod, memory)],
-            again: None,
-        };
+        return Step::next(vec![rejected(pod, memory)], None);
     }
     let plan = Plan::make(case, unended);
     if let Some(until) = plan.awaits.filter(|_| around.may_swap(pod)) {
@@ -57,10 +54,7 @@ pub(crate) fn step(case: Case<'_>, unended: &[Unended<'_>], later: &[Method]) ->
         return if around.may_swap(pod) {
             plan.decide(case, wanted_later(case, unended))
         } else {
-            Step::Next {
-                reports: Vec::new(),
-                again: None,
-            }
+            Step::next(Vec::new(), None)
         };
     }
     let swapped: Vec<_> = unended
@@ -123,10 +117,7 @@ fn rejected(pod: &Pod, memory: &Memory) -> Report {
         pod.node,
         changed.join(", ")
     );
-    Report {
-        reason: Reason::SwapRejected,
-        note,
-    }
+    Report::new(Reason::SwapRejected, note)
 }
 
 /// The state of a container whose spec shows the exit image and that has not ended.
@@ -163,13 +154,13 @@ fn pending(
     let again = hoped.iter().map(|swapped| swapped.until).min();
     let is_urgent = given_up.iter().any(|swapped| swapped.restarts && finishes);
     if !given_up.is_empty() && (hoped.is_empty() || is_urgent) {
-        return Step::Next {
-            reports: given_up
+        return Step::next(
+            given_up
                 .into_iter()
                 .map(|swapped| swapped.trouble)
                 .collect(),
             again,
-        };
+        );
     }
     let mut reports: Vec<_> = hoped
         .into_iter()
@@ -238,7 +229,7 @@ fn watch(pod: &Pod, sidecar: &Container, record: &SwapRecord) -> Swapped {
     let restarts = reason == Reason::ExitImageNotStarted && returns_after_failure(pod, sidecar);
     let note = format!("container {}: {what}", record.words());
     Swapped {
-        trouble: Report { reason, note },
+        trouble: Report::new(reason, note),
         reported,
         restarts,
         until,
@@ -267,10 +258,7 @@ pub(crate) fn fails_again(case: Case<'_>) -> Option<Report> {
         "the exit image of {} has not started, or not ended with 0, {times} times: swaplet check says what is missing",
         words.join(", ")
     );
-    Some(Report {
-        reason: Reason::ExitImageNotStarted,
-        note,
-    })
+    Some(Report::new(Reason::ExitImageNotStarted, note))
 }
 
 /// Returns true if the node starts an exit image again that has not started (`StartError`).
@@ -355,10 +343,7 @@ pub(crate) fn no_room(case: Case<'_>, restarts: u32) -> Option<Step> {
             ..Decision::later(Reason::HeadroomWait, until)
         })
     };
-    let next = |report| Step::Next {
-        reports: vec![report],
-        again: None,
-    };
+    let next = |report| Step::next(vec![report], None);
     let done_at = memory.mains_done_at.unwrap_or(around.now);
     match headroom(case, restarts) {
         Headroom::Free | Headroom::Fits => None,
@@ -412,10 +397,7 @@ fn no_headroom(case: Case<'_>, shortage: &Shortage) -> Report {
         let raise = raise(shortage, case.around.allowed);
         note.push_str(&format!(". {raise}, or end the sidecars yourself"));
     }
-    Report {
-        reason: Reason::NoHeadroom,
-        note,
-    }
+    Report::new(Reason::NoHeadroom, note)
 }
 
 /// Reports that no room has come for this pod.
@@ -429,10 +411,7 @@ fn waited(case: Case<'_>, shortage: &Shortage, patience: Duration) -> Report {
         let raise = raise(shortage, case.around.allowed);
         note.push_str(&format!(", delete them with force, or: {raise}"));
     }
-    Report {
-        reason: Reason::NoHeadroom,
-        note,
-    }
+    Report::new(Reason::NoHeadroom, note)
 }
 
 fn raise(shortage: &Shortage, allowed: &AllowedMethods) -> String {
@@ -452,10 +431,7 @@ fn too_early() -> Report {
         "the main containers of a pod are done, but it is not known how many restarts the Job allows, because pods or Jobs are still being listed: \
                 /readyz of the controller says what prevents it"
             .to_owned();
-    Report {
-        reason: Reason::JobUnknown,
-        note,
-    }
+    Report::new(Reason::JobUnknown, note)
 }
 
 /// Waits for the Job to appear, then reports what is missing: no swap is made on a guess.
@@ -471,11 +447,5 @@ fn job_unknown(trouble: Option<&str>, memory: &Memory, now: Moment) -> Step {
     let note = format!(
         "the main containers of a pod are done, but it is not known how many restarts the Job allows, because it {fix}"
     );
-    Step::Next {
-        reports: vec![Report {
-            reason: Reason::JobUnknown,
-            note,
-        }],
-        again: None,
-    }
+    Step::next(vec![Report::new(Reason::JobUnknown, note)], None)
 }

@@ -150,13 +150,13 @@ fn given_up(acts: &[&Container], request: Option<&RecreateRequest>) -> Option<Re
         .into_iter()
         .find(|words| !words.is_empty());
     let words = words.unwrap_or("the kubelet has started it again after an exit code other than 0");
-    Some(Report {
-        reason: Reason::OpenKruiseIncomplete,
-        note: format!(
+    Some(Report::new(
+        Reason::OpenKruiseIncomplete,
+        format!(
             "OpenKruise's request {} is completed and container {} has not ended ({words}); OpenKruise does not try again: switch its \
              SidecarTerminator off and run swaplet with --coexist=own",
             RecreateRequest::name_for(&request.pod_uid),
             sidecar.name
         ),
-    })
+    ))
 }

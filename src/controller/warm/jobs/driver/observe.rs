@@ -17,10 +17,9 @@ use tokio::time::{Instant, sleep_until};
 use crate::cluster::openkruise::Manager;
 use crate::frame::connection::Namespaces;
 use crate::frame::connection::discovery::Discovery;
-use crate::frame::watch::Event;
 use crate::frame::watch::age::WatchAges;
-use crate::frame::watch::{BUFFER, Event};
 use crate::frame::watch::many::watch_all_noted;
+use crate::frame::watch::{BUFFER, Event};
 
 /// The plural of the resource by which OpenKruise is recognised.
 const NODE_IMAGES: &str = "nodeimages";

@@ -115,10 +115,7 @@ impl Plan {
         let step = no_room(case, swaps_wanted);
         match step {
             None => {
-                let report = Report {
-                    reason: Reason::SidecarSwapped,
-                    note: self.note(pod, around),
-                };
+                let report = Report::new(Reason::SidecarSwapped, self.note(pod, around));
                 Step::Here(Decision {
                     swaps_wanted,
                     ..Decision::act(Action::Swap(self.swaps), report)
@@ -126,10 +123,7 @@ impl Plan {
             }
             Some(Step::Next { mut reports, again }) => {
                 reports.extend(self.blocked);
-                Step::Next {
-                    reports,
-                    again: again.into_iter().chain(self.again).min(),
-                }
+                Step::next(reports, again.into_iter().chain(self.again).min())
             }
             Some(here) => here,
         }
@@ -150,16 +144,13 @@ impl Plan {
             {
                 Step::Here(decision)
             }
-            Step::Here(decision) => Step::Next {
-                reports: self.blocked,
-                again: decision.again.into_iter().chain(self.again).min(),
-            },
+            Step::Here(decision) => Step::next(
+                self.blocked,
+                decision.again.into_iter().chain(self.again).min(),
+            ),
             Step::Next { mut reports, again } => {
                 reports.extend(self.blocked);
-                Step::Next {
-                    reports,
-                    again: again.into_iter().chain(self.again).min(),
-                }
+                Step::next(reports, again.into_iter().chain(self.again).min())
             }
         }
     }
@@ -191,7 +182,7 @@ fn held_back(
 ) -> Option<(Report, Option<Moment>)> {
     let (pod, memory, around) = (case.pod, case.memory, case.around);
     let (name, now) = (&container.name, around.now);
-    let because = |reason, note, until| Some((Report { reason, note }, until));
+    let because = |reason, note, until| Some((Report::new(reason, note), until));
     if let Some(report) = uncertain(case, container, image) {
         return Some((report, None));
     }
