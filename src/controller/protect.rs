@@ -325,21 +325,16 @@ impl Writer {
     /// write for another uid), or removes it. A count of nothing is written to the observed version
     /// only, so that a late write of an earlier process fails.
     async fn hold(&self, object: &Guarded, text: Option<&str>) -> Result<(), WriteError> {
-        self.in_time(object.kind.plural(), async {
-            let path = match object.kind {
-                GuardedKind::Namespace => Namespace::url_path(&(), None),
-                GuardedKind::CustomResourceDefinition => {
-                    CustomResourceDefinition::url_path(&(), None)
-                }
-            };
-            let mut metadata = json!({"uid": object.uid, "annotations": {HOLDS: text}});
-            if text.is_some_and(|text| says_nothing(object, text)) {
-                metadata["resourceVersion"] = (&*object.version).into();
-            }
-            let patch = json!({"metadata": metadata});
-            let built = Request::new(path).patch(&object.name, &params(), &Patch::Merge(patch));
-            Ok(self.send(built).await?.map(drop))
-        })
-        .await
+        let path = match object.kind {
+            GuardedKind::Namespace => Namespace::url_path(&(), None),
+            GuardedKind::CustomResourceDefinition => CustomResourceDefinition::url_path(&(), None),
+        };
+        let mut metadata = json!({"uid": object.uid, "annotations": {HOLDS: text}});
+        if text.is_some_and(|text| says_nothing(object, text)) {
+            metadata["resourceVersion"] = (&*object.version).into();
+        }
+        let patch = json!({"metadata": metadata});
+        let built = Request::new(path).patch(&object.name, &params(), &Patch::Merge(patch));
+        self.sent(object.kind.plural(), built).await.map(drop)
     }
 }

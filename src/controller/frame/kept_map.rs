@@ -14,7 +14,7 @@ use swaplet_core::report::write_error::WriteError;
 use tokio::time::timeout;
 
 use super::list::words;
-use super::writer::{FIELD_MANAGER, Writer, created, params};
+use super::writer::{FIELD_MANAGER, Writer, creation, params};
 
 /// The maximum size of all entries in bytes, with a margin (`core/validation`, `MaxSecretSize`).
 pub(crate) const MOST_BYTES: usize = 900_000;
@@ -112,14 +112,10 @@ impl KeptMap {
                     let labels = json!({"app.kubernetes.io/managed-by": FIELD_MANAGER});
                     let data: BTreeMap<_, _> = changes.iter().filter_map(|(key, text)| Some((key, text.as_ref()?))).collect();
                     let map = json!({"metadata": {"name": self.name, "namespace": self.namespace, "labels": labels}, "data": data});
-                    maps.create(&created(), serde_json::to_vec(&map).map_err(kube::Error::SerdeError)?)
+                    creation(&maps, &map)
                 }
             };
-            let stored = self.writer.send(built).await?;
-            Ok(match stored {
-                Ok(body) => Ok(serde_json::from_slice(&body).map_err(kube::Error::SerdeError)?),
-                Err(refused) => Err(refused),
-            })
+            self.writer.decoded(built, &[]).await
         })
         .await
     }

@@ -19,6 +19,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::client::Body;
 use kube::core::Request;
 use kube::{Client, Resource as _};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::pod::wire::{PodWire, StoredImages};
@@ -229,11 +230,29 @@ impl Writer {
         let patch = Patch::Json::<()>(guarded_patch(&target.uid, swaps));
         let pods = Request::new(PodWire::url_path(&(), Some(&target.namespace)));
         let built = pods.patch(&target.name, &params(), &patch);
-        Ok(match self.send(built).await? {
-            Ok(body) => {
-                let stored = serde_json::from_slice(&body).map_err(kube::Error::SerdeError)?;
-                Ok(stored_images(&stored, swaps))
-            }
+        let stored = self.decoded::<StoredImages>(built, &[]).await?;
+        Ok(stored.map(|stored| stored_images(&stored, swaps)))
+    }
+
+    /// Sends a write to a resource [in time](Self::in_time). Returns the body of the answer, or why
+    /// nothing was written.
+    pub(crate) async fn sent(
+        &self,
+        resource: &'static str,
+        built: Built,
+    ) -> Result<Bytes, WriteError> {
+        self.in_time(resource, self.send(built)).await
+    }
+
+    /// Like [`send_images`](Self::send_images), and decodes the answer; one that cannot be decoded
+    /// is a failure.
+    pub(crate) async fn decoded<T: DeserializeOwned>(
+        &self,
+        built: Built,
+        images: &[ImageChange<'_>],
+    ) -> kube::Result<Result<T, WriteError>> {
+        Ok(match self.send_images(built, images).await? {
+            Ok(body) => Ok(serde_json::from_slice(&body).map_err(kube::Error::SerdeError)?),
             Err(refused) => Err(refused),
         })
     }
@@ -284,6 +303,11 @@ pub(crate) fn created() -> PostParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PostParams::default()
     }
+}
+
+/// Returns the creation of an object.
+pub(crate) fn creation(objects: &Request, object: &Value) -> Built {
+    objects.create(&created(), object.to_string().into_bytes())
 }
 
 /// Returns the parameters of a deletion, of the object with this uid and, if one is given, in this

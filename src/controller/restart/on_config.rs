@@ -28,7 +28,7 @@ use crate::frame::watch::many::watch_all_noted;
 use crate::frame::watch::named::NamedWatches;
 use crate::frame::writer::report::{Notice, Reporter};
 use crate::frame::writer::tools::Tools;
-use crate::frame::writer::{RETRY, Target, TargetKind, Writer, created, deleted};
+use crate::frame::writer::{RETRY, Target, TargetKind, Writer, creation, deleted};
 use crate::restart::on_config::state::MOST_OBJECTS;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::core::{PartialObjectMeta, Request};
@@ -341,17 +341,10 @@ impl Writer {
         target: &Contents,
     ) -> Result<Option<RestartRequest>, WriteError> {
         let requests = Request::new(RestartRequestWire::url_path(&(), Some(&pod.namespace)));
-        self.in_time(PLURAL, async {
-            let body =
-                serde_json::to_vec(&request(pod, name, target)).map_err(kube::Error::SerdeError)?;
-            let stored = self.send(requests.create(&created(), body)).await?;
-            Ok(stored.map(|body| {
-                serde_json::from_slice::<RestartRequestWire>(&body)
-                    .ok()
-                    .and_then(RestartRequestWire::read)
-            }))
-        })
-        .await
+        let built = creation(&requests, &request(pod, name, target));
+        let stored = self.sent(PLURAL, built).await?;
+        let wire = serde_json::from_slice::<RestartRequestWire>(&stored).ok();
+        Ok(wire.and_then(RestartRequestWire::read))
     }
 
     /// Deletes a request, if it still has this uid.
@@ -365,11 +358,8 @@ impl Writer {
         uid: &str,
     ) -> Result<(), WriteError> {
         let requests = Request::new(RestartRequestWire::url_path(&(), Some(namespace)));
-        self.in_time(PLURAL, async {
-            let built = requests.delete(name, &deleted(uid, None));
-            Ok(self.send(built).await?.map(drop))
-        })
-        .await
+        let built = requests.delete(name, &deleted(uid, None));
+        self.sent(PLURAL, built).await.map(drop)
     }
 }
 

@@ -503,18 +503,11 @@ impl Writer {
     /// Returns why the write was not applied.
     pub async fn report_policy(&self, write: &StatusWrite) -> Result<(), WriteError> {
         let body = json!({"metadata": {"uid": write.uid}, "status": write.status});
-        self.in_time(write.kind.plural(), async {
-            let namespace = (write.kind == PolicyKind::Namespaced).then_some(&*write.namespace);
-            let url = BoundedObject::url_path(&write.kind.resource(), namespace);
-            let built = Request::new(url).patch_subresource(
-                "status",
-                &write.name,
-                &params(),
-                &Patch::Merge(body),
-            );
-            Ok(self.send(built).await?.map(drop))
-        })
-        .await
+        let namespace = (write.kind == PolicyKind::Namespaced).then_some(&*write.namespace);
+        let url = BoundedObject::url_path(&write.kind.resource(), namespace);
+        let patch = Patch::Merge(body);
+        let built = Request::new(url).patch_subresource("status", &write.name, &params(), &patch);
+        self.sent(write.kind.plural(), built).await.map(drop)
     }
 }
 

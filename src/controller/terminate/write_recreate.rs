@@ -13,7 +13,7 @@ use swaplet_core::objects::recreate_request::{
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 use swaplet_core::report::write_error::WriteError;
 
-use crate::frame::writer::{Outcome, Target, Writer, classify, created, refusal};
+use crate::frame::writer::{Outcome, Target, Writer, classify, creation, refusal};
 
 impl Writer {
     /// Requests the end of these containers from OpenKruise's daemon.
@@ -26,12 +26,9 @@ impl Writer {
         target: &Target,
         containers: &[Box<str>],
     ) -> kube::Result<Outcome> {
-        let body =
-            serde_json::to_vec(&request(target, containers)).map_err(kube::Error::SerdeError)?;
         let requests = Request::new(RecreateRequestWire::url_path(&(), Some(&target.namespace)));
-        let request = requests
-            .create(&created(), body)
-            .map_err(kube::Error::BuildRequest)?;
+        let built = creation(&requests, &request(target, containers));
+        let request = built.map_err(kube::Error::BuildRequest)?;
         let path = request.uri().path().to_owned();
         let (head, body) = self
             .client

@@ -17,7 +17,7 @@ use swaplet_core::warm::pod::{BEFORE, CONTAINER, IMAGE, RUN, WarmerPod, WarmerPo
 use swaplet_core::warm::pull_job::object::{JobKind, PodWishes};
 use swaplet_core::warm::warming::{Action, Answer};
 
-use crate::frame::writer::{Built, ImageChange, Writer, created, deleted, params, test};
+use crate::frame::writer::{Built, ImageChange, Writer, creation, deleted, params, test};
 pub use pod::pod;
 
 /// The settings that all warmer pods of a run share.
@@ -43,6 +43,7 @@ pub struct Warmers {
 impl Writer {
     /// Makes the write for a node, within the deadline.
     pub async fn warm(&self, warmers: &Warmers, node: &str, action: &Action) -> Answer {
+        let pods = pods_of(&warmers.namespace);
         let written = self.in_time("pods", async {
             match action {
                 Action::Create {
@@ -50,11 +51,15 @@ impl Writer {
                     images,
                     number,
                 } => {
-                    self.create_warmer(warmers, &pod(warmers, node, *shape, images, *number))
-                        .await
+                    let pod = pod(warmers, node, *shape, images, *number);
+                    self.ask(creation(&pods, &pod), &[]).await
                 }
-                Action::Swap { name, .. } => self.swap_warmer(warmers, name, action).await,
-                Action::Delete { name, uid } => self.delete_warmer(warmers.pods(), name, uid).await,
+                Action::Swap { name, from, to, .. } => {
+                    let patch = Patch::Json::<()>(swap_patch(action));
+                    let built = pods.patch(name, &params(), &patch);
+                    self.ask(built, &[(CONTAINER, from, to)]).await
+                }
+                Action::Delete { name, uid } => self.delete_warmer(&pods, name, uid).await,
             }
         });
         written.await.map_err(|error| warmers.hint(node, error))
@@ -65,35 +70,12 @@ impl Writer {
     /// # Errors
     /// Returns why the write was not applied.
     pub async fn delete_warmer_pod(&self, pod: &WarmerPod) -> Result<(), WriteError> {
-        self.in_time(
-            "pods",
-            self.delete_warmer(pods_of(&pod.namespace), &pod.name, &pod.uid),
-        )
-        .await
-        .map(drop)
+        let pods = pods_of(&pod.namespace);
+        let written = self.delete_warmer(&pods, &pod.name, &pod.uid);
+        self.in_time("pods", written).await.map(drop)
     }
 
-    async fn create_warmer(&self, warmers: &Warmers, pod: &Value) -> kube::Result<Answer> {
-        let body = serde_json::to_vec(pod).map_err(kube::Error::SerdeError)?;
-        self.ask(warmers.pods().create(&created(), body), &[]).await
-    }
-
-    async fn swap_warmer(
-        &self,
-        warmers: &Warmers,
-        name: &str,
-        swap: &Action,
-    ) -> kube::Result<Answer> {
-        let patch = Patch::Json::<()>(swap_patch(swap));
-        let image = match swap {
-            Action::Swap { from, to, .. } => Some((CONTAINER, &**from, &**to)),
-            _ => None,
-        };
-        let built = warmers.pods().patch(name, &params(), &patch);
-        self.ask(built, image.as_slice()).await
-    }
-
-    async fn delete_warmer(&self, pods: Request, name: &str, uid: &str) -> kube::Result<Answer> {
+    async fn delete_warmer(&self, pods: &Request, name: &str, uid: &str) -> kube::Result<Answer> {
         let built = pods.delete(name, &deleted(uid, None));
         // The pod in the answer may be gone for good by now; only the watch shows that.
         Ok(match self.send(built).await? {
@@ -105,12 +87,8 @@ impl Writer {
     }
 
     async fn ask(&self, built: Built, images: &[ImageChange<'_>]) -> kube::Result<Answer> {
-        let body = match self.send_images(built, images).await? {
-            Ok(body) => body,
-            Err(refused) => return Ok(Err(refused)),
-        };
-        let pod: WarmerPodWire = serde_json::from_slice(&body).map_err(kube::Error::SerdeError)?;
-        Ok(Ok(pod.read().map(Box::new)))
+        let pod = self.decoded::<WarmerPodWire>(built, images).await?;
+        Ok(pod.map(|pod| pod.read().map(Box::new)))
     }
 }
 
@@ -136,10 +114,6 @@ impl Warmers {
                 error
             }
         }
-    }
-
-    fn pods(&self) -> Request {
-        pods_of(&self.namespace)
     }
 }
 

@@ -6,18 +6,14 @@ use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::image_cache::{IMAGE_CACHES, NewImageCache, resource};
 
-use crate::frame::writer::{Writer, created};
+use crate::frame::writer::{Writer, creation};
 
 impl Writer {
     /// Creates an image cache. An existing one of this name is a conflict, so two requests for the
     /// same cache create one.
     pub async fn create_image_cache(&self, cache: &NewImageCache) -> Result<(), WriteError> {
-        self.in_time(IMAGE_CACHES, async {
-            let body = serde_json::to_vec(&cache.object()).map_err(kube::Error::SerdeError)?;
-            let caches = Request::new(BoundedObject::url_path(&resource(), None));
-            let built = caches.create(&created(), body);
-            Ok(self.send(built).await?.map(drop))
-        })
-        .await
+        let caches = Request::new(BoundedObject::url_path(&resource(), None));
+        let built = creation(&caches, &cache.object());
+        self.sent(IMAGE_CACHES, built).await.map(drop)
     }
 }

@@ -1,6 +1,7 @@
 //! The writes of pre-download: an `ImagePullJob` is created or deleted.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::Resource as _;
 use kube::core::Request;
 use serde_json::{Value, json};
 use swaplet_core::objects::values::bounded_object::BoundedObject;
@@ -9,7 +10,7 @@ use swaplet_core::warm::predownload::Action;
 use swaplet_core::warm::predownload::workload::{PREDOWNLOAD, Wish, Workload};
 use swaplet_core::warm::pull_job::object::JobKind;
 
-use crate::frame::writer::{Writer, created, deleted};
+use crate::frame::writer::{Writer, creation, deleted};
 
 impl Writer {
     /// Makes the write for a workload, within the deadline. A job that exists already is a
@@ -19,29 +20,19 @@ impl Writer {
         workload: &Workload,
         action: &Action,
     ) -> Result<(), WriteError> {
-        self.in_time(JobKind::ImagePullJob.plural(), async {
-            let jobs = Request::new(<BoundedObject as kube::Resource>::url_path(
-                &JobKind::ImagePullJob.resource(),
-                Some(&workload.namespace),
-            ));
-            let built = match action {
-                Action::Create {
-                    name,
-                    image,
-                    pods,
-                    wish,
-                } => {
-                    let job = job(workload, name, image, pods, wish);
-                    jobs.create(
-                        &created(),
-                        serde_json::to_vec(&job).map_err(kube::Error::SerdeError)?,
-                    )
-                }
-                Action::Delete(job) => jobs.delete(&job.name, &deleted(&job.uid, None)),
-            };
-            Ok(self.send(built).await?.map(drop))
-        })
-        .await
+        let kind = JobKind::ImagePullJob;
+        let namespace = Some(&*workload.namespace);
+        let jobs = Request::new(BoundedObject::url_path(&kind.resource(), namespace));
+        let built = match action {
+            Action::Create {
+                name,
+                image,
+                pods,
+                wish,
+            } => creation(&jobs, &job(workload, name, image, pods, wish)),
+            Action::Delete(job) => jobs.delete(&job.name, &deleted(&job.uid, None)),
+        };
+        self.sent(kind.plural(), built).await.map(drop)
     }
 }
 

@@ -35,21 +35,11 @@ impl Writer {
         report: &Report,
     ) -> Result<Option<PullJob>, WriteError> {
         let body = json!({"metadata": {"uid": job.uid, "resourceVersion": job.version}, "status": status_of(job, report)});
-        self.in_time(job.kind.plural(), async {
-            let built = requests(job).patch_subresource(
-                "status",
-                &job.name,
-                &params(),
-                &Patch::Merge(body),
-            );
-            let stored = self.send(built).await?;
-            Ok(stored.map(|body| {
-                serde_json::from_slice::<BoundedObject>(&body)
-                    .ok()
-                    .and_then(|object| PullJob::read(job.kind, object))
-            }))
-        })
-        .await
+        let patch = Patch::Merge(body);
+        let built = requests(job).patch_subresource("status", &job.name, &params(), &patch);
+        let stored = self.sent(job.kind.plural(), built).await?;
+        let object = serde_json::from_slice::<BoundedObject>(&stored).ok();
+        Ok(object.and_then(|object| PullJob::read(job.kind, object)))
     }
 
     /// Removes OpenKruise's finalizer from a job that is being deleted.
@@ -58,15 +48,9 @@ impl Writer {
     /// Returns why the write was not applied.
     pub async fn release_pull_job(&self, job: &PullJob) -> Result<(), WriteError> {
         let metadata = json!({"uid": job.uid, "resourceVersion": job.version, "finalizers": job.other_finalizers.clone().unwrap_or_default()});
-        self.in_time(job.kind.plural(), async {
-            let built = requests(job).patch(
-                &job.name,
-                &params(),
-                &Patch::Merge(json!({"metadata": metadata})),
-            );
-            Ok(self.send(built).await?.map(drop))
-        })
-        .await
+        let patch = Patch::Merge(json!({"metadata": metadata}));
+        let built = requests(job).patch(&job.name, &params(), &patch);
+        self.sent(job.kind.plural(), built).await.map(drop)
     }
 
     /// Deletes a job whose time to live is over.
@@ -75,11 +59,8 @@ impl Writer {
     /// Returns why the write was not applied.
     pub async fn delete_pull_job(&self, job: &PullJob) -> Result<(), WriteError> {
         let as_seen = deleted(&job.uid, Some(&job.version));
-        self.in_time(job.kind.plural(), async {
-            let built = requests(job).delete(&job.name, &as_seen);
-            Ok(self.send(built).await?.map(drop))
-        })
-        .await
+        let built = requests(job).delete(&job.name, &as_seen);
+        self.sent(job.kind.plural(), built).await.map(drop)
     }
 }
 
