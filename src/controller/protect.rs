@@ -18,7 +18,7 @@ use crate::frame::serve::Health;
 use crate::frame::serve::rights::Right;
 use crate::frame::watch::mirror::{Change, Mirror};
 use crate::frame::watch::named::NamedWatches;
-use crate::frame::watch::{Event, watch_noted};
+use crate::frame::watch::{Event, watch};
 use crate::frame::writer::shares::Shares;
 use crate::frame::writer::tools::Tools;
 use crate::frame::writer::{Writer, params};
@@ -62,16 +62,10 @@ pub(crate) async fn run(
 ) -> TaskDied {
     let ages = &tools.metrics.watch_ages;
     let labelled = || ListParams::default().labels(LABEL);
-    let mut spaces = watch_noted(
-        Api::<GuardedWire<Namespace>>::all(client.clone()),
-        labelled(),
-        ages,
-    );
-    let mut crds = watch_noted(
-        Api::<GuardedWire<CustomResourceDefinition>>::all(client.clone()),
-        labelled(),
-        ages,
-    );
+    let spaces = Api::<GuardedWire<Namespace>>::all(client.clone());
+    let mut spaces = watch(spaces, labelled(), ages);
+    let crds = Api::<GuardedWire<CustomResourceDefinition>>::all(client.clone());
+    let mut crds = watch(crds, labelled(), ages);
     let mut protect = Protect {
         clock: Clock::start(),
         watches: contents::watches(client, ages.clone()),

@@ -18,6 +18,7 @@ use anyhow::{Context, bail, ensure};
 use clap::Args;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Event as PodEvent, Pod};
+use kube::api::ListParams;
 use kube::{Api, Client};
 use prometheus_client::registry::Registry;
 use serde_json::Value;
@@ -27,6 +28,7 @@ use swaplet_controller::frame::connection::Namespaces;
 use swaplet_controller::frame::lease::Leadership;
 use swaplet_controller::frame::metrics::Metrics;
 use swaplet_controller::frame::serve::Health;
+use swaplet_controller::frame::watch::age::WatchAges;
 use swaplet_controller::frame::watch::{Event, watch};
 use swaplet_controller::restart::driver::RestartSettings;
 use swaplet_controller::run::{CONCURRENCY, Settings, TimeOfDay, WRITE_SECONDS, run};
@@ -261,12 +263,13 @@ struct Story {
 impl Story {
     /// Starts the watches. `inert` means that the node does not react to changed images.
     fn begin(client: Client, inert: bool) -> Self {
+        let (all, ages) = (ListParams::default(), WatchAges::default());
         Self {
             clock: Clock::start(),
             timeline: Timeline::of(inert),
-            pods: watch(Api::all(client.clone()), ""),
-            jobs: watch(Api::all(client.clone()), ""),
-            events: watch(Api::all(client), ""),
+            pods: watch(Api::all(client.clone()), all.clone(), &ages),
+            jobs: watch(Api::all(client.clone()), all.clone(), &ages),
+            events: watch(Api::all(client), all, &ages),
         }
     }
 

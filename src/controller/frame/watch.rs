@@ -62,70 +62,42 @@ const LIST_INSTEAD: Duration = Duration::from_secs(30);
 /// connection, not in memory.
 pub(crate) const BUFFER: usize = 256;
 
-/// Starts a watch. The stream ends only if the receiver is dropped.
-pub fn watch<K>(api: Api<K>, field_selector: &'static str) -> mpsc::Receiver<Event<K>>
-where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
-{
-    watch_selected(api, ListParams::default().fields(field_selector))
-}
+/// An object that can be watched.
+pub trait Watched: Resource + Clone + DeserializeOwned + Debug + Send + 'static {}
 
-/// Like [`watch`], restricted to the objects that the selectors of `params` match.
-pub fn watch_selected<K>(api: Api<K>, params: ListParams) -> mpsc::Receiver<Event<K>>
-where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
-{
-    watch_noted(api, params, &WatchAges::default())
-}
-
-/// Like [`watch_selected`], with its age recorded in `ages`.
-pub fn watch_noted<K>(api: Api<K>, params: ListParams, ages: &WatchAges) -> mpsc::Receiver<Event<K>>
-where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
-{
-    begin(api, params, ages, How::Paged)
-}
-
-/// Like [`watch_noted`], for objects of which there may be very many: where the server can stream a
-/// list, no page of it is held in memory.
-pub(crate) fn watch_streamed<K>(
-    api: Api<K>,
-    params: ListParams,
-    ages: &WatchAges,
-) -> mpsc::Receiver<Event<K>>
-where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
-{
-    begin(api, params, ages, How::Streamed)
-}
-
-/// Like [`watch_noted`], for selectors that somebody else has chosen. The API server may reject
-/// them (400), or they may be too long for a URL, which is no failure of the watch:
-/// [`Event::Hidden`] reports it from the second time on, and the request is repeated seldom.
-pub fn watch_chosen<K>(
-    api: Api<K>,
-    params: ListParams,
-    ages: &WatchAges,
-) -> mpsc::Receiver<Event<K>>
-where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
-{
-    begin(api, params, ages, How::Chosen)
-}
+impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watched for K {}
 
 /// The way in which the objects are listed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum How {
+pub(crate) enum How {
+    /// In pages.
     Paged,
-    /// In pages, with selectors that somebody else has chosen.
+    /// In pages, with selectors that somebody else has chosen. The API server may reject them (400),
+    /// or they may be too long for a URL, which is no failure of the watch: [`Event::Hidden`]
+    /// reports it from the second time on, and the request is repeated seldom.
     Chosen,
+    /// As a stream, where the server can: of these objects there may be very many, and so no page
+    /// of them is held in memory.
     Streamed,
 }
 
-fn begin<K>(api: Api<K>, params: ListParams, ages: &WatchAges, how: How) -> mpsc::Receiver<Event<K>>
-where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
-{
+/// Starts a watch of the objects that the selectors of `params` match, with its age recorded in
+/// `ages`. The stream ends only if the receiver is dropped.
+pub fn watch<K: Watched>(
+    api: Api<K>,
+    params: ListParams,
+    ages: &WatchAges,
+) -> mpsc::Receiver<Event<K>> {
+    watch_by(How::Paged, api, params, ages)
+}
+
+/// Like [`watch`], with another way to list.
+pub(crate) fn watch_by<K: Watched>(
+    how: How,
+    api: Api<K>,
+    params: ListParams,
+    ages: &WatchAges,
+) -> mpsc::Receiver<Event<K>> {
     let (events, receiver) = mpsc::channel(BUFFER);
     let age = ages.begin(api.resource_url().rsplit('/').next().unwrap_or_default());
     tokio::spawn(
@@ -182,7 +154,7 @@ enum Next {
     List,
 }
 
-impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
+impl<K: Watched> Watch<K> {
     /// Runs until the receiver is dropped, and then closes the connection at once: a watch may be
     /// silent for as long as it lives.
     async fn run(mut self) {
@@ -492,7 +464,7 @@ impl<K> Event<K> {
 
 // Lists that are read in pages.
 
-impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
+impl<K: Watched> Watch<K> {
     /// Reports the objects page by page. Returns the list's version, or `None` if a page failed.
     async fn pages(&mut self) -> Result<Option<String>, Closed> {
         let mut params = self.params.clone();
@@ -682,7 +654,7 @@ enum Streamed {
     BrokenOff,
 }
 
-impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
+impl<K: Watched> Watch<K> {
     /// Reports the present objects: without a version the answer is as new as that to a list.
     async fn stream(&mut self) -> Result<Streamed, Closed> {
         let params = self.selected(WatchParams::streaming_lists().timeout(STREAM_SECONDS));

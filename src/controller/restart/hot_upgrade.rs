@@ -34,7 +34,7 @@ use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::mirror::{Change, Mirror};
 use crate::frame::watch::named::NamedWatches;
 use crate::frame::watch::served::{Served, watch_served};
-use crate::frame::watch::{Event, watch_noted};
+use crate::frame::watch::{Event, watch};
 use crate::frame::writer::shares::Shares;
 use crate::frame::writer::tools::Tools;
 
@@ -96,7 +96,7 @@ pub(crate) async fn run(
 fn watch_sets(ages: WatchAges) -> impl Fn(&Discovery) -> mpsc::Receiver<Event<BoundedObject>> {
     move |discovery| {
         let sets = Api::all_with(discovery.client().clone(), &resource());
-        watch_noted(sets, ListParams::default(), &ages)
+        watch(sets, ListParams::default(), &ages)
     }
 }
 

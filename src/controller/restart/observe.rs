@@ -12,7 +12,7 @@ use crate::frame::connection::Namespaces;
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::watch::Event;
 use crate::frame::watch::age::WatchAges;
-use crate::frame::watch::many::{watch_all_noted, watch_all_selected};
+use crate::frame::watch::many::watch_all;
 use crate::frame::watch::served::{Served, watch_served};
 
 /// Starts the watch, in some namespaces or in all; `ages` records the ages of the watches. With
@@ -30,7 +30,11 @@ pub fn observe(
         reports_absence,
     };
     watch_served(discovery, served, move |discovery| {
-        watch_all_noted(namespaces.apis(discovery.client()), "", &ages)
+        watch_all(
+            namespaces.apis(discovery.client()),
+            &ListParams::default(),
+            &ages,
+        )
     })
 }
 
@@ -40,7 +44,7 @@ pub fn observe_parked(
     namespaces: &Namespaces,
     ages: &WatchAges,
 ) -> mpsc::Receiver<Event<RestartPodWire>> {
-    watch_all_selected(
+    watch_all(
         namespaces.apis(client),
         &ListParams::default().labels(PARKED),
         ages,

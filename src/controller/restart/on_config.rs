@@ -24,13 +24,14 @@ use crate::frame::serve::Health;
 use crate::frame::serve::rights::Right;
 use crate::frame::watch::Event;
 use crate::frame::watch::age::WatchAges;
-use crate::frame::watch::many::watch_all_noted;
+use crate::frame::watch::many::watch_all;
 use crate::frame::watch::named::NamedWatches;
 use crate::frame::writer::report::{Notice, Reporter};
 use crate::frame::writer::tools::Tools;
 use crate::frame::writer::{RETRY, Target, TargetKind, Writer, creation, deleted};
 use crate::restart::on_config::state::MOST_OBJECTS;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::api::ListParams;
 use kube::core::{PartialObjectMeta, Request};
 use kube::{Api, Client, Resource as _, ResourceExt};
 use serde_json::{Value, json};
@@ -134,7 +135,11 @@ impl Run {
             clock: Clock::start(),
             state: State::default(),
             records: Records::new(writer.clone(), &settings.state_namespace),
-            pods: watch_all_noted(namespaces.apis(client), "", &metrics.watch_ages),
+            pods: watch_all(
+                namespaces.apis(client),
+                &ListParams::default(),
+                &metrics.watch_ages,
+            ),
             requests: observe(
                 discovery.clone(),
                 namespaces.clone(),

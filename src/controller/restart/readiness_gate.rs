@@ -21,7 +21,7 @@ use crate::frame::connection::Namespaces;
 use crate::frame::isolated::{TaskDied, read};
 use crate::frame::serve::rights::Right;
 use crate::frame::watch::Event;
-use crate::frame::watch::many::watch_all_selected;
+use crate::frame::watch::many::watch_all;
 use crate::frame::writer::shares::Shares;
 use crate::frame::writer::tools::Tools;
 use crate::frame::writer::{RETRY, Target};
@@ -40,7 +40,7 @@ pub(crate) async fn run(
 ) -> TaskDied {
     let labelled = ListParams::default().labels(READINESS_GATE);
     let ages = &tools.metrics.watch_ages;
-    let mut pods = watch_all_selected(namespaces.apis(client), &labelled, ages);
+    let mut pods = watch_all(namespaces.apis(client), &labelled, ages);
     let mut gates = Gates {
         clock: Clock::start(),
         settings: settings.clone(),

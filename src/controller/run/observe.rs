@@ -14,7 +14,7 @@ use crate::cluster::openkruise::{self, Scope, observe};
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::{Unlisted, watch_all_kept};
-use crate::frame::watch::{Event, watch_noted};
+use crate::frame::watch::{Event, watch};
 use crate::terminate::JOB_PODS;
 use crate::terminate::policies::{StatusWrite, observe as policies};
 
@@ -43,7 +43,7 @@ impl Watches {
                 Unlisted::AreHidden,
                 JobWire::clone,
             ),
-            nodes: watch_noted(Api::all(client.clone()), ListParams::default(), ages),
+            nodes: watch(Api::all(client.clone()), ListParams::default(), ages),
             openkruise: observe(discovery.clone(), scope),
         }
     }

@@ -7,8 +7,9 @@ use std::time::Duration;
 use super::write::Warmers;
 use crate::frame::clock::Clock;
 use crate::frame::list::{list_with, words};
+use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::mirror::{Change, Mirror};
-use crate::frame::watch::{Event, watch_selected};
+use crate::frame::watch::{Event, watch};
 use crate::frame::writer::Writer;
 use k8s_openapi::api::core::v1::Event as KubeEvent;
 use kube::api::ListParams;
@@ -166,19 +167,16 @@ impl Run {
     }
 
     async fn go(&mut self, report: &mut impl FnMut(News)) -> Result<(), WarmError> {
-        let mut nodes = watch_selected(
-            Api::<NodeWire>::all(self.client.clone()),
-            ListParams::default().labels(&self.job.selector),
-        );
+        let ages = WatchAges::default();
+        let of_the_job = ListParams::default().labels(&self.job.selector);
+        let mut nodes = watch::<NodeWire>(Api::all(self.client.clone()), of_the_job, &ages);
         self.know_nodes(&mut nodes, report).await?;
         let namespace = &self.job.warmers.namespace;
         let selector = ListParams::default().labels(&self.job.warmers.selector());
-        let mut pods = watch_selected(
-            Api::<WarmerPodWire>::namespaced(self.client.clone(), namespace),
-            selector,
-        );
+        let pods = Api::<WarmerPodWire>::namespaced(self.client.clone(), namespace);
+        let mut pods = watch(pods, selector, &ages);
         let pulls = Api::<PullEvent>::namespaced(self.client.clone(), namespace);
-        let mut pulls = watch_selected(pulls, ListParams::default().fields(PULLED));
+        let mut pulls = watch(pulls, ListParams::default().fields(PULLED), &ages);
         while !self.warming.is_over() {
             if self.pods.is_complete() {
                 self.start_writes(report);

@@ -19,7 +19,7 @@ use crate::frame::metrics::Metrics;
 use crate::frame::serve::Health;
 use crate::frame::serve::rights::Right;
 use crate::frame::watch::Event;
-use crate::frame::watch::many::watch_all_noted;
+use crate::frame::watch::many::watch_all;
 use crate::frame::watch::mirror::{Change, Mirror};
 use crate::frame::writer::report::{Notice, Reporter};
 use crate::frame::writer::tools::Tools;
@@ -83,16 +83,11 @@ pub(crate) async fn run(
 ) -> TaskDied {
     let client = discovery.client().clone();
     let ages = &tools.metrics.watch_ages;
-    let mut deployments = watch_all_noted(
-        namespaces.apis::<WorkloadWire<Deployment>>(&client),
-        "",
-        ages,
-    );
-    let mut stateful_sets = watch_all_noted(
-        namespaces.apis::<WorkloadWire<StatefulSet>>(&client),
-        "",
-        ages,
-    );
+    let all = ListParams::default();
+    let mut deployments =
+        watch_all::<WorkloadWire<Deployment>>(namespaces.apis(&client), &all, ages);
+    let mut stateful_sets =
+        watch_all::<WorkloadWire<StatefulSet>>(namespaces.apis(&client), &all, ages);
     let mut clone_sets = clone_sets::observe(discovery, namespaces);
     let mut predownload = Predownload {
         clock: Clock::start(),

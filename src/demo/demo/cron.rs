@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 
 use k8s_openapi::api::batch::v1::{CronJob, Job};
-use kube::api::PostParams;
+use kube::api::{ListParams, PostParams};
 use kube::{Api, Client, Resource as _, ResourceExt as _};
+use swaplet_controller::frame::watch::age::WatchAges;
 use swaplet_controller::frame::watch::{Event, watch};
 
 /// The annotation that `kubectl create job --from=cronjob/NAME` sets.
@@ -12,7 +13,11 @@ const INSTANTIATE: (&str, &str) = ("cronjob.kubernetes.io/instantiate", "manual"
 
 /// Creates one Job for each CronJob, until it is dropped.
 pub(super) async fn run(client: Client) {
-    let mut cron_jobs = watch(Api::<CronJob>::all(client.clone()), "");
+    let mut cron_jobs = watch(
+        Api::<CronJob>::all(client.clone()),
+        ListParams::default(),
+        &WatchAges::default(),
+    );
     let mut known = HashSet::new();
     while let Some(event) = cron_jobs.recv().await {
         if let Event::Listed(cron_job) | Event::Applied(cron_job) = event

@@ -13,8 +13,9 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};
 use super::{Followed, Manager, News, Next, Scope, Tell, request_key};
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::serve::rights::Right;
+use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::watch_all;
-use crate::frame::watch::watch_selected;
+use crate::frame::watch::watch;
 
 /// The interval of checks whether its SidecarTerminator is on: switching it is a rollout of its
 /// manager, which takes as long.
@@ -51,7 +52,13 @@ impl Beside {
         checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
             requests: Followed::new(
-                move || watch_all(requests.clone(), ""),
+                move || {
+                    watch_all(
+                        requests.clone(),
+                        &ListParams::default(),
+                        &WatchAges::default(),
+                    )
+                },
                 Right::FollowRecreateRequests,
                 Tell {
                     read: read_request,
@@ -59,7 +66,13 @@ impl Beside {
                 },
             ),
             daemons: Followed::new(
-                move || watch_selected(daemons.clone(), ListParams::default().labels(LABEL)),
+                move || {
+                    watch(
+                        daemons.clone(),
+                        ListParams::default().labels(LABEL),
+                        &WatchAges::default(),
+                    )
+                },
                 Right::WatchDaemons,
                 Tell {
                     read: read_daemon,

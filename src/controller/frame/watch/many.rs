@@ -7,17 +7,15 @@
 //! list keeps failing while others are observed.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt::Debug;
 use std::future::poll_fn;
 use std::mem::take;
 use std::task::Poll;
 use std::time::Duration;
 
 use super::age::WatchAges;
-use super::{BUFFER, Event, HEALTHY, PAUSE, watch_streamed};
+use super::{BUFFER, Event, HEALTHY, How, PAUSE, Watched, watch_by};
 use kube::api::ListParams;
 use kube::{Api, Resource};
-use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -48,53 +46,29 @@ impl Unlisted {
     }
 }
 
-/// Starts a watch of all `apis`. The stream ends only if the receiver is dropped, or a watch has
-/// died.
-pub fn watch_all<K>(apis: Vec<Api<K>>, field_selector: &str) -> mpsc::Receiver<Event<K>>
-where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
-{
-    watch_all_noted(apis, field_selector, &WatchAges::default())
-}
-
-/// Like [`watch_all`], with the ages recorded in `ages`.
-pub fn watch_all_noted<K>(
-    apis: Vec<Api<K>>,
-    field_selector: &str,
-    ages: &WatchAges,
-) -> mpsc::Receiver<Event<K>>
-where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
-{
-    watch_all_selected(apis, &ListParams::default().fields(field_selector), ages)
-}
-
-/// Like [`watch_all_noted`], restricted to the objects that the selectors of `params` match.
-pub fn watch_all_selected<K>(
+/// Starts a watch of the objects of all `apis` that the selectors of `params` match, with the ages
+/// recorded in `ages`. The stream ends only if the receiver is dropped, or a watch has died.
+pub fn watch_all<K: Watched>(
     apis: Vec<Api<K>>,
     params: &ListParams,
     ages: &WatchAges,
-) -> mpsc::Receiver<Event<K>>
-where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
-{
+) -> mpsc::Receiver<Event<K>> {
     watch_all_kept(apis, params, ages, Unlisted::AreWaitedFor, K::clone)
 }
 
-/// Like [`watch_all_selected`]. For several namespaces, `keep` reduces each object to what its
+/// Like [`watch_all`]. For several namespaces, `keep` reduces each object to what its
 /// deletion is reported with: less than all of it where much is watched.
-pub fn watch_all_kept<K>(
+pub fn watch_all_kept<K: Watched>(
     mut apis: Vec<Api<K>>,
     params: &ListParams,
     ages: &WatchAges,
     unlisted: Unlisted,
     keep: fn(&K) -> K,
-) -> mpsc::Receiver<Event<K>>
-where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
-{
+) -> mpsc::Receiver<Event<K>> {
     match apis.pop() {
-        Some(only) if apis.is_empty() => return watch_streamed(only, params.clone(), ages),
+        Some(only) if apis.is_empty() => {
+            return watch_by(How::Streamed, only, params.clone(), ages);
+        }
         Some(last) => apis.push(last),
         None => {}
     }
@@ -106,7 +80,7 @@ where
             let began = Instant::now();
             let watches = apis
                 .iter()
-                .map(|api| watch_streamed(api.clone(), params.clone(), &ages))
+                .map(|api| watch_by(How::Streamed, api.clone(), params.clone(), &ages))
                 .collect();
             if Round::new(watches, &events, unlisted, keep)
                 .run()

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::age::WatchAges;
-use super::{BUFFER, Event, watch_chosen};
+use super::{BUFFER, Event, How, Watched, watch_by};
 
 /// The watches: `K` is the key of an object, and `T` is what is reported of it.
 pub struct NamedWatches<K, T> {
@@ -80,15 +80,12 @@ impl<K: Ord + Clone + Send + 'static, T: Send + 'static> NamedWatches<K, T> {
 
 impl<K: Clone + Send + 'static, T: Send + 'static> Listener<K, T> {
     /// Watches the object of this name, and reports what `read` makes of it.
-    pub fn watch<O>(
+    pub fn watch<O: Watched>(
         self,
         api: Api<O>,
         name: &str,
         read: impl Fn(O) -> T + Send + 'static,
-    ) -> JoinHandle<()>
-    where
-        O: kube::Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug + Send + 'static,
-    {
+    ) -> JoinHandle<()> {
         self.watch_selected(
             api,
             ListParams::default().fields(&format!("metadata.name={}", escaped(name))),
@@ -97,16 +94,13 @@ impl<K: Clone + Send + 'static, T: Send + 'static> Listener<K, T> {
     }
 
     /// Like [`watch`](Self::watch), for all objects that the selectors of `params` match.
-    pub fn watch_selected<O>(
+    pub fn watch_selected<O: Watched>(
         self,
         api: Api<O>,
         params: ListParams,
         read: impl Fn(O) -> T + Send + 'static,
-    ) -> JoinHandle<()>
-    where
-        O: kube::Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug + Send + 'static,
-    {
-        let mut events = watch_chosen(api, params, &self.ages);
+    ) -> JoinHandle<()> {
+        let mut events = watch_by(How::Chosen, api, params, &self.ages);
         tokio::spawn(async move {
             while let Some(event) = events.recv().await {
                 if self

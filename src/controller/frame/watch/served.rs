@@ -2,12 +2,10 @@
 
 use std::fmt::Debug;
 
-use kube::Resource;
-use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use super::{BUFFER, Event};
+use super::{BUFFER, Event, Watched};
 use crate::frame::connection::discovery::{Discovery, Resources};
 
 /// The condition under which a kind is watched.
@@ -40,14 +38,11 @@ impl Served {
 /// Starts the watches of `open` whenever the kind is served, and reports an empty list when it is
 /// known not to be served any more. The stream ends only if the receiver is dropped, or a watch has
 /// died.
-pub(crate) fn watch_served<K>(
+pub(crate) fn watch_served<K: Watched>(
     discovery: Discovery,
     served: Served,
     open: impl Fn(&Discovery) -> mpsc::Receiver<Event<K>> + Send + 'static,
-) -> mpsc::Receiver<Event<K>>
-where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
-{
+) -> mpsc::Receiver<Event<K>> {
     let (events, receiver) = mpsc::channel(BUFFER);
     tokio::spawn(async move {
         let mut listener = served.reports_absence.then_some(&events);
@@ -143,6 +138,7 @@ mod tests {
     use std::time::Duration;
 
     use kube::Api;
+    use kube::api::ListParams;
     use swaplet_core::objects::recreate_request::PLURAL;
     use swaplet_core::restart::request::RestartRequestWire;
     use swaplet_testbed::apiserver::{Effect, Rule};
@@ -150,6 +146,7 @@ mod tests {
     use tokio::time::timeout_at;
 
     use super::*;
+    use crate::frame::watch::age::WatchAges;
     use crate::frame::watch::watch;
 
     /// Returns true if a list ends within five minutes.
@@ -179,7 +176,8 @@ mod tests {
                 let events = watch_served(discovery, served, |discovery| {
                     watch(
                         Api::<RestartRequestWire>::all(discovery.client().clone()),
-                        "",
+                        ListParams::default(),
+                        &WatchAges::default(),
                     )
                 });
                 (events, rule)

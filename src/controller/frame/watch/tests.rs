@@ -10,7 +10,7 @@ use super::*;
 async fn bug3_a_watch_ends_as_soon_as_nobody_listens() {
     let server = ApiServer::new(Clock::default());
     let ages = WatchAges::default();
-    let mut events = watch_noted(
+    let mut events = watch(
         Api::<Pod>::all(server.client_as("test")),
         ListParams::default(),
         &ages,
@@ -27,7 +27,11 @@ async fn bug3_a_watch_ends_as_soon_as_nobody_listens() {
 async fn watches_that_end_after_events_follow_each_other_without_longer_pauses() {
     let server = ApiServer::new(Clock::default());
     let pods = Api::<Pod>::default_namespaced(server.client_as("user"));
-    let mut events = watch(Api::<Pod>::all(server.client_as("test")), "");
+    let mut events = watch(
+        Api::<Pod>::all(server.client_as("test")),
+        ListParams::default(),
+        &WatchAges::default(),
+    );
     while !matches!(events.recv().await, Some(Event::Current(_))) {}
     let _rule = server
         .faults()

@@ -13,7 +13,7 @@ use crate::frame::connection::discovery::Discovery;
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::{Unlisted, watch_all_kept};
 use crate::frame::watch::served::{Served, watch_served};
-use crate::frame::watch::{BUFFER, Event, watch_noted};
+use crate::frame::watch::{BUFFER, Event, watch};
 
 /// An event for the loop.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ fn watches(kind: PolicyKind, scope: &Scope) -> mpsc::Receiver<Event<BoundedObjec
             Unlisted::AreHidden,
             BoundedObject::clone,
         ),
-        PolicyKind::Cluster => watch_noted(
+        PolicyKind::Cluster => watch(
             Api::all_with(client.clone(), &resource),
             ListParams::default(),
             &scope.ages,
@@ -103,7 +103,7 @@ async fn follow_namespaces(
     mut wanted: watch::Receiver<bool>,
 ) -> Option<()> {
     wanted.wait_for(|wanted| *wanted).await.ok()?;
-    let events = watch_noted(
+    let events = watch(
         Api::<NamespaceWire>::all(scope.client.clone()),
         ListParams::default(),
         &scope.ages,

@@ -35,9 +35,9 @@ use crate::frame::metrics::Metrics;
 use crate::frame::serve::rights::Right;
 use crate::frame::serve::{Health, Heartbeat};
 use crate::frame::watch::age::WatchAges;
-use crate::frame::watch::many::watch_all_selected;
+use crate::frame::watch::many::watch_all;
 use crate::frame::watch::named::NamedWatches;
-use crate::frame::watch::{Event, watch_noted};
+use crate::frame::watch::{Event, watch};
 use crate::frame::writer::report::Reporter;
 use crate::frame::writer::tools::Tools;
 use crate::warm::derived::Derived;
@@ -146,8 +146,8 @@ impl Driver {
             asked,
             images: jobs(JobKind::ImagePullJob),
             lists: jobs(JobKind::ImageListPullJob),
-            nodes: watch_noted(Api::all(client.clone()), ListParams::default(), &ages),
-            pods: watch_all_selected(pods, &ListParams::default().labels(JOB), &ages),
+            nodes: watch(Api::all(client.clone()), ListParams::default(), &ages),
+            pods: watch_all(pods, &ListParams::default().labels(JOB), &ages),
             image_waits: ImageWaitsWatch::new(&common.namespaces, client),
             pulls: watches_of_pulls(client.clone()),
             selected: watches_of_selected(client.clone(), ages.clone()),

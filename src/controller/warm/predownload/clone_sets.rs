@@ -1,5 +1,6 @@
 //! A watch of OpenKruise's CloneSets, while the API server serves them.
 
+use kube::api::ListParams;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::warm::predownload::workload::{WorkloadKind, WorkloadWire};
 use tokio::sync::mpsc;
@@ -7,6 +8,7 @@ use tokio::sync::mpsc;
 use crate::frame::connection::Namespaces;
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::watch::Event;
+use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::watch_all;
 use crate::frame::watch::served::{Served, watch_served};
 
@@ -23,6 +25,6 @@ pub(crate) fn observe(
     };
     watch_served(discovery, served, move |discovery| {
         let sets = namespaces.dynamic_apis(discovery.client(), &WorkloadKind::clone_sets());
-        watch_all(sets, "")
+        watch_all(sets, &ListParams::default(), &WatchAges::default())
     })
 }

@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use kube::api::ListParams;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::terminate::openkruise::{Coexist, Signals, leaves_pull_jobs};
 use swaplet_core::warm::pull_job::object::JobKind;
@@ -18,7 +19,7 @@ use crate::cluster::openkruise::Manager;
 use crate::frame::connection::Namespaces;
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::watch::age::WatchAges;
-use crate::frame::watch::many::watch_all_noted;
+use crate::frame::watch::many::watch_all;
 use crate::frame::watch::{BUFFER, Event};
 
 /// The plural of the resource by which OpenKruise is recognised.
@@ -165,12 +166,9 @@ impl Observer {
 
     /// Forwards events until the jobs are no longer ours.
     async fn follow(&self) -> Option<()> {
-        let mut events = watch_all_noted(
-            self.namespaces
-                .dynamic_apis(self.discovery.client(), &self.kind.resource()),
-            "",
-            &self.ages,
-        );
+        let (client, resource) = (self.discovery.client(), self.kind.resource());
+        let apis = self.namespaces.dynamic_apis(client, &resource);
+        let mut events = watch_all(apis, &ListParams::default(), &self.ages);
         let mut ask = self.discovery.next_round();
         loop {
             tokio::select! {

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 use crate::frame::connection::discovery::ask;
 use crate::frame::watch::age::WatchAges;
-use crate::frame::watch::{BUFFER, Event, watch_noted};
+use crate::frame::watch::{BUFFER, Event, watch};
 use crate::warm::jobs::caches::CacheNews;
 
 /// The interval of checks whether image caches are served.
@@ -48,7 +48,7 @@ async fn observe_once(
 async fn follow(client: &Client, ages: &WatchAges, news: &mpsc::Sender<CacheNews>) -> Option<()> {
     news.send(CacheNews::Served(true)).await.ok()?;
     let ours = ListParams::default().labels(IMAGE_CACHE);
-    let mut caches = watch_noted(Api::all_with(client.clone(), &resource()), ours, ages);
+    let mut caches = watch(Api::all_with(client.clone(), &resource()), ours, ages);
     loop {
         let event = caches.recv().await?;
         let may_be_gone = matches!(event, Event::Trouble(_));
