@@ -23,12 +23,11 @@ use crate::frame::writer::tools::Tools;
 use crate::protect;
 use crate::restart::driver::RestartSettings;
 use crate::restart::hot_upgrade;
-use crate::restart::on_config::{self, RestartOnSettings};
+use crate::restart::on_config;
 use crate::restart::readiness_gate;
 use crate::terminate::derive::Push;
 use crate::terminate::public::AskPublic;
 use crate::terminate::selection::Selection;
-use crate::warm::derived::Derived;
 use crate::warm::jobs::driver::AskedInside;
 use crate::warm::jobs::{self, WarmSettings};
 use crate::warm::predownload::{self, OwnJobs};
@@ -249,32 +248,67 @@ impl Controller {
         let mut tasks = JoinSet::new();
         let (own, _) = watch::channel(OwnJobs::default());
         if let Some(warm) = settings.warm.clone() {
-            tasks.spawn(
-                beside
-                    .clone()
-                    .pulls(warm, self.derived.clone(), own.clone()),
-            );
+            let (derived, own) = (self.derived.clone(), own.clone());
+            beside.start(&mut tasks, "pulling images", None, move |beside| {
+                let mut asked = AskedInside {
+                    derived: derived.subscribe(),
+                    own: own.subscribe(),
+                };
+                // Other tasks may have requested images before this one subscribed.
+                asked.own.mark_changed();
+                asked.derived.mark_changed();
+                let (discovery, tools) = (beside.discovery, beside.tools);
+                jobs::driver::run(discovery, beside.common, warm.clone(), asked, tools)
+            });
         }
         if settings.predownload {
             let own = settings.warm.is_some().then_some(own);
-            tasks.spawn(beside.clone().predownloads(own));
+            beside.start(&mut tasks, "pre-download", None, move |beside| {
+                let namespaces = beside.common.namespaces;
+                predownload::run(beside.discovery, namespaces, own.clone(), beside.tools)
+            });
         }
         if settings.protect {
-            tasks.spawn(beside.clone().protects(stopping.clone()));
+            let stopping = stopping.clone();
+            let name = "the counting of protected objects";
+            beside.start(&mut tasks, name, None, move |beside| {
+                let client = beside.discovery.client().clone();
+                let namespaces = beside.common.namespaces;
+                protect::run(client, namespaces, beside.tools, stopping.clone())
+            });
         }
-        if let Some(hot_upgrade) = settings.hot_upgrade.clone() {
-            tasks.spawn(beside.clone().upgrades(hot_upgrade));
+        if let Some(images) = settings.hot_upgrade.clone() {
+            beside.start(&mut tasks, "hot upgrades", None, move |beside| {
+                hot_upgrade::run(
+                    beside.discovery,
+                    beside.common,
+                    images.clone(),
+                    beside.tools,
+                )
+            });
         }
-        let on_config = settings
-            .restart
-            .as_ref()
-            .and_then(|restart| restart.on_config.clone());
-        if let Some(on_config) = on_config {
-            tasks.spawn(beside.clone().restarts(on_config, gate.clone()));
+        let Some(restart) = settings.restart.clone() else {
+            return tasks;
+        };
+        if let Some(on_config) = restart.on_config.clone() {
+            let name = "restarts for changed configuration";
+            beside.start(&mut tasks, name, Some(gate), move |beside| {
+                let namespaces = beside.common.namespaces;
+                on_config::run(
+                    beside.discovery,
+                    namespaces,
+                    on_config.clone(),
+                    beside.tools,
+                )
+            });
         }
-        let gated = settings.restart.clone();
-        if let Some(restart) = gated.filter(|restart| restart.readiness_gates) {
-            tasks.spawn(beside.opens_gates(restart, gate.clone()));
+        if restart.readiness_gates {
+            let name = "the first readiness of pods";
+            beside.start(&mut tasks, name, Some(gate), move |beside| {
+                let client = beside.discovery.client().clone();
+                let namespaces = beside.common.namespaces;
+                readiness_gate::run(client, namespaces, restart.clone(), beside.tools)
+            });
         }
         tasks
     }
@@ -289,90 +323,22 @@ struct Beside {
 }
 
 impl Beside {
-    async fn pulls(
-        self,
-        warm: WarmSettings,
-        derived: watch::Sender<Derived>,
-        own: watch::Sender<OwnJobs>,
-    ) -> TaskDied {
-        let metrics = self.tools.metrics.clone();
-        let begin = || {
-            let mut asked = AskedInside {
-                derived: derived.subscribe(),
-                own: own.subscribe(),
-            };
-            // Other tasks may have requested images before this one subscribed.
-            asked.own.mark_changed();
-            asked.derived.mark_changed();
-            let Self {
-                discovery,
-                common,
-                tools,
-            } = self.clone();
-            jobs::driver::run(discovery, common, warm.clone(), asked, tools)
-        };
-        anew("pulling images", metrics, begin).await
-    }
-
-    async fn predownloads(self, own: Option<watch::Sender<OwnJobs>>) -> TaskDied {
-        let begin = || {
-            let Self {
-                discovery,
-                common,
-                tools,
-            } = self.clone();
-            predownload::run(discovery, common.namespaces, own.clone(), tools)
-        };
-        anew("pre-download", self.tools.metrics.clone(), begin).await
-    }
-
-    async fn protects(self, stopping: watch::Receiver<bool>) -> TaskDied {
-        let begin = || {
-            let Self {
-                discovery,
-                common,
-                tools,
-            } = self.clone();
-            let client = discovery.client().clone();
-            protect::run(client, common.namespaces, tools, stopping.clone())
-        };
-        let metrics = self.tools.metrics.clone();
-        anew("the counting of protected objects", metrics, begin).await
-    }
-
-    async fn upgrades(self, images: UpgradeImages) -> TaskDied {
-        let begin = || {
-            let Self {
-                discovery,
-                common,
-                tools,
-            } = self.clone();
-            hot_upgrade::run(discovery, common, images.clone(), tools)
-        };
-        let metrics = self.tools.metrics.clone();
-        anew("hot upgrades", metrics, begin).await
-    }
-
-    async fn restarts(self, on_config: RestartOnSettings, mut gate: Gate) -> TaskDied {
-        gate.opens().await;
-        let begin = || {
-            let Self {
-                discovery,
-                common,
-                tools,
-            } = self.clone();
-            on_config::run(discovery, common.namespaces, on_config.clone(), tools)
-        };
-        let metrics = self.tools.metrics.clone();
-        anew("restarts for changed configuration", metrics, begin).await
-    }
-
-    async fn opens_gates(self, settings: RestartSettings, mut leash: Gate) -> TaskDied {
-        leash.opens().await;
-        let (client, namespaces) = (self.discovery.client(), &self.common.namespaces);
-        let begin = || readiness_gate::run(client, namespaces, &settings, self.tools.clone());
-        let metrics = self.tools.metrics.clone();
-        anew("the first readiness of pods", metrics, begin).await
+    /// Starts a task, once the gate is open, if it has one.
+    fn start<T: Future<Output = TaskDied> + Send + 'static>(
+        &self,
+        tasks: &mut JoinSet<TaskDied>,
+        task: &'static str,
+        gate: Option<&Gate>,
+        mut begin: impl FnMut(Self) -> T + Send + 'static,
+    ) {
+        let (beside, gate) = (self.clone(), gate.cloned());
+        tasks.spawn(async move {
+            if let Some(mut gate) = gate {
+                gate.opens().await;
+            }
+            let metrics = beside.tools.metrics.clone();
+            anew(task, metrics, || begin(beside.clone())).await
+        });
     }
 }
 

@@ -33,17 +33,17 @@ const DENIED_RETRY: Duration = Duration::from_secs(60);
 
 /// Runs the loop; returns only with the reason why it cannot continue.
 pub(crate) async fn run(
-    client: &Client,
-    namespaces: &Namespaces,
-    settings: &RestartSettings,
+    client: Client,
+    namespaces: Namespaces,
+    settings: RestartSettings,
     tools: Tools,
 ) -> TaskDied {
     let labelled = ListParams::default().labels(READINESS_GATE);
     let ages = &tools.metrics.watch_ages;
-    let mut pods = watch_all(namespaces.apis(client), &labelled, ages);
+    let mut pods = watch_all(namespaces.apis(&client), &labelled, ages);
     let mut gates = Gates {
         clock: Clock::start(),
-        settings: settings.clone(),
+        settings,
         tools,
         waiting: BTreeMap::new(),
         due: BTreeMap::new(),
