@@ -10,7 +10,7 @@ use std::time::Duration;
 use self::ends::EndMetrics;
 use super::watch::age::WatchAges;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -41,32 +41,23 @@ const PULLS: [f64; 11] = [
     0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 180.0, 600.0, 1800.0,
 ];
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByReason {
-    reason: &'static str,
+/// The labels of a series, with their values.
+type Labels<const N: usize> = [(&'static str, &'static str); N];
+
+const fn of_reason(reason: Reason) -> Labels<1> {
+    [("reason", reason.as_str())]
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByResource {
-    resource: &'static str,
+const fn of_write(resource: &'static str, outcome: &'static str) -> Labels<2> {
+    [("resource", resource), ("outcome", outcome)]
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByOutcome {
-    resource: &'static str,
-    outcome: &'static str,
+const fn of_method(method: &'static str, class: NodeClass) -> Labels<2> {
+    [("method", method), ("class", class.as_str())]
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByMethod {
-    method: &'static str,
-    class: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByVerdict {
-    verdict: &'static str,
-    class: &'static str,
+const fn of_verdict(verdict: Proved, class: NodeClass) -> Labels<2> {
+    [("verdict", verdict.as_str()), ("class", class.as_str())]
 }
 
 /// A duration, and the labels that it depends on.
@@ -83,13 +74,13 @@ pub struct Timed {
 /// The metrics of one controller.
 #[derive(Clone)]
 pub struct Metrics {
-    decisions: Family<ByReason, Counter>,
-    pods: Family<ByReason, Gauge>,
-    verdicts: Family<ByVerdict, Counter>,
-    writes: Family<ByOutcome, Counter>,
-    write_durations: Family<ByResource, Histogram, fn() -> Histogram>,
+    decisions: Family<Labels<1>, Counter>,
+    pods: Family<Labels<1>, Gauge>,
+    verdicts: Family<Labels<2>, Counter>,
+    writes: Family<Labels<2>, Counter>,
+    write_durations: Family<Labels<1>, Histogram, fn() -> Histogram>,
     writes_in_flight: Gauge,
-    watch_troubles: Family<ByResource, Counter>,
+    watch_troubles: Family<Labels<1>, Counter>,
     /// 1 in the process that leads, or is alone.
     pub leads: Gauge,
     /// Pods that wait for a write.
@@ -103,8 +94,8 @@ pub struct Metrics {
     /// The time since the API server was last heard of, by watch.
     pub watch_ages: WatchAges,
     oldest: Oldest,
-    until_written: Family<ByMethod, Histogram, fn() -> Histogram>,
-    until_ended: Family<ByMethod, Histogram, fn() -> Histogram>,
+    until_written: Family<Labels<2>, Histogram, fn() -> Histogram>,
+    until_ended: Family<Labels<2>, Histogram, fn() -> Histogram>,
     pulls: Histogram,
     ends: EndMetrics,
 }
@@ -244,51 +235,38 @@ impl Metrics {
     /// that appears with its first count.
     fn begin_at_zero(&self) {
         for reason in Reason::ALL {
-            drop(self.decisions.get_or_create(&ByReason {
-                reason: reason.as_str(),
-            }));
+            drop(self.decisions.get_or_create(&of_reason(reason)));
         }
         for (resource, outcome) in product(
             ["pods", "pods/status", PLURAL, "events"],
             ["applied", "conflict", "gone", "denied", "failed"],
         ) {
-            drop(self.writes.get_or_create(&ByOutcome { resource, outcome }));
+            drop(self.writes.get_or_create(&of_write(resource, outcome)));
         }
-        for (verdict, class) in product(
-            Proved::ALL.map(Proved::as_str),
-            NodeClass::ALL.map(NodeClass::as_str),
-        ) {
-            drop(self.verdicts.get_or_create(&ByVerdict { verdict, class }));
+        for (verdict, class) in product(Proved::ALL, NodeClass::ALL) {
+            drop(self.verdicts.get_or_create(&of_verdict(verdict, class)));
         }
         for resource in ["pods", "jobs", "nodes"] {
-            drop(self.watch_troubles.get_or_create(&ByResource { resource }));
+            drop(self.watch_troubles.get_or_create(&[("resource", resource)]));
         }
     }
 
     /// Counts a change of the decision about a pod.
     pub fn decided(&self, reason: Reason) {
-        self.decisions
-            .get_or_create(&ByReason {
-                reason: reason.as_str(),
-            })
-            .inc();
+        self.decisions.get_or_create(&of_reason(reason)).inc();
     }
 
     /// Counts panics of decisions about objects that are not pods.
     pub fn decisions_failed(&self, times: u64) {
         self.decisions
-            .get_or_create(&ByReason {
-                reason: Reason::DecisionFailed.as_str(),
-            })
+            .get_or_create(&of_reason(Reason::DecisionFailed))
             .inc_by(times);
     }
 
     /// Sets the number of pods that are kept for this reason.
     pub fn kept(&self, reason: Reason, pods: usize) {
         self.pods
-            .get_or_create(&ByReason {
-                reason: reason.as_str(),
-            })
+            .get_or_create(&of_reason(reason))
             .set(i64::try_from(pods).unwrap_or(i64::MAX));
     }
 
@@ -296,9 +274,7 @@ impl Metrics {
     pub fn pods(&self) -> i64 {
         let pods = |reason: Reason| {
             self.pods
-                .get(&ByReason {
-                    reason: reason.as_str(),
-                })
+                .get(&of_reason(reason))
                 .map_or(0, |pods| pods.get())
         };
         Reason::ALL.into_iter().map(pods).sum()
@@ -312,17 +288,14 @@ impl Metrics {
     /// Counts a verdict that a pod has proved on a node of this class.
     pub fn learned(&self, verdict: Proved, class: NodeClass) {
         self.verdicts
-            .get_or_create(&ByVerdict {
-                verdict: verdict.as_str(),
-                class: class.as_str(),
-            })
+            .get_or_create(&of_verdict(verdict, class))
             .inc();
     }
 
     /// Counts the outcome of a write to `resource`.
     pub fn wrote(&self, resource: &'static str, outcome: &'static str) {
         self.writes
-            .get_or_create(&ByOutcome { resource, outcome })
+            .get_or_create(&of_write(resource, outcome))
             .inc();
     }
 
@@ -334,7 +307,7 @@ impl Metrics {
     /// Counts a failure to list or watch.
     pub fn watch_trouble(&self, resource: &'static str) {
         self.watch_troubles
-            .get_or_create(&ByResource { resource })
+            .get_or_create(&[("resource", resource)])
             .inc();
     }
 
@@ -373,26 +346,18 @@ impl Metrics {
     }
 }
 
-fn product<const M: usize>(
-    one: impl IntoIterator<Item = &'static str>,
-    other: [&'static str; M],
-) -> impl Iterator<Item = (&'static str, &'static str)> {
+fn product<A: Copy, B: Copy, const M: usize>(
+    one: impl IntoIterator<Item = A>,
+    other: [B; M],
+) -> impl Iterator<Item = (A, B)> {
     one.into_iter()
         .flat_map(move |one| other.map(|other| (one, other)))
 }
 
-fn observe(family: &Family<ByMethod, Histogram, fn() -> Histogram>, timed: Timed) {
-    let Timed {
-        after,
-        method,
-        class,
-    } = timed;
+fn observe(family: &Family<Labels<2>, Histogram, fn() -> Histogram>, timed: Timed) {
     family
-        .get_or_create(&ByMethod {
-            method: method.as_str(),
-            class: class.as_str(),
-        })
-        .observe(after.as_secs_f64());
+        .get_or_create(&of_method(timed.method.as_str(), timed.class))
+        .observe(timed.after.as_secs_f64());
 }
 
 // Writes in flight to the API server.
@@ -417,12 +382,9 @@ impl InFlight {
     /// Records the outcome and the duration of the write, which was answered or given up.
     pub fn answered(self, outcome: &'static str) {
         self.metrics.wrote(self.resource, outcome);
-        let by_resource = ByResource {
-            resource: self.resource,
-        };
         self.metrics
             .write_durations
-            .get_or_create(&by_resource)
+            .get_or_create(&[("resource", self.resource)])
             .observe(self.since.elapsed().as_secs_f64());
     }
 }

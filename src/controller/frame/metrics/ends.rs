@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
@@ -11,23 +10,21 @@ use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::report::decision::Method;
 use swaplet_core::terminate::ending::{Code, Ends};
 
-use super::{ByMethod, DELAYS, product};
+use super::{DELAYS, Labels, of_method, product};
 
 /// The label of a sidecar that has ended by itself, without a method.
 const NONE: &str = "none";
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByCode {
-    method: &'static str,
-    exit_code: &'static str,
+const fn of_code(method: &'static str, code: Code) -> Labels<2> {
+    [("method", method), ("exit_code", code.as_str())]
 }
 
 /// The metrics of ends.
 #[derive(Clone)]
 pub(super) struct EndMetrics {
-    codes: Family<ByCode, Counter>,
-    sidecars: Family<ByMethod, Histogram, fn() -> Histogram>,
-    pods: Family<ByMethod, Histogram, fn() -> Histogram>,
+    codes: Family<Labels<2>, Counter>,
+    sidecars: Family<Labels<2>, Histogram, fn() -> Histogram>,
+    pods: Family<Labels<2>, Histogram, fn() -> Histogram>,
 }
 
 impl EndMetrics {
@@ -66,38 +63,29 @@ impl EndMetrics {
                 Method::Recreate.as_str(),
                 NONE,
             ],
-            Code::ALL.map(Code::as_str),
+            Code::ALL,
         ) {
-            let at_zero = ByCode {
-                method,
-                exit_code: code,
-            };
-            drop(self.codes.get_or_create(&at_zero));
+            drop(self.codes.get_or_create(&of_code(method, code)));
         }
     }
 
     pub(super) fn observe(&self, ends: &Ends, method: Method, class: NodeClass) {
-        let class = class.as_str();
         for end in &ends.sidecars {
-            let (method, exit_code) = (end.method.map_or(NONE, Method::as_str), end.code.as_str());
-            let by = ByMethod { method, class };
-            self.codes
-                .get_or_create(&ByCode { method, exit_code })
-                .inc();
-            end.after
-                .into_iter()
-                .for_each(|after| observe(&self.sidecars, &by, after));
+            let method = end.method.map_or(NONE, Method::as_str);
+            self.codes.get_or_create(&of_code(method, end.code)).inc();
+            observe(&self.sidecars, &of_method(method, class), end.after);
         }
-        let by = ByMethod {
-            method: method.as_str(),
-            class,
-        };
-        ends.pod_after
-            .into_iter()
-            .for_each(|after| observe(&self.pods, &by, after));
+        let by = of_method(method.as_str(), class);
+        observe(&self.pods, &by, ends.pod_after);
     }
 }
 
-fn observe(of: &Family<ByMethod, Histogram, fn() -> Histogram>, by: &ByMethod, after: Duration) {
-    of.get_or_create(by).observe(after.as_secs_f64());
+fn observe(
+    of: &Family<Labels<2>, Histogram, fn() -> Histogram>,
+    by: &Labels<2>,
+    after: Option<Duration>,
+) {
+    if let Some(after) = after {
+        of.get_or_create(by).observe(after.as_secs_f64());
+    }
 }
