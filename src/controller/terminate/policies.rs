@@ -6,7 +6,6 @@
 
 pub mod observe;
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -48,8 +47,6 @@ pub struct PolicyStore {
     /// The policies in effect.
     pub set: Policies,
     known: BTreeMap<PolicyKey, Known>,
-    /// The number of policies that count, by kind and namespace.
-    counting: BTreeMap<(PolicyKind, Box<str>), usize>,
     /// The number of lists of each kind, and whether one was complete.
     lists: BTreeMap<PolicyKind, (u64, bool)>,
     /// True once the labels of all namespaces are known.
@@ -213,9 +210,6 @@ impl PolicyStore {
             )];
             self.set.remove(&key)
         };
-        if counts && !counted {
-            *self.counting.entry(place(&key)).or_default() += 1;
-        }
         let mut problems = policy.problems.clone();
         problems.extend(self.set.preset_problems(&key).iter().cloned());
         problems.extend(unlisted_images(&policy, images));
@@ -237,18 +231,22 @@ impl PolicyStore {
     }
 
     fn is_full(&self, key: &PolicyKey) -> bool {
-        self.counting
-            .get(&place(key))
-            .is_some_and(|counting| *counting >= most(key.0))
+        let count = self.of_place(key).filter(|known| known.counts).count();
+        count >= most(key.0)
     }
 
     /// Returns true if so many policies that do not count are kept, to say so in their status, that
     /// no further one is: each costs memory, and time with each round of statuses.
     fn is_crowded(&self, key: &PolicyKey) -> bool {
+        self.of_place(key).count() >= 2 * most(key.0)
+    }
+
+    /// Returns the policies of this kind and namespace, which have a limit together.
+    fn of_place(&self, key: &PolicyKey) -> impl Iterator<Item = &Known> {
         let first: PolicyKey = (key.0, key.1.clone(), Box::default());
         let kept = self.known.range(first..);
-        let of_place = kept.take_while(|(other, _)| other.0 == key.0 && other.1 == key.1);
-        of_place.count() >= 2 * most(key.0)
+        kept.take_while(move |(other, _)| other.0 == key.0 && other.1 == key.1)
+            .map(|(_, known)| known)
     }
 
     /// Ends the list of a kind. Returns true if that changes anything for pods.
@@ -273,15 +271,7 @@ impl PolicyStore {
     }
 
     fn remove(&mut self, key: &PolicyKey) -> bool {
-        let known = self.known.remove(key);
-        if known.is_some_and(|known| known.counts)
-            && let Entry::Occupied(mut counting) = self.counting.entry(place(key))
-        {
-            *counting.get_mut() -= 1;
-            if *counting.get() == 0 {
-                counting.remove();
-            }
-        }
+        self.known.remove(key);
         self.ended.remove(key);
         self.set.remove(key)
     }
@@ -352,11 +342,6 @@ const fn most(kind: PolicyKind) -> usize {
         PolicyKind::Namespaced => MOST_IN_NAMESPACE,
         PolicyKind::Cluster => MOST_OF_CLUSTER,
     }
-}
-
-/// Returns the kind and the namespace of a policy, which have a limit together.
-fn place(key: &PolicyKey) -> (PolicyKind, Box<str>) {
-    (key.0, key.1.clone())
 }
 
 /// Reports exit images that the administrator has not listed: the default is used instead.
