@@ -21,7 +21,9 @@ use serde_json::{Value, json};
 use swaplet_controller::frame::clock::{Now, TimeOfDay};
 use swaplet_controller::frame::connection::Namespaces;
 use swaplet_controller::frame::watch::Event;
-use swaplet_controller::warm::jobs::{Happened, PullAnswer, PullJobs, PullWrite, WarmSettings};
+use swaplet_controller::warm::jobs::{
+    Happened, PullAnswer, PullJobs, PullWrite, Stored, WarmSettings,
+};
 use swaplet_controller::warm::write::pod;
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::objects::moment::Moment;
@@ -154,13 +156,13 @@ impl World {
                 self.made += 1;
                 pod["metadata"]["uid"] = format!("uid-{}", self.made).into();
                 pod["metadata"]["generation"] = 1.into();
-                let answer =
-                    PullAnswer::Warm(Ok(Some(Box::new(wire(&pod).read().expect("a pod")))));
+                let stored = Some(Box::new(wire(&pod).read().expect("a pod")));
                 self.pods.insert(
                     pod["metadata"]["name"].as_str().expect("a name").to_owned(),
                     pod,
                 );
-                answer
+                let (pod, job) = (stored, None);
+                Ok(Stored { pod, job })
             }
             PullWrite::Warm {
                 action: Action::Delete { name, .. },
@@ -168,9 +170,9 @@ impl World {
             } => {
                 let pod = self.pods.remove(&**name).expect("the pod");
                 self.takes(Happened::Pod(Event::Deleted(wire(&pod))));
-                PullAnswer::Warm(Ok(None))
+                Ok(Stored::default())
             }
-            PullWrite::Report { .. } => PullAnswer::Reported(Ok(None)),
+            PullWrite::Report { .. } => Ok(Stored::default()),
             other => panic!("{other:?}"),
         }
     }

@@ -49,7 +49,7 @@ use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
 use swaplet_core::warm::pull_job::sandbox::SandboxKeys;
 use swaplet_core::warm::pull_job::{CONTROL_PLANE, TargetNode};
 use swaplet_core::warm::startup_taint::{StartupTaints, Untaint};
-use swaplet_core::warm::warming::{Action, Answer, Pulled, has_image_caches, shape};
+use swaplet_core::warm::warming::{Action, Pulled, Warming, has_image_caches, shape};
 
 /// The most namespaces of jobs with pull secrets whose Events are watched, each by a connection of
 /// its own. Elsewhere it is not reported how long pulls took.
@@ -231,8 +231,11 @@ impl PullJobs {
             .filter(|pod| self.is_in_our_namespace(pod) && self.may_pull(pod, now.moment));
         let mut occupancy = Occupancy::of(&self.jobs.all, strays, now.moment);
         for node in occupancy.changes(&self.taken) {
-            self.jobs
-                .each(now.moment, |_, entry| entry.node_is_free_again(node));
+            self.jobs.each(now.moment, |_, entry| {
+                if let Some(warming) = entry.warming_mut() {
+                    warming.is_free_again(node);
+                }
+            });
         }
         for key in self.turns.order(&self.jobs.all) {
             self.jobs.with(&key, now.moment, |entry| {
@@ -372,7 +375,8 @@ impl Jobs {
     pub fn take_defects(&mut self) -> u64 {
         let mut count = self.defects.take_count();
         for ((kind, namespace, name), entry) in &mut self.all {
-            for (node, defect) in entry.take_defects() {
+            let defects = entry.warming_mut().map(Warming::take_defects);
+            for (node, defect) in defects.into_iter().flatten() {
                 let (reason, kind) = (Reason::DecisionFailed.as_str(), kind.as_str());
                 tracing::error!(reason, %namespace, kind, %name, %node, defect, "a defect in swaplet ends the work on a node; please report it");
                 count += 1;
@@ -577,14 +581,15 @@ pub enum PullWrite {
 }
 
 /// The result of a write.
-#[derive(Clone, Debug)]
-pub enum PullAnswer {
-    /// The result of a write of a warmer pod.
-    Warm(Answer),
-    /// The result of a status write: the job as it is stored.
-    Reported(Result<Option<Box<PullJob>>, WriteError>),
-    /// The result of any other write.
-    Done(Result<(), WriteError>),
+pub type PullAnswer = Result<Stored, WriteError>;
+
+/// What is stored after a write.
+#[derive(Clone, Debug, Default)]
+pub struct Stored {
+    /// The warmer pod, after a write of it.
+    pub pod: Option<Box<WarmerPod>>,
+    /// The job, after a write of its status.
+    pub job: Option<Box<PullJob>>,
 }
 
 /// An event that the loop handles.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use swaplet_controller::frame::clock::Now;
 use swaplet_controller::frame::connection::Namespaces;
 use swaplet_controller::frame::watch::Event;
-use swaplet_controller::warm::jobs::{Happened, PullAnswer, PullJobs, PullWrite};
+use swaplet_controller::warm::jobs::{Happened, PullAnswer, PullJobs, PullWrite, Stored};
 use swaplet_controller::warm::write::{pod, swap_patch};
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::objects::moment::Moment;
@@ -125,7 +125,7 @@ impl Mock {
                 ..
             } => {
                 self.pod_writes += 1;
-                PullAnswer::Warm(match action {
+                let pod = match action {
                     Action::Create {
                         shape,
                         images,
@@ -133,7 +133,8 @@ impl Mock {
                     } => self.create(pod(warmers, node, *shape, images, *number)),
                     Action::Swap { name, .. } => self.swap(name, action),
                     Action::Delete { name, .. } => self.delete(name),
-                })
+                };
+                pod.map(|pod| Stored { pod, job: None })
             }
             PullWrite::Report { report, .. } => {
                 self.reports += 1;
@@ -143,7 +144,8 @@ impl Mock {
                     report.completed_at.map(|at| at.to_string()).into();
                 let stored =
                     PullJob::read(LIST, serde_json::from_value(self.job.clone()).unwrap()).unwrap();
-                PullAnswer::Reported(Ok(Some(Box::new(stored))))
+                let job = Some(Box::new(stored));
+                Ok(Stored { pod: None, job })
             }
             PullWrite::DeleteJob(_)
             | PullWrite::DeletePod(_)

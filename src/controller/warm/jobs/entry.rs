@@ -30,7 +30,7 @@ use swaplet_core::warm::pull_job::object::{Completion, PullJob, PullSpec, Target
 use swaplet_core::warm::pull_job::{
     Status, exceeds_deadline, lets_others_pull, limits, time_to_live, wants,
 };
-use swaplet_core::warm::warming::{Action, Answer, Elsewhere, End, Ended, Pulled};
+use swaplet_core::warm::warming::{Action, Answer, Elsewhere, End, Pulled, Warming};
 
 /// The wait after the first report that was not applied; it doubles with each further one.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
@@ -161,22 +161,18 @@ impl Entry {
         }
     }
 
-    /// Records that others may have left a node.
-    pub fn node_is_free_again(&mut self, node: &str) {
-        if let Some(run) = &mut self.run {
-            run.warming.is_free_again(node);
-        }
+    /// Returns the progress on its nodes, while the job is under way.
+    pub fn warming(&self) -> Option<&Warming> {
+        self.run.as_ref().map(|run| &run.warming)
+    }
+
+    pub fn warming_mut(&mut self) -> Option<&mut Warming> {
+        self.run.as_mut().map(|run| &mut run.warming)
     }
 
     pub fn observe_pod(&mut self, pod: &WarmerPod, now: Moment) {
         if let Some(run) = self.run.as_mut().filter(|run| run.made(pod)) {
             run.warming.observe_pod(pod.clone(), now);
-        }
-    }
-
-    pub fn pod_is_gone(&mut self, uid: &str, now: Moment) {
-        if let Some(run) = &mut self.run {
-            run.warming.pod_is_gone(uid, now);
         }
     }
 
@@ -207,31 +203,14 @@ impl Entry {
             .is_some_and(|run| run.made(pod) && run.warming.needs(pod))
     }
 
-    pub fn held(&self, now: Moment) -> impl Iterator<Item = (&str, bool)> {
-        self.run.iter().flat_map(move |run| run.warming.held(now))
-    }
-
     /// Returns true if one more node may begin.
     pub fn has_a_slot(&self) -> bool {
-        self.may_begin() && self.run.as_ref().is_some_and(|run| run.warming.may_begin())
-    }
-
-    pub fn waits_for(&self, node: &str, now: Moment) -> bool {
-        self.run
-            .as_ref()
-            .is_some_and(|run| run.warming.waits_for(node, now))
+        self.may_begin() && self.warming().is_some_and(Warming::may_begin)
     }
 
     /// Returns true once the start is recorded in the status, and its nodes are known.
     fn may_begin(&self) -> bool {
         self.started_at.is_some() && self.knows_its_nodes()
-    }
-
-    /// Returns true if a pull of this job is held back on the node.
-    pub fn is_kept_back(&self, node: &str) -> bool {
-        self.run
-            .as_ref()
-            .is_some_and(|run| run.warming.is_kept_back(node))
     }
 
     /// Returns the writes to pods. `others_pull` returns true for nodes where pods wait for their
@@ -332,21 +311,6 @@ impl Entry {
             selected,
             ..Self::new(self.job.clone())
         };
-    }
-
-    /// Returns the nodes on which a decision has panicked, with the panic message.
-    pub fn take_defects(&mut self) -> Vec<(Box<str>, String)> {
-        self.run
-            .as_mut()
-            .map(|run| run.warming.take_defects())
-            .unwrap_or_default()
-    }
-
-    pub fn news(&mut self) -> Vec<Ended> {
-        self.run
-            .as_mut()
-            .map(|run| run.warming.news())
-            .unwrap_or_default()
     }
 
     /// Returns the namespace of its pods, while the job is under way.

@@ -95,8 +95,10 @@ impl PullJobs {
             }
             Event::Current(_) | Event::Relists(_) => None,
         };
-        let is_waited_for =
-            |node: &str| self.jobs.all.values().any(|entry| entry.is_kept_back(node));
+        let is_waited_for = |node: &str| {
+            let mut warmings = self.jobs.all.values().filter_map(Entry::warming);
+            warmings.any(|warming| warming.is_kept_back(node))
+        };
         node.is_some_and(|node| !self.image_waits.are_on(&node, now) && is_waited_for(&node))
     }
 }
@@ -110,44 +112,38 @@ impl PullJobs {
         now: Now,
     ) {
         let moment = now.moment;
-        match (write, answer) {
-            (
-                PullWrite::Warm {
-                    key,
-                    warmers,
-                    node,
-                    action,
-                },
-                PullAnswer::Warm(answer),
-            ) => {
+        match write {
+            PullWrite::Warm {
+                key,
+                warmers,
+                node,
+                action,
+            } => {
+                let answer = answer.map(|stored| stored.pod);
                 self.jobs.with(&key, moment, |entry| {
                     entry.warmed(&warmers, &node, &action, answer, moment)
                 });
             }
-            (PullWrite::Report { job, report }, PullAnswer::Reported(result)) => {
+            PullWrite::Report { job, report } => {
+                let result = answer.map(|stored| stored.job);
                 self.with_job(&job, moment, |entry| {
                     entry.reported(&job, &report, result, moment)
                 });
             }
-            (PullWrite::DeleteJob(job), PullAnswer::Done(_)) => {
+            PullWrite::DeleteJob(job) => {
                 self.with_job(&job, moment, |entry| entry.deletion_was_sent(moment));
             }
-            (PullWrite::Release(job), PullAnswer::Done(answer)) => {
-                self.finalizers.written(&job, answer.is_ok(), moment)
-            }
-            (PullWrite::Untaint(untaint), PullAnswer::Done(answer)) => {
-                self.untainted(&untaint, &answer, moment)
-            }
-            (PullWrite::CreateCache(cache), PullAnswer::Done(answer)) => {
+            PullWrite::Release(job) => self.finalizers.written(&job, answer.is_ok(), moment),
+            PullWrite::Untaint(untaint) => self.untainted(&untaint, &answer.map(drop), moment),
+            PullWrite::CreateCache(cache) => {
+                let answer = answer.map(drop);
                 self.caches
                     .iter_mut()
                     .for_each(|caches| caches.was_written(&cache, &answer, moment));
             }
-            (PullWrite::DeletePod(pod), PullAnswer::Done(answer)) => {
-                self.deletion_was_answered(&pod, &answer, moment)
+            PullWrite::DeletePod(pod) => {
+                self.deletion_was_answered(&pod, &answer.map(drop), moment)
             }
-            // Other pairs do not occur.
-            _ => {}
         }
     }
 
@@ -260,6 +256,10 @@ impl PullJobs {
     fn pod_is_gone(&mut self, uid: &str, now: Moment) {
         self.pods.remove(uid);
         self.deletions.remove(uid);
-        self.jobs.each(now, |_, entry| entry.pod_is_gone(uid, now));
+        self.jobs.each(now, |_, entry| {
+            if let Some(warming) = entry.warming_mut() {
+                warming.pod_is_gone(uid, now);
+            }
+        });
     }
 }

@@ -39,7 +39,8 @@ impl Occupancy {
             taken.entry(pod.node.clone()).or_default().insert(None);
         }
         for (key, entry) in jobs {
-            for (node, is_slow) in entry.held(now) {
+            let held = entry.warming().map(|warming| warming.held(now));
+            for (node, is_slow) in held.into_iter().flatten() {
                 if is_slow {
                     slow.entry(node.into())
                         .or_default()
@@ -59,12 +60,13 @@ impl Occupancy {
         let waiting: Vec<_> = jobs
             .iter()
             .filter(|(_, entry)| entry.has_a_slot())
+            .filter_map(|(key, entry)| Some((key, entry.warming()?)))
             .collect();
         // Two are enough to decide, for each job, whether another one waits.
         let waits = |node: &str| {
             waiting
                 .iter()
-                .filter(|(_, entry)| entry.waits_for(node, now))
+                .filter(|(_, warming)| warming.waits_for(node, now))
                 .map(|(key, _)| (*key).clone())
                 .take(2)
                 .collect()

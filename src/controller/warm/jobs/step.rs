@@ -15,7 +15,7 @@ use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::pod::WarmerPod;
 use swaplet_core::warm::pull_job::object::PullJob;
 use swaplet_core::warm::startup_taint::{STARTUP_TAINT, Untaint};
-use swaplet_core::warm::warming::{End, LEAVE};
+use swaplet_core::warm::warming::{End, LEAVE, Warming};
 
 // Reports about images that are final on a node.
 
@@ -24,7 +24,8 @@ impl PullJobs {
     pub(in crate::warm::jobs) fn report_ended(&mut self, now: Moment) {
         let notices = self.jobs.each(now, |(_, namespace, name), entry| {
             let mut notices = Vec::new();
-            for ended in entry.news() {
+            let news = entry.warming_mut().map(Warming::news);
+            for ended in news.into_iter().flatten() {
                 let (node, image) = (&ended.node, &ended.image);
                 match &ended.end {
                     End::Succeeded => {

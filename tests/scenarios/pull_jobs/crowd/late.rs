@@ -73,7 +73,7 @@ fn the_completion_of_a_job_says_nothing_of_the_next_one_with_its_name() {
     mock.job["metadata"]["uid"] = "another".into();
     mock.job["status"] = json!({});
     mock.shows_job();
-    let answer = PullAnswer::Reported(Ok(None));
+    let answer = Ok(Stored::default());
     mock.takes(Happened::Written(Box::new((late, answer))));
     let completion = mock.completion();
     assert!(
@@ -139,7 +139,7 @@ fn the_deletion_of_a_pod_is_not_requested_again_before_its_answer() {
         error: "no answer".to_owned(),
         retry_after: None,
     };
-    let answer = PullAnswer::Done(Err(failed));
+    let answer = Err(failed);
     mock.takes(Happened::Written(Box::new((writes.remove(0), answer))));
     let again = mock.now + Duration::from_secs(60);
     assert_eq!((mock.steps().len(), mock.next_due()), (0, Some(again)));
@@ -163,7 +163,7 @@ fn a8_a_deleted_pod_is_forgotten_although_it_has_lost_its_annotations() {
     pod["metadata"]["annotations"] = json!({});
     mock.takes(Happened::Pod(Event::Applied(wire(&pod))));
     mock.takes(Happened::Pod(Event::Deleted(wire(&pod))));
-    let answer = PullAnswer::Done(Err(WriteError::Gone));
+    let answer = Err(WriteError::Gone);
     mock.takes(Happened::Written(Box::new((writes.remove(0), answer))));
     mock.now += Duration::from_secs(60);
     assert!(mock.steps().is_empty(), "it is not deleted for ever");
@@ -204,7 +204,7 @@ fn a12_a_job_for_which_its_namespace_has_no_room_waits_and_says_so() {
     let is_second =
         |write: &PullWrite| matches!(write, PullWrite::Report { job, .. } if *job.name == *"m");
     let report = writes.into_iter().find(is_second).unwrap();
-    let answer = PullAnswer::Reported(Ok(None));
+    let answer = Ok(Stored::default());
     mock.takes(Happened::Written(Box::new((report, answer))));
     mock.takes(Happened::Job(LIST, Event::Deleted(first)));
     mock.now += Duration::from_secs(5);

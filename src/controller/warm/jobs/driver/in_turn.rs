@@ -11,7 +11,7 @@ use super::Written;
 use crate::frame::queue::FairQueue;
 use crate::frame::writer::Writer;
 use crate::frame::writer::shares::Shares;
-use crate::warm::jobs::{PullAnswer, PullWrite};
+use crate::warm::jobs::{PullAnswer, PullWrite, Stored};
 
 /// The writes in flight, and those that wait for their turn.
 pub(super) struct Writes {
@@ -96,32 +96,26 @@ fn namespace_of(write: &PullWrite) -> &str {
 }
 
 const fn has_failed(answer: &PullAnswer) -> bool {
-    matches!(
-        answer,
-        PullAnswer::Warm(Err(WriteError::Failed { .. }))
-            | PullAnswer::Reported(Err(WriteError::Failed { .. }))
-            | PullAnswer::Done(Err(WriteError::Failed { .. }))
-    )
+    matches!(answer, Err(WriteError::Failed { .. }))
 }
 
 async fn send(writer: &Writer, write: &PullWrite) -> PullAnswer {
+    let (mut pod, mut job) = (None, None);
     match write {
         PullWrite::Warm {
             warmers,
             node,
             action,
             ..
-        } => PullAnswer::Warm(writer.warm(warmers, node, action).await),
-        PullWrite::Report { job, report } => PullAnswer::Reported(
-            writer
-                .report_pull_job(job, report)
-                .await
-                .map(|stored| stored.map(Box::new)),
-        ),
-        PullWrite::Release(job) => PullAnswer::Done(writer.release_pull_job(job).await),
-        PullWrite::DeleteJob(job) => PullAnswer::Done(writer.delete_pull_job(job).await),
-        PullWrite::Untaint(untaint) => PullAnswer::Done(writer.untaint(untaint).await),
-        PullWrite::CreateCache(cache) => PullAnswer::Done(writer.create_image_cache(cache).await),
-        PullWrite::DeletePod(pod) => PullAnswer::Done(writer.delete_warmer_pod(pod).await),
+        } => pod = writer.warm(warmers, node, action).await?,
+        PullWrite::Report { job: of, report } => {
+            job = writer.report_pull_job(of, report).await?.map(Box::new);
+        }
+        PullWrite::Release(job) => writer.release_pull_job(job).await?,
+        PullWrite::DeleteJob(job) => writer.delete_pull_job(job).await?,
+        PullWrite::Untaint(untaint) => writer.untaint(untaint).await?,
+        PullWrite::CreateCache(cache) => writer.create_image_cache(cache).await?,
+        PullWrite::DeletePod(pod) => writer.delete_warmer_pod(pod).await?,
     }
+    Ok(Stored { pod, job })
 }

@@ -76,14 +76,6 @@ fn note_write(health: &Health, (write, answer): &(PullWrite, PullAnswer)) {
         PullWrite::CreateCache(_) => (Right::CreateImageCaches, ""),
     };
     match answer {
-        PullAnswer::Warm(answer) => note(health, right, namespace, answer),
-        PullAnswer::Reported(answer) => note(health, right, namespace, answer),
-        PullAnswer::Done(answer) => note(health, right, namespace, answer),
-    }
-}
-
-fn note<T>(health: &Health, right: Right, namespace: &str, answer: &Result<T, WriteError>) {
-    match answer {
         // The node's refusal has been logged already.
         Err(WriteError::Denied(words)) if right == Right::RemoveStartupTaint => {
             // A policy or a webhook that denies one node says nothing of the others.
