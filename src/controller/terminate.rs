@@ -1,6 +1,7 @@
 //! Ends the sidecars of finished Job pods: the index of pods, the derived exit images, and the
 //! writes other than swaps.
 
+mod call;
 pub mod derive;
 pub mod index;
 pub(crate) mod job_events;

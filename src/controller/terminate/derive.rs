@@ -1,18 +1,13 @@
 //! Pushes the exit images that pods need, in the background: the loop continues meanwhile.
 
-use std::fmt;
-use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt as _;
-use futures::future::BoxFuture;
 use swaplet_core::cluster::exit_images::derived::Trouble;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::report::decision::Paths;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 
+use super::call::Call;
 use crate::frame::queue::FairQueue;
 use crate::frame::writer::shares::Shares;
 
@@ -26,28 +21,7 @@ const DEADLINE: Duration = Duration::from_secs(120);
 pub type Pushed = Result<Box<str>, Trouble>;
 
 /// A function that pushes the exit image with these paths, unless the registry has it.
-#[derive(Clone)]
-pub struct Push(Arc<dyn Fn(Paths) -> BoxFuture<'static, Pushed> + Send + Sync>);
-
-impl fmt::Debug for Push {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("Push")
-    }
-}
-
-impl Push {
-    /// Wraps a function.
-    pub fn by<F: Future<Output = Pushed> + Send + 'static>(
-        push: impl Fn(Paths) -> F + Send + Sync + 'static,
-    ) -> Self {
-        Self(Arc::new(move |paths| push(paths).boxed()))
-    }
-
-    /// Pushes one exit image.
-    pub async fn push(&self, paths: Paths) -> Pushed {
-        (self.0)(paths).await
-    }
-}
+pub type Push = Call<Paths, Pushed>;
 
 /// The pushes in progress, and those that wait for their turn.
 pub(crate) struct Deriver {
@@ -95,7 +69,13 @@ impl Deriver {
             self.shares.began(&namespace);
             let push = push.clone();
             self.under_way.spawn(async move {
-                let pushed = in_time(&push, paths.clone()).await;
+                let pushed = push.within(DEADLINE, paths.clone()).await;
+                // It is retried like a push that has failed.
+                let trouble = |words: String| Trouble {
+                    words,
+                    retry_after: None,
+                };
+                let pushed = pushed.unwrap_or_else(|words| Err(trouble(words)));
                 (namespace, paths, pushed)
             });
         }
@@ -109,28 +89,6 @@ impl Deriver {
         self.shares.answered(&finished.0);
         self.begin();
         Some(finished)
-    }
-}
-
-/// Pushes an image. One strange answer of a registry must not end the process: the push has failed,
-/// and is retried like others.
-async fn in_time(push: &Push, paths: Paths) -> Pushed {
-    let pushed = AssertUnwindSafe(timeout(DEADLINE, push.push(paths)))
-        .catch_unwind()
-        .await;
-    match pushed {
-        Ok(Ok(pushed)) => pushed,
-        Ok(Err(_)) => Err(trouble(format!("not done within {} s", DEADLINE.as_secs()))),
-        Err(_) => Err(trouble(
-            "it was aborted, which is a defect of swaplet: please report it with the log",
-        )),
-    }
-}
-
-fn trouble(words: impl Into<String>) -> Trouble {
-    Trouble {
-        words: words.into(),
-        retry_after: None,
     }
 }
 

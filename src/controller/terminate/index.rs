@@ -46,10 +46,8 @@ use swaplet_core::report::decision::{Action, Decision, Paths, Report};
 use swaplet_core::report::reason::Reason;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::terminate::ending::Ends;
-use swaplet_core::terminate::memory::Memory;
 use swaplet_core::terminate::memory::image_troubles::ImageTroubles;
 use swaplet_core::terminate::methods::swap::{grace, patience};
-use swaplet_core::terminate::{Circumstances, decide};
 
 /// The pods, and the queues of those that need a write or another reconcile.
 pub struct Index {
@@ -79,12 +77,7 @@ pub struct Index {
     started_at: Option<Timestamp>,
     /// The SidecarPolicies.
     pub(crate) policies: PolicyStore,
-    /// A field, so that a test can inject a defect.
-    decide_pod: DecidePod,
 }
-
-/// [`decide`], or its replacement in a test.
-type DecidePod = fn(&Pod, &Memory, &Circumstances<'_>) -> Decision;
 
 impl Index {
     /// Returns an empty index.
@@ -107,7 +100,6 @@ impl Index {
             selected: Selected::default(),
             started_at: None,
             policies: PolicyStore::default(),
-            decide_pod: decide,
         }
     }
 

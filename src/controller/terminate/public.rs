@@ -1,18 +1,15 @@
 //! Asks the registries of exit images, without credentials, whether nodes can pull them for every
 //! pod: each repository once, and again only while there is no clear answer.
 
-use std::fmt;
-use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt as _;
-use futures::future::BoxFuture;
 use swaplet_core::cluster::exit_images::Public;
 use swaplet_core::image::reference::ImageReference;
 use swaplet_core::objects::values::backoff::Backoff;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
+
+use super::call::Call;
 
 /// The deadline of one question with all its requests.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -29,31 +26,13 @@ const AGAIN: Backoff = Backoff {
 pub type Answer = Result<bool, String>;
 
 /// A function that asks the registry of an image.
-#[derive(Clone)]
-pub struct AskPublic(Arc<dyn Fn(ImageReference) -> BoxFuture<'static, Answer> + Send + Sync>);
-
-impl fmt::Debug for AskPublic {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("AskPublic")
-    }
-}
+pub type AskPublic = Call<ImageReference, Answer>;
 
 impl AskPublic {
-    /// Wraps a function.
-    pub fn by<F: Future<Output = Answer> + Send + 'static>(
-        ask: impl Fn(ImageReference) -> F + Send + Sync + 'static,
-    ) -> Self {
-        Self(Arc::new(move |image| ask(image).boxed()))
-    }
-
-    /// Asks once. One strange answer of a registry must not end the process.
+    /// Asks once.
     pub async fn ask(&self, image: &ImageReference) -> Answer {
-        let asked = AssertUnwindSafe(timeout(DEADLINE, (self.0)(image.clone())));
-        match asked.catch_unwind().await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Err(format!("no answer within {} s", DEADLINE.as_secs())),
-            Err(_) => Err("the question was aborted, which is a defect of swaplet".to_owned()),
-        }
+        let asked = self.within(DEADLINE, image.clone()).await;
+        asked.unwrap_or_else(Err)
     }
 
     /// Asks until there is a clear answer.
@@ -111,9 +90,9 @@ impl Questions {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use std::sync::{Arc, Mutex};
 
-    use tokio::time::Instant;
+    use tokio::time::{Instant, timeout};
 
     use super::*;
 

@@ -8,13 +8,13 @@ use swaplet_core::objects::moment::Moment;
 use swaplet_core::report::decision::{Decision, Report};
 use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::memory::proof::image_failed;
-use swaplet_core::terminate::unselected;
+use swaplet_core::terminate::{decide, unselected};
 
 use super::around::Around;
 use super::entry::is_over;
 use super::{Begun, Effect, Index, probe_until};
 use crate::cluster::nodes::Learned;
-use crate::frame::isolated::{isolated, note};
+use crate::frame::isolated::{break_if_asked, isolated, note};
 use crate::frame::queue::reschedule;
 
 /// The delay of the next reconcile, where a decision names a time that has passed, or pods wake
@@ -110,7 +110,8 @@ impl Index {
         let circumstances = around.of(&entry.pod, &entry.memory, now);
         entry.class = circumstances.node;
         let mut decision = if self.selected.may_be_written(uid) {
-            (self.decide_pod)(&entry.pod, &entry.memory, &circumstances)
+            break_if_asked(&entry.pod.name);
+            decide(&entry.pod, &entry.memory, &circumstances)
         } else {
             unselected(&entry.pod)
         };
@@ -185,12 +186,12 @@ mod tests {
     use swaplet_core::objects::pod::wire::PodWire;
     use swaplet_core::objects::values::env::WHEN_JOB_EXIT;
     use swaplet_core::report::decision::Action;
-    use swaplet_core::terminate;
     use swaplet_core::terminate::methods::AllowedMethods;
     use swaplet_core::terminate::openkruise::Coexist;
 
     use super::*;
     use crate::cluster::rules::Rules;
+    use crate::frame::isolated::break_for;
     use crate::frame::queue::LOOK_AGAIN;
 
     /// Its main container is done, the sidecar runs.
@@ -205,7 +206,7 @@ mod tests {
             ),
         ];
         let pod = json!({
-            "metadata": {"name": name, "namespace": "default", "uid": name},
+            "metadata": {"name": name, "namespace": "default", "uid": format!("{name}-uid")},
             "spec": {"restartPolicy": "OnFailure", "nodeSelector": {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}, "containers": [{"name": "main", "image": "main:1"}, side]},
             "status": {"phase": "Running", "containerStatuses": statuses},
         });
@@ -250,10 +251,7 @@ mod tests {
     #[test]
     fn a_defect_that_one_pod_meets_costs_no_other_pod_its_end_and_is_told_once() {
         let mut index = index();
-        index.decide_pod = |pod, memory, around| {
-            assert!(&*pod.name != "bad", "index out of bounds");
-            terminate::decide(pod, memory, around)
-        };
+        break_for(Some("bad"));
         let now = Moment::after_start(Duration::from_secs(1));
         index.apply(pod("before"), now);
         let effects = index.apply(pod("bad"), now);
@@ -269,7 +267,7 @@ mod tests {
         assert_eq!(reported(&index.apply(pod("bad"), now)), []);
         assert_eq!(reported(&index.wake(now + LOOK_AGAIN)), []);
 
-        index.decide_pod = terminate::decide;
+        break_for(None);
         index.wake(now + 2 * LOOK_AGAIN);
         assert_eq!(
             writes(&mut index, now + 2 * LOOK_AGAIN),
@@ -282,10 +280,10 @@ mod tests {
     #[test]
     fn a_pod_is_decided_about_again_within_a_minute_although_nothing_wakes_it() {
         let mut index = index();
-        index.decide_pod = |_, _, _| Decision::quiet(Reason::MainsRunning);
+        break_for(Some("forgotten"));
         let now = Moment::after_start(Duration::from_secs(1));
         index.apply(pod("forgotten"), now);
-        index.decide_pod = terminate::decide;
+        break_for(None);
         assert_eq!(writes(&mut index, now), []);
         let due = index.next_due().unwrap();
         assert!(due <= Moment::START + LOOK_AGAIN, "{due:?}");
