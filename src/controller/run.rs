@@ -72,7 +72,7 @@ pub async fn run(
     let mut sidecars = Sidecars::begin(&discovery, &settings, &watch_ages);
     tokio::select! {
         () = &mut shutdown => return controller.end(&stop, settings.write_deadline).await,
-        known = controller.first_policies(&mut sidecars) => known?,
+        () = controller.first_policies(&mut sidecars) => {}
     }
     let mut watches = Watches::begin(&discovery, &settings, &watch_ages);
     tokio::select! {
@@ -95,7 +95,7 @@ pub async fn run(
             event = watches.nodes.recv() => controller.observe_node(event.ok_or_else(|| TaskDied::of("the watch of nodes"))?),
             news = watches.openkruise.recv() => controller.handle(news.ok_or_else(|| TaskDied::of("the watch of OpenKruise"))?),
             event = watches.jobs.recv() => controller.see_job(event.ok_or_else(|| TaskDied::of("the watch of Jobs"))?),
-            news = sidecars.news.recv() => controller.see_policies(news.ok_or_else(|| TaskDied::of("the watch of SidecarPolicies"))?, &sidecars)?,
+            news = sidecars.news.next() => controller.see_policies(news.ok_or_else(|| TaskDied::of("the watch of SidecarPolicies"))?, &mut sidecars),
             Some(reported) = sidecars.reports.join_next() => controller.policies_reported(reported),
             Some(done) = controller.writes.join_next() => controller.finish(done)?,
             Some(ended) = beside.join_next() => return Err(ended.unwrap_or_else(|error| TaskDied(error.to_string()))),

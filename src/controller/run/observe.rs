@@ -6,7 +6,7 @@ use swaplet_core::objects::job::JobWire;
 use swaplet_core::objects::node::NodeWire;
 use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::report::write_error::WriteError;
-use tokio::sync::{mpsc, watch as channel};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::Settings;
@@ -16,7 +16,8 @@ use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::{Unlisted, watch_all_kept};
 use crate::frame::watch::{Event, watch};
 use crate::terminate::JOB_PODS;
-use crate::terminate::policies::{StatusWrite, observe as policies};
+use crate::terminate::policies::StatusWrite;
+use crate::terminate::policies::observe::{self as policies, PolicyWatches};
 
 /// The watches of the loop.
 pub(super) struct Watches {
@@ -75,32 +76,20 @@ fn pods(
 
 /// The watches of policies, and the writes of their statuses.
 pub(super) struct Sidecars {
-    pub news: mpsc::Receiver<policies::News>,
+    pub news: PolicyWatches,
     pub reports: JoinSet<Vec<(StatusWrite, WriteError)>>,
-    pub wants_namespaces: channel::Sender<bool>,
-    /// Keeps `news` open and silent where policies are not watched.
-    _silent: Option<mpsc::Sender<policies::News>>,
 }
 
 impl Sidecars {
     pub(super) fn begin(discovery: &Discovery, settings: &Settings, ages: &WatchAges) -> Self {
-        let (wants_namespaces, wanted) = channel::channel(false);
-        let (silent, nothing) = mpsc::channel(1);
         let scope = policies::Scope {
             client: discovery.client().clone(),
             namespaces: settings.namespaces.clone(),
             ages: ages.clone(),
         };
-        let (news, silent) = if settings.sidecar_policies {
-            (policies::observe(&scope, wanted), None)
-        } else {
-            (nothing, Some(silent))
-        };
         Self {
-            news,
+            news: PolicyWatches::begin(scope, settings.sidecar_policies),
             reports: JoinSet::new(),
-            wants_namespaces,
-            _silent: silent,
         }
     }
 }

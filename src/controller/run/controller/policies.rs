@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Controller;
 use crate::frame::connection::discovery::Discovery;
-use crate::frame::isolated::{TaskDied, read};
+use crate::frame::isolated::read;
 use crate::frame::serve::rights::Right;
 use crate::frame::watch::Event;
 use crate::run::Settings;
@@ -24,36 +24,25 @@ const FIRST_LISTS: Duration = Duration::from_secs(5);
 
 impl Controller {
     /// Waits until policies are known, at most `FIRST_LISTS`, so that pods are not listed twice.
-    pub(in crate::run) async fn first_policies(
-        &mut self,
-        sidecars: &mut Sidecars,
-    ) -> Result<(), TaskDied> {
+    pub(in crate::run) async fn first_policies(&mut self, sidecars: &mut Sidecars) {
         let until = Instant::now() + FIRST_LISTS;
         while self.index.policies.are_unknown() {
-            match timeout_at(until, sidecars.news.recv()).await {
-                Ok(Some(news)) => self.see_policies(news, sidecars)?,
+            match timeout_at(until, sidecars.news.next()).await {
+                Ok(Some(news)) => self.see_policies(news, sidecars),
                 Ok(None) | Err(_) => break,
             }
         }
         self.index.policies.listed_anew();
-        Ok(())
     }
 
-    pub(in crate::run) fn see_policies(
-        &mut self,
-        news: News,
-        sidecars: &Sidecars,
-    ) -> Result<(), TaskDied> {
+    pub(in crate::run) fn see_policies(&mut self, news: News, sidecars: &mut Sidecars) {
         match news {
             News::Policy(kind, event) => self.observe_policy(kind, event),
             News::Namespace(event) => self.observe_namespace(event),
-            News::Died => return Err(TaskDied::of("the watch of SidecarPolicies")),
         }
-        let wants = self.index.policies.set.ask_for_namespaces();
-        sidecars
-            .wants_namespaces
-            .send_if_modified(|wanted| wants && !std::mem::replace(wanted, true));
-        Ok(())
+        if self.index.policies.set.ask_for_namespaces() {
+            sidecars.news.ask_for_namespaces();
+        }
     }
 
     fn observe_policy(&mut self, kind: PolicyKind, event: Event<BoundedObject>) {

@@ -1,19 +1,21 @@
 //! Watches policies, once the API server serves them, and namespace labels, if a policy selects by
 //! them.
 
+use std::future::pending;
+
 use kube::api::ListParams;
 use kube::{Api, Client};
 use swaplet_core::objects::namespace::NamespaceWire;
 use swaplet_core::objects::sidecar_policy::{GROUP, PolicyKind, VERSION};
 use swaplet_core::objects::values::bounded_object::BoundedObject;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 use crate::frame::connection::Namespaces;
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::{Unlisted, watch_all_kept};
 use crate::frame::watch::served::{Served, watch_served};
-use crate::frame::watch::{BUFFER, Event, watch};
+use crate::frame::watch::{Event, watch};
 
 /// An event for the loop.
 #[derive(Debug)]
@@ -22,8 +24,6 @@ pub enum News {
     Policy(PolicyKind, Event<BoundedObject>),
     /// An event about a namespace.
     Namespace(Event<NamespaceWire>),
-    /// A watch task has ended.
-    Died,
 }
 
 /// The scope of the watches.
@@ -37,45 +37,59 @@ pub struct Scope {
     pub ages: WatchAges,
 }
 
-/// Starts the watches; that of namespaces once `wants_namespaces` is true. The stream ends only
-/// when the receiver is dropped.
-pub fn observe(scope: &Scope, wants_namespaces: watch::Receiver<bool>) -> mpsc::Receiver<News> {
-    let (news, receiver) = mpsc::channel(BUFFER);
-    let discovery = Discovery::of(scope.client.clone(), &format!("{GROUP}/{VERSION}"));
-    for kind in PolicyKind::ALL {
-        let served = Served {
-            plural: kind.plural(),
-            is_ours_alone: false,
-            reports_absence: true,
-        };
-        let scope = scope.clone();
-        let policies = watch_served(discovery.clone(), served, move |_| watches(kind, &scope));
-        let news = news.clone();
-        tokio::spawn(async move {
-            tokio::select! {
-                _ = report(policies, &news, |event| News::Policy(kind, event)) => drop(news.send(News::Died).await),
-                () = news.closed() => {}
-            }
-        });
-    }
-    let scope = scope.clone();
-    tokio::spawn(async move {
-        tokio::select! {
-            _ = follow_namespaces(&scope, &news, wants_namespaces) => drop(news.send(News::Died).await),
-            () = news.closed() => {}
-        }
-    });
-    receiver
+type Watch<K> = Option<mpsc::Receiver<Event<K>>>;
+
+/// The watches.
+pub struct PolicyWatches {
+    scope: Scope,
+    namespaced: Watch<BoundedObject>,
+    of_cluster: Watch<BoundedObject>,
+    namespaces: Watch<NamespaceWire>,
 }
 
-/// Reports the events of a watch. Returns `None` if the receiver is dropped or the watch has ended.
-async fn report<K>(
-    mut events: mpsc::Receiver<Event<K>>,
-    news: &mpsc::Sender<News>,
-    of: impl Fn(Event<K>) -> News,
-) -> Option<()> {
-    loop {
-        news.send(of(events.recv().await?)).await.ok()?;
+impl PolicyWatches {
+    /// Starts the watches of policies; none if they are not `on`.
+    pub fn begin(scope: Scope, on: bool) -> Self {
+        let discovery = Discovery::of(scope.client.clone(), &format!("{GROUP}/{VERSION}"));
+        let policies = |kind: PolicyKind| {
+            let served = Served {
+                plural: kind.plural(),
+                is_ours_alone: false,
+                reports_absence: true,
+            };
+            let (discovery, scope) = (discovery.clone(), scope.clone());
+            watch_served(discovery, served, move |_| watches(kind, &scope))
+        };
+        Self {
+            namespaced: on.then(|| policies(PolicyKind::Namespaced)),
+            of_cluster: on.then(|| policies(PolicyKind::Cluster)),
+            namespaces: None,
+            scope,
+        }
+    }
+
+    /// Starts the watch of namespaces, unless it was.
+    pub fn ask_for_namespaces(&mut self) {
+        self.namespaces.get_or_insert_with(|| {
+            let namespaces = Api::all(self.scope.client.clone());
+            watch(namespaces, ListParams::default(), &self.scope.ages)
+        });
+    }
+
+    /// Returns the next event; `None` if a watch has died. Without watches it waits forever.
+    pub async fn next(&mut self) -> Option<News> {
+        tokio::select! {
+            event = next(&mut self.namespaced) => Some(News::Policy(PolicyKind::Namespaced, event?)),
+            event = next(&mut self.of_cluster) => Some(News::Policy(PolicyKind::Cluster, event?)),
+            event = next(&mut self.namespaces) => event.map(News::Namespace),
+        }
+    }
+}
+
+async fn next<K>(watch: &mut Watch<K>) -> Option<Event<K>> {
+    match watch {
+        Some(watch) => watch.recv().await,
+        None => pending().await,
     }
 }
 
@@ -95,18 +109,4 @@ fn watches(kind: PolicyKind, scope: &Scope) -> mpsc::Receiver<Event<BoundedObjec
             &scope.ages,
         ),
     }
-}
-
-async fn follow_namespaces(
-    scope: &Scope,
-    news: &mpsc::Sender<News>,
-    mut wanted: watch::Receiver<bool>,
-) -> Option<()> {
-    wanted.wait_for(|wanted| *wanted).await.ok()?;
-    let events = watch(
-        Api::<NamespaceWire>::all(scope.client.clone()),
-        ListParams::default(),
-        &scope.ages,
-    );
-    report(events, news, News::Namespace).await
 }
