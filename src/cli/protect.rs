@@ -7,6 +7,7 @@ use anyhow::{anyhow, ensure};
 use clap::Args;
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
 use kube::api::{ApiResource, ListParams};
+use kube::core::GroupVersionKind;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use swaplet_controller::frame::list::{is_page, list, list_with, words};
@@ -172,17 +173,8 @@ async fn labelled_as(
     version: &str,
     namespaces: &BTreeSet<String>,
 ) -> kube::Result<Vec<Labelled>> {
-    let api_version = match kind.group {
-        "" => version.to_owned(),
-        group => format!("{group}/{version}"),
-    };
-    let resource = ApiResource {
-        group: kind.group.to_owned(),
-        version: version.to_owned(),
-        api_version,
-        kind: kind.kind.to_owned(),
-        plural: kind.plural.to_owned(),
-    };
+    let gvk = GroupVersionKind::gvk(kind.group, version, kind.kind);
+    let resource = ApiResource::from_gvk_with_plural(&gvk, kind.plural);
     let apis: Vec<Api<BoundedObject>> = if namespaces.is_empty() || !kind.is_namespaced() {
         vec![Api::all_with(client.clone(), &resource)]
     } else {

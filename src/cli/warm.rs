@@ -206,7 +206,7 @@ impl WarmArgs {
             Some(image) => image,
             None => Found::for_images(&client, None, &namespace)
                 .await?
-                .park_image(None)?,
+                .image(None, "park-image")?,
         };
         let pull_secrets = self.pull_secrets.iter().map(|name| name.as_str().into());
         let warmers = Warmers {

@@ -110,6 +110,14 @@ pub(in crate::cli) fn counted(number: usize, what: &str) -> String {
     format!("{number} {what}{plural}")
 }
 
+/// Says how many pods wait: `1 pod waits`, `2 pods wait`.
+pub(in crate::cli) fn pods_wait(number: usize) -> String {
+    match number {
+        1 => "1 pod waits".to_owned(),
+        _ => format!("{number} pods wait"),
+    }
+}
+
 /// Returns the verb after a number of things.
 pub(in crate::cli) const fn are(number: usize) -> &'static str {
     if number == 1 { "is" } else { "are" }

@@ -19,7 +19,7 @@ use super::member::{Member, Outcome, State};
 use super::way::Way;
 use super::way::heard::Heard;
 use super::{Group, Seen, results};
-use crate::cli::program::table::{Output, report};
+use crate::cli::program::table::{Output, pods_wait, report};
 
 /// The interval between two rounds.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -311,14 +311,7 @@ impl Roll {
         let reported = reasons.keys().cloned().collect::<Vec<_>>().join("; ");
         if reported != self.reported {
             for (reason, pods) in &reasons {
-                report(&format!(
-                    "{}: {reason}",
-                    if *pods == 1 {
-                        "1 pod waits".to_owned()
-                    } else {
-                        format!("{pods} pods wait")
-                    }
-                ));
+                report(&format!("{}: {reason}", pods_wait(*pods)));
             }
             self.reported = reported;
         }

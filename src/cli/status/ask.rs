@@ -53,10 +53,21 @@ pub(super) struct Asked {
 
 /// The state of a Lease.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Held {
+pub(in crate::cli) struct Held {
     /// The holder; empty if there is none.
-    pub(super) holder: String,
+    pub(in crate::cli) holder: String,
     pub(super) renewed: Option<Timestamp>,
+}
+
+/// A Lease that was renewed within this time is held: longer than its term, because clocks differ.
+const HELD_SECONDS: i64 = 60;
+
+impl Held {
+    /// Returns true if it is held by somebody who works, as far as clocks agree.
+    pub(in crate::cli) fn is_held(&self, now: Timestamp) -> bool {
+        let is_fresh = |renewed: Timestamp| renewed.duration_until(now).as_secs() <= HELD_SECONDS;
+        !self.holder.is_empty() && self.renewed.is_some_and(is_fresh)
+    }
 }
 
 /// The admission policies for an account, by the suffix of their names, and whether each is bound
@@ -143,7 +154,11 @@ pub(super) async fn asked(
     }
 }
 
-async fn lease(client: &Client, namespace: &str) -> Result<Held, String> {
+/// Reads the Lease of this namespace.
+///
+/// # Errors
+/// It cannot be read.
+pub(in crate::cli) async fn lease(client: &Client, namespace: &str) -> Result<Held, String> {
     let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
     let lease = leases.get_opt(LEASE).await.map_err(|error| words(&error))?;
     let spec = lease.and_then(|lease| lease.spec).unwrap_or_default();
@@ -239,34 +254,39 @@ async fn crds(client: &Client, flags: &Flags) -> Result<Vec<(&'static str, bool)
     needed.into_iter().map(there).collect()
 }
 
-/// Asks without credentials, whatever the user has.
-async fn public(registry: Option<&RegistryArgs>, flags: &Flags) -> Option<Result<bool, String>> {
+/// Asks the registry of the exit image, with a deadline.
+async fn about_exit_image(
+    flags: &Flags,
+    ask: impl AsyncFnOnce(ImageReference) -> Result<bool, String>,
+) -> Option<Result<bool, String>> {
     let image = flags.said("exit-image").first()?;
-    let ask = registry?.hosts.ask_public();
     let query = async {
         let image = ImageReference::parse(image).map_err(|error| error.to_string())?;
-        ask.ask(&image).await
+        ask(image).await
     };
     let answer = timeout(REGISTRY, query).await;
     Some(answer.unwrap_or_else(|_| Err("no answer in time".to_owned())))
+}
+
+/// Asks without credentials, whatever the user has.
+async fn public(registry: Option<&RegistryArgs>, flags: &Flags) -> Option<Result<bool, String>> {
+    let ask = registry?.hosts.ask_public();
+    about_exit_image(flags, async |image| ask.ask(&image).await).await
 }
 
 async fn in_registry(
     registry: Option<&RegistryArgs>,
     flags: &Flags,
 ) -> Option<Result<bool, String>> {
-    let (registry, image) = (registry?, flags.said("exit-image").first()?);
-    let query = async {
-        let image = ImageReference::parse(image).map_err(|error| error.to_string())?;
+    let registry = registry?;
+    let is_there = async |image| {
         let credentials = registry
             .credentials(&image)
             .map_err(|error| error.to_string())?;
-        let registry = Registry::connect(&image, &credentials, registry.hosts.options())
-            .await
-            .map_err(|error| error.to_string())?;
-        let digest = registry.digest(&image).await;
-        Ok(digest.map_err(|error| error.to_string())?.is_some())
+        let options = registry.hosts.options();
+        let registry = Registry::connect(&image, &credentials, options).await;
+        let digest = async { registry?.digest(&image).await };
+        Ok(digest.await.map_err(|error| error.to_string())?.is_some())
     };
-    let answer = timeout(REGISTRY, query).await;
-    Some(answer.unwrap_or_else(|_| Err("no answer in time".to_owned())))
+    about_exit_image(flags, is_there).await
 }

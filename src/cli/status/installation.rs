@@ -235,30 +235,16 @@ impl Found {
         self.remarks.lines().iter().for_each(|words| note(words));
     }
 
-    /// Returns the exit image that is given, else that of the installation.
+    /// Returns the image that is given, else that of the installation. `flag` is also the command
+    /// that pushes such an image.
     ///
     /// # Errors
     /// Neither names one; the error says how to push it.
-    pub(in crate::cli) fn exit_image(
+    pub(in crate::cli) fn image(
         &self,
         given: Option<&ImageReference>,
+        flag: &str,
     ) -> anyhow::Result<ImageReference> {
-        self.image(given, "exit-image")
-    }
-
-    /// Returns the park image that is given, else that of the installation.
-    ///
-    /// # Errors
-    /// Neither names one; the error says how to push it.
-    pub(in crate::cli) fn park_image(
-        &self,
-        given: Option<&ImageReference>,
-    ) -> anyhow::Result<ImageReference> {
-        self.image(given, "park-image")
-    }
-
-    /// `flag` is also the command that pushes such an image.
-    fn image(&self, given: Option<&ImageReference>, flag: &str) -> anyhow::Result<ImageReference> {
         if let Some(image) = given {
             return Ok(image.clone());
         }

@@ -12,9 +12,6 @@ use super::rights;
 use crate::cli::exit::CANNOT;
 use crate::cli::program::table::{age, are};
 
-/// A Lease that was not renewed for this long is not held: longer than its term, because clocks
-/// differ.
-const HELD_SECONDS: i64 = 60;
 /// The maximum number of objects that are named.
 const MOST_NAMES: usize = 10;
 
@@ -227,7 +224,7 @@ fn held_by(held: &Held, now: Timestamp) -> Said {
         );
     };
     let words = format!("{holder}, renewed {} ago", age(renewed, now));
-    if renewed.duration_until(now).as_secs() > HELD_SECONDS {
+    if !held.is_held(now) {
         let words = format!("{words}: it has stopped, or the clock of this machine is wrong");
         return (State::Attention, words);
     }

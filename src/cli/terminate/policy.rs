@@ -5,7 +5,7 @@ mod suggest;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-use crate::cli::program::table::{age, counted, printable, yaml};
+use crate::cli::program::table::{age, pods_wait, printable, yaml};
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -63,11 +63,10 @@ struct Named {
 impl Around {
     /// Returns the comment at the top.
     fn head(&self, stuck: &[Stuck]) -> String {
-        let verb = if stuck.len() == 1 { "waits" } else { "wait" };
         let what = format!(
-            "{} {verb} for containers that nothing marks as sidecars. Read each policy before you apply it: a container that it names is ended when \
+            "{} for containers that nothing marks as sidecars. Read each policy before you apply it: a container that it names is ended when \
              the others of its pod are done, in every pod that the policy selects.",
-            counted(stuck.len(), "pod"),
+            pods_wait(stuck.len()),
         );
         let reads = match &self.installation {
             Some((place, Some(true))) => format!("Deployment {place} reads policies."),
@@ -205,10 +204,9 @@ impl Named {
                 .collect::<Vec<_>>()
                 .join(", ")
         };
-        let verb = if *pods == 1 { "waits" } else { "wait" };
         let mut reasons = vec![format!(
-            "{} {verb} for it, the longest for {}, since {} ended: {}.",
-            counted(*pods, "pod"),
+            "{} for it, the longest for {}, since {} ended: {}.",
+            pods_wait(*pods),
             age(*since, now),
             joined(ended),
             examples.join(", ")

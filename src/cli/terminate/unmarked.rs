@@ -9,7 +9,7 @@ use swaplet_core::objects::pod::Pod;
 use swaplet_core::policies::suggest::{Stuck, Subject, Waiting, stuck};
 use swaplet_core::report::shell_word::shell_word;
 
-use crate::cli::program::table::{age, aligned, counted, dash};
+use crate::cli::program::table::{age, aligned, dash, pods_wait};
 
 /// The most flags of one command.
 const MOST: usize = 16;
@@ -85,13 +85,8 @@ impl Unmarked {
         }
         let unknown = self.waiting().filter(|(_, waiting)| is_unknown(waiting));
         let unknown: BTreeSet<_> = unknown.map(|(_, waiting)| &*waiting.name).collect();
-        let verb = if self.pods.len() == 1 {
-            "waits"
-        } else {
-            "wait"
-        };
-        let pods = counted(self.pods.len(), "pod");
-        let mut words = format!("{pods} {verb} for containers that nothing marks as sidecars");
+        let pods = pods_wait(self.pods.len());
+        let mut words = format!("{pods} for containers that nothing marks as sidecars");
         if flags.len() > MOST {
             return Some(words + &format!(": swaplet rescue {scope} --dry-run lists their flags"));
         }

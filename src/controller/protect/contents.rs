@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ApiResource, ListParams};
+use kube::core::GroupVersionKind;
 use kube::{Api, Client};
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::protect::held::Held;
@@ -93,18 +94,8 @@ fn content(read_one: impl FnOnce() -> Option<Content>) -> Content {
 
 /// Returns the API resource. A list of metadata does not need the kind.
 fn resource(served: &Served) -> ApiResource {
-    let Served {
-        group,
-        version,
-        plural,
-    } = served;
-    ApiResource {
-        group: group.to_string(),
-        version: version.to_string(),
-        api_version: format!("{group}/{version}"),
-        kind: plural.to_string(),
-        plural: plural.to_string(),
-    }
+    let kind = GroupVersionKind::gvk(&served.group, &served.version, &served.plural);
+    ApiResource::from_gvk_with_plural(&kind, &served.plural)
 }
 
 /// Records an event of a watch in the count.

@@ -19,8 +19,9 @@ use serde_json::{Value, json};
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::image::ImageReference;
 use swaplet_core::objects::moment::Moment;
-use swaplet_core::objects::sidecar_policy::{MOST_PROBLEMS, PolicyKind, SidecarPolicy};
+use swaplet_core::objects::sidecar_policy::{PolicyKind, SidecarPolicy};
 use swaplet_core::objects::values::bounded_object::BoundedObject;
+use swaplet_core::objects::values::problems::MOST_PROBLEMS;
 use swaplet_core::policies::set::{Policies, PolicyKey, key};
 use swaplet_core::report::write_error::WriteError;
 

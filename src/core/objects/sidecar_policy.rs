@@ -9,7 +9,7 @@ mod wire;
 
 use std::time::Duration;
 
-use kube_core::{ApiResource, Selector};
+use kube_core::{ApiResource, GroupVersionKind, Selector};
 
 use super::pod::RuleMethod;
 
@@ -31,8 +31,6 @@ pub const CLOSED: [&str; 1] = ["kube-system"];
 pub const MOST_RULES: usize = 32;
 /// The most kinds of owners.
 pub const MOST_OWNER_KINDS: usize = 16;
-/// The most problems that are reported for a policy.
-pub const MOST_PROBLEMS: usize = 8;
 
 /// The two kinds of policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,13 +63,8 @@ impl PolicyKind {
 
     /// Returns the resource as a client needs it.
     pub fn resource(self) -> ApiResource {
-        ApiResource {
-            group: GROUP.to_owned(),
-            version: VERSION.to_owned(),
-            api_version: format!("{GROUP}/{VERSION}"),
-            kind: self.kind().to_owned(),
-            plural: self.plural().to_owned(),
-        }
+        let kind = GroupVersionKind::gvk(GROUP, VERSION, self.kind());
+        ApiResource::from_gvk_with_plural(&kind, self.plural())
     }
 }
 
@@ -96,7 +89,8 @@ pub struct SidecarPolicy {
     pub owner_kinds: Vec<Box<str>>,
     /// `spec.sidecars`, as far as it can be used; empty if the policy matches no pod.
     pub rules: Vec<PolicyRule>,
-    /// The problems with its fields, and their fixes; at most [`MOST_PROBLEMS`].
+    /// The problems with its fields, and their fixes; at most
+    /// [`MOST_PROBLEMS`](crate::objects::values::problems::MOST_PROBLEMS).
     pub problems: Vec<String>,
     /// `status`, as far as later values build on it.
     pub status: PolicyStatus,

@@ -9,5 +9,6 @@ pub mod env;
 pub mod go_duration;
 pub mod label_selector;
 pub mod lenient;
+pub mod problems;
 pub mod short_digest;
 pub mod whole_object;

@@ -14,8 +14,9 @@ use crate::image::alias::original;
 use crate::image::pattern::matches_any_run;
 use crate::objects::pod::{Container, Pod, PolicyRule as Place, RuleSource, SidecarRule};
 use crate::objects::sidecar_policy::{
-    ANY_OWNER, CLOSED, MOST_PROBLEMS, NO_OWNER, PolicyKind, PolicyRule, SidecarPolicy, Subject,
+    ANY_OWNER, CLOSED, NO_OWNER, PolicyKind, PolicyRule, SidecarPolicy, Subject,
 };
+use crate::objects::values::problems::MOST_PROBLEMS;
 
 /// The most answers that are cached: there are rarely so many kinds of containers at once, and
 /// beyond it they are computed again.

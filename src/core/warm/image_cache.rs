@@ -12,7 +12,7 @@ use crate::objects::values::bounded_object::BoundedObject;
 use crate::objects::values::bounds::{ITEMS, MESSAGE, cut};
 use crate::objects::values::short_digest::short_digest;
 use crate::warm::pull_job::object::{Completion, PullJob, PullSpec};
-use kube_core::ApiResource;
+use kube_core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 
 /// The most images of a cache, and the most Secrets: the provider accepts no more images, and
@@ -215,13 +215,8 @@ pub struct NewImageCache {
 /// Returns the API resource of `ImageCache`, for the client.
 pub fn resource() -> ApiResource {
     let (group, version) = API_VERSION.split_once('/').unwrap_or_default();
-    ApiResource {
-        group: group.to_owned(),
-        version: version.to_owned(),
-        api_version: API_VERSION.to_owned(),
-        kind: "ImageCache".to_owned(),
-        plural: IMAGE_CACHES.to_owned(),
-    }
+    let kind = GroupVersionKind::gvk(group, version, "ImageCache");
+    ApiResource::from_gvk_with_plural(&kind, IMAGE_CACHES)
 }
 
 impl ImageCache {

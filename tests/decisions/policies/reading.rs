@@ -56,12 +56,14 @@ fn a_bad_rule_is_told_with_its_field_and_the_others_count() {
             json!({"name": "x", "waitForExit": {"deadlineSeconds": 0}}),
             "deadlineSeconds",
         ),
-        (json!({"name": "x", "order": 1.5}), "order"),
+        (json!({"name": "x", "order": 1001}), "order"),
+        // Of the wrong types, which the CRD refuses.
+        (json!({"name": "x", "order": 1.5}), "it is not a rule"),
         (
             json!({"name": "x", "mainMustSucceed": "yes"}),
-            "mainMustSucceed",
+            "it is not a rule",
         ),
-        (json!(7), "not an object"),
+        (json!(7), "it is not a rule"),
     ] {
         let policy = cluster(json!({"sidecars": [bad, {"name": "good"}]}));
         assert_eq!(policy.problems.len(), 1, "{:?}", policy.problems);

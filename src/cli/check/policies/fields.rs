@@ -4,8 +4,9 @@
 use std::sync::LazyLock;
 
 use serde_json::Value;
-use swaplet_core::objects::sidecar_policy::{MOST_PROBLEMS, PolicyKind};
+use swaplet_core::objects::sidecar_policy::PolicyKind;
 use swaplet_core::objects::values::bounds::cut;
+use swaplet_core::objects::values::problems::MOST_PROBLEMS;
 
 use crate::cli::manifests::Manifests;
 

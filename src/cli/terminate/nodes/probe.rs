@@ -156,8 +156,8 @@ impl ProbeArgs {
         } else {
             Found::for_images(client, named, namespace).await?
         };
-        let exit = found.exit_image(self.exit_image.as_ref())?;
-        let park = found.park_image(self.park_image.as_ref())?;
+        let exit = found.image(self.exit_image.as_ref(), "exit-image")?;
+        let park = found.image(self.park_image.as_ref(), "park-image")?;
         are_two(&exit, &park)?;
         Ok((Images { exit, park }, found))
     }

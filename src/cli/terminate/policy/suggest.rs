@@ -20,7 +20,7 @@ use crate::cli::client::ClusterArgs;
 use crate::cli::duration::seconds;
 use crate::cli::print;
 use crate::cli::program::process::slowly;
-use crate::cli::program::table::{Output, counted, json as as_json, printable};
+use crate::cli::program::table::{Output, json as as_json, pods_wait, printable};
 use crate::cli::status::ask::leash;
 use crate::cli::status::installation::{Flags, Found, Purpose};
 use crate::cli::terminate::unmarked::Unmarked;
@@ -202,7 +202,7 @@ fn named_already(pods: &[Pod]) -> Option<String> {
     (count > 0).then(|| {
         format!(
             "{} for sidecars that a policy names already: swaplet status says whether policies are read, swaplet explain POD why they are not ended",
-            if count == 1 { "1 pod waits".to_owned() } else { format!("{} wait", counted(count, "pod")) }
+            pods_wait(count)
         )
     })
 }

@@ -1,20 +1,15 @@
 //! Checks whether a controller works on the same pods by other rules: then both would change the
 //! images of the same sidecars, one after the other.
 
-use jiff::Timestamp;
-use k8s_openapi::api::coordination::v1::Lease;
-use kube::{Api, Client};
+use kube::Client;
 use swaplet_controller::cluster::rules::Rules;
 use swaplet_controller::frame::clock::time_of_day;
 use swaplet_controller::frame::lease::LEASE;
-use swaplet_controller::frame::list::words;
 use swaplet_controller::terminate::snapshot::Snapshot;
 
 use super::rows::Stuck;
+use crate::cli::status::ask::lease;
 use crate::cli::status::installation::{Found, Installation};
-
-/// A Lease that was renewed within this time is held: longer than its term, because clocks differ.
-const HELD_SECONDS: i64 = 60;
 
 /// Returns why nothing may be written beside the controller of the installation, or of one that
 /// may be for these pods; `None` if there is no objection.
@@ -30,11 +25,11 @@ pub(super) async fn refusal(client: &Client, found: &Found, rules: &Rules) -> Op
 async fn refusal_of(client: &Client, installation: &Installation, rules: &Rules) -> Option<String> {
     let (ours, theirs) = disagreement(installation, rules)?;
     let namespace = installation.state_namespace()?;
-    let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
     let place = installation.place();
-    match leases.get_opt(LEASE).await {
-        Ok(lease) => {
-            let holder = holder(&lease?, time_of_day())?;
+    match lease(client, namespace).await {
+        Ok(held) if !held.is_held(time_of_day()) => None,
+        Ok(held) => {
+            let holder = held.holder;
             Some(format!(
                 "{holder} holds the Lease {namespace}/{LEASE}: the controller of Deployment {place} ends these pods by itself, and would change \
                  {ours} to its own exit image {theirs} again. Leave --exit-image out, wait for it (swaplet explain POD says what it waits for), \
@@ -45,7 +40,7 @@ async fn refusal_of(client: &Client, installation: &Installation, rules: &Rules)
         Err(error) => Some(format!(
             "the Lease {namespace}/{LEASE} cannot be read ({}), so it is not known whether the controller of Deployment {place} runs: it would \
              change {ours} to its own exit image {theirs} again. Leave --exit-image out, ask for the right to get this Lease, or pass --force",
-            words(&error)
+            error
         )),
     }
 }
@@ -59,15 +54,6 @@ fn disagreement(installation: &Installation, rules: &Rules) -> Option<(String, S
     }
     let theirs = flags.one("exit-image")?;
     Some((ours.to_string(), theirs.to_owned()))
-}
-
-/// Returns who holds the Lease now.
-fn holder(lease: &Lease, now: Timestamp) -> Option<String> {
-    let spec = lease.spec.as_ref()?;
-    let holder = spec.holder_identity.clone()?;
-    let renewed = spec.renew_time.as_ref()?.0;
-    let age = renewed.duration_until(now).as_secs();
-    (!holder.is_empty() && age <= HELD_SECONDS).then_some(holder)
 }
 
 /// Removes pods whose sidecars show an exit image of others, according to swaplet's Events: another

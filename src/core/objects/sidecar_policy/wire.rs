@@ -3,17 +3,19 @@
 use std::time::Duration;
 
 use kube_core::Selector;
-use serde_json::{Map, Value};
+use serde::Deserialize;
+use serde_json::Value;
 
 use super::{
-    CLOSED, MOST_OWNER_KINDS, MOST_PROBLEMS, MOST_RULES, PolicyKind, PolicyRule, PolicyStatus,
-    SidecarPolicy, Subject,
+    CLOSED, MOST_OWNER_KINDS, MOST_RULES, PolicyKind, PolicyRule, PolicyStatus, SidecarPolicy,
+    Subject,
 };
 use crate::image::reference::ImageReference;
 use crate::objects::pod::RuleMethod;
 use crate::objects::values::bounded_object::BoundedObject;
 use crate::objects::values::bounds::cut;
 use crate::objects::values::label_selector;
+use crate::objects::values::problems::{Problem, Problems};
 
 /// The bytes of the longest pattern of names, and of images, and of the longest exit image.
 const LONGEST_NAME: usize = 63;
@@ -30,11 +32,6 @@ const LONGEST: i64 = 86_400;
 const MOST_ORDER: i64 = 1000;
 /// The bytes of a value that are shown to recognise it.
 const SHOWN: usize = 80;
-/// The bytes of the longest problem.
-const LONGEST_PROBLEM: usize = 300;
-
-/// The problem with a field, and the fix.
-type Problem = String;
 
 impl SidecarPolicy {
     /// Reads a policy. `None` if it has no name or uid, or no namespace although it needs one.
@@ -97,25 +94,6 @@ impl SidecarPolicy {
     }
 }
 
-#[derive(Default)]
-struct Problems(Vec<String>);
-
-impl Problems {
-    /// Returns the value of a field, or records why it could not be read and returns `None`.
-    fn note<T>(&mut self, field: &str, read: Result<T, Problem>) -> Option<T> {
-        match read {
-            Ok(value) => Some(value),
-            Err(problem) => {
-                if self.0.len() < MOST_PROBLEMS {
-                    self.0
-                        .push(cut(&format!("spec.{field}: {problem}"), LONGEST_PROBLEM));
-                }
-                None
-            }
-        }
-    }
-}
-
 fn status(written: &Value) -> PolicyStatus {
     PolicyStatus {
         ended: written["ended"].as_u64().unwrap_or_default(),
@@ -157,11 +135,31 @@ fn list(written: &Value) -> Result<&[Value], Problem> {
         .ok_or_else(|| format!("write 1 to {MOST_RULES} rules, each with preset, name or image"))
 }
 
+/// One of `spec.sidecars`, as it is written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RuleWire {
+    preset: Option<Box<str>>,
+    name: Option<Box<str>>,
+    image: Option<Box<str>>,
+    method: Option<Box<str>>,
+    exit_image: Option<Box<str>>,
+    delay_seconds: Option<i64>,
+    wait_for_exit: Option<WaitWire>,
+    order: Option<i64>,
+    main_must_succeed: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct WaitWire {
+    deadline_seconds: Option<i64>,
+}
+
 fn rule(nth: usize, written: &Value) -> Result<PolicyRule, Problem> {
-    let written = written
-        .as_object()
-        .ok_or_else(|| "it is not an object".to_owned())?;
-    let method = match text(written, "method", 16)? {
+    let rule =
+        RuleWire::deserialize(written).map_err(|error| format!("it is not a rule: {error}"))?;
+    let method = match rule.method.as_deref() {
         None => RuleMethod::default(),
         Some(word) => RuleMethod::read(word).ok_or_else(|| {
             format!(
@@ -170,56 +168,58 @@ fn rule(nth: usize, written: &Value) -> Result<PolicyRule, Problem> {
             )
         })?,
     };
-    let seconds = |value: i64| Duration::from_secs(value.try_into().unwrap_or_default());
-    let delay = number(written, "delaySeconds", 0, LONGEST)?.unwrap_or_default();
-    let wait = match written.get("waitForExit") {
-        None | Some(Value::Null) => 0,
+    let delay = number("delaySeconds", rule.delay_seconds.unwrap_or(0), 0, LONGEST)?;
+    let wait = match rule.wait_for_exit {
+        None => 0,
         Some(wait) => {
-            let missing = || {
-                "waitForExit has no deadlineSeconds: write how long the sidecar may take to end by itself".to_owned()
-            };
-            let wait = wait.as_object().ok_or_else(missing)?;
-            number(wait, "deadlineSeconds", 1, LONGEST)?.ok_or_else(missing)?
+            let seconds = wait.deadline_seconds.ok_or(
+                "waitForExit has no deadlineSeconds: write how long the sidecar may take to end by itself",
+            )?;
+            number("deadlineSeconds", seconds, 1, LONGEST)?
         }
     };
-    let order = number(written, "order", -MOST_ORDER, MOST_ORDER)?.unwrap_or_default();
+    let order = number("order", rule.order.unwrap_or(0), -MOST_ORDER, MOST_ORDER)?;
+    let seconds = |value: i64| Duration::from_secs(value.try_into().unwrap_or_default());
     Ok(PolicyRule {
         nth,
-        subject: subject(written)?,
         method,
-        exit_image: text(written, "exitImage", LONGEST_REFERENCE)?.map(Box::from),
+        exit_image: text("exitImage", rule.exit_image, LONGEST_REFERENCE)?,
         delay: seconds(delay),
         wait_for_exit: seconds(wait),
         order: i32::try_from(order).unwrap_or_default(),
-        main_must_succeed: flag(written, "mainMustSucceed")?,
+        main_must_succeed: rule.main_must_succeed.unwrap_or_default(),
+        subject: subject(rule.preset, rule.name, rule.image)?,
     })
 }
 
-fn subject(written: &Map<String, Value>) -> Result<Subject, Problem> {
-    let preset = text(written, "preset", LONGEST_NAME)?;
-    let name = pattern(written, "name", LONGEST_NAME)?;
-    let image = pattern(written, "image", LONGEST_IMAGE)?;
+fn subject(
+    preset: Option<Box<str>>,
+    name: Option<Box<str>>,
+    image: Option<Box<str>>,
+) -> Result<Subject, Problem> {
+    let preset = text("preset", preset, LONGEST_NAME)?;
+    let name = pattern("name", name, LONGEST_NAME)?;
+    let image = pattern("image", image, LONGEST_IMAGE)?;
     match (preset, name, image) {
-        (Some(preset), None, None) => Ok(Subject::Preset(preset.into())),
+        (Some(preset), None, None) => Ok(Subject::Preset(preset)),
         (None, None, None) => {
             Err("it selects no container: write preset, name or image".to_owned())
         }
-        (None, name, image) => Ok(Subject::Named {
-            name: name.map(Box::from),
-            image: image.map(Box::from),
-        }),
+        (None, name, image) => Ok(Subject::Named { name, image }),
         (Some(_), _, _) => Err("preset is set with name or image: write one of them".to_owned()),
     }
 }
 
-/// Reads a pattern; `None` if it is absent.
-fn pattern<'a>(
-    written: &'a Map<String, Value>,
+/// Checks a pattern, if there is one.
+fn pattern(
     field: &str,
+    pattern: Option<Box<str>>,
     most: usize,
-) -> Result<Option<&'a str>, Problem> {
-    let pattern = text(written, field, most)?;
-    let stars = pattern.map_or(0, |pattern| pattern.matches('*').count());
+) -> Result<Option<Box<str>>, Problem> {
+    let pattern = text(field, pattern, most)?;
+    let stars = pattern
+        .as_ref()
+        .map_or(0, |pattern| pattern.matches('*').count());
     if stars > MOST_STARS {
         return Err(format!(
             "{field} has {stars} times *: write at most {MOST_STARS}"
@@ -228,40 +228,19 @@ fn pattern<'a>(
     Ok(pattern)
 }
 
-/// Reads a text that is not empty; `None` if it is absent.
-fn text<'a>(
-    written: &'a Map<String, Value>,
-    field: &str,
-    most: usize,
-) -> Result<Option<&'a str>, Problem> {
-    match written.get(field) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) if !text.is_empty() && text.len() <= most => Ok(Some(text)),
-        Some(_) => Err(format!("{field} is not a string of 1 to {most} bytes")),
+/// Checks that a text, if there is one, is neither empty nor too long.
+fn text(field: &str, text: Option<Box<str>>, most: usize) -> Result<Option<Box<str>>, Problem> {
+    match text {
+        Some(text) if !(1..=most).contains(&text.len()) => {
+            Err(format!("{field} is not a string of 1 to {most} bytes"))
+        }
+        text => Ok(text),
     }
 }
 
-fn number(
-    written: &Map<String, Value>,
-    field: &str,
-    least: i64,
-    most: i64,
-) -> Result<Option<i64>, Problem> {
-    match written.get(field) {
-        None | Some(Value::Null) => Ok(None),
-        Some(value) => value
-            .as_i64()
-            .filter(|number| (least..=most).contains(number))
-            .map(Some)
-            .ok_or_else(|| format!("{field} is not a number from {least} to {most}")),
-    }
-}
-
-fn flag(written: &Map<String, Value>, field: &str) -> Result<bool, Problem> {
-    match written.get(field) {
-        None | Some(Value::Null) => Ok(false),
-        Some(value) => value
-            .as_bool()
-            .ok_or_else(|| format!("{field} is neither true nor false")),
+fn number(field: &str, value: i64, least: i64, most: i64) -> Result<i64, Problem> {
+    match (least..=most).contains(&value) {
+        true => Ok(value),
+        false => Err(format!("{field} is not a number from {least} to {most}")),
     }
 }

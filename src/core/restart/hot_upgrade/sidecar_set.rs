@@ -6,8 +6,8 @@
 //! Selectors are not guessed: if one cannot be read, the set handles no pod.
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use kube_core::{ApiResource, Selector, SelectorExt as _};
-use serde::Deserialize as _;
+use kube_core::{ApiResource, GroupVersionKind, Selector, SelectorExt as _};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::pod::UpgradeContainer;
@@ -17,8 +17,8 @@ use crate::image::reference::ImageReference;
 use crate::objects::recreate_request::{GROUP, VERSION};
 use crate::objects::values::amount::{Amount, Rounding};
 use crate::objects::values::bounded_object::BoundedObject;
-use crate::objects::values::bounds::cut;
 use crate::objects::values::label_selector;
+use crate::objects::values::problems::{Problem, Problems};
 
 /// The plural name of the resource.
 pub const PLURAL: &str = "sidecarsets";
@@ -27,10 +27,6 @@ pub const PLURAL: &str = "sidecarsets";
 const MOST_CONTAINERS: usize = 32;
 /// The most requirements and values of a selector.
 const MOST_REQUIREMENTS: usize = 64;
-/// The most problems that are reported.
-const MOST_PROBLEMS: usize = 8;
-/// The longest text of a problem, in bytes.
-const LONGEST_PROBLEM: usize = 300;
 /// The longest name of a container in bytes, without the suffix of a pair.
 const LONGEST_NAME: usize = 61;
 /// The label by which a selector names namespaces.
@@ -151,17 +147,9 @@ impl UpdateStrategy {
 
 /// Returns the description of the resource for a client.
 pub fn resource() -> ApiResource {
-    ApiResource {
-        group: GROUP.to_owned(),
-        version: VERSION.to_owned(),
-        api_version: format!("{GROUP}/{VERSION}"),
-        kind: "SidecarSet".to_owned(),
-        plural: PLURAL.to_owned(),
-    }
+    let kind = GroupVersionKind::gvk(GROUP, VERSION, "SidecarSet");
+    ApiResource::from_gvk_with_plural(&kind, PLURAL)
 }
-
-/// A problem of a field, with the fix.
-type Problem = String;
 
 impl SidecarSet {
     /// Reads a set. Returns `None` if it has no name or uid.
@@ -222,21 +210,6 @@ impl Default for UpdateStrategy {
     }
 }
 
-#[derive(Default)]
-struct Problems(Vec<String>);
-
-impl Problems {
-    fn note<T>(&mut self, field: &str, read: Result<T, Problem>) -> Option<T> {
-        read.map_err(|problem| {
-            if self.0.len() < MOST_PROBLEMS {
-                let problem = format!("spec.{field}: {problem}");
-                self.0.push(cut(&problem, LONGEST_PROBLEM));
-            }
-        })
-        .ok()
-    }
-}
-
 /// Reads `spec.selector`. OpenKruise's webhook refuses a set without one: it would select all pods.
 fn pods(written: &Value) -> Result<Selector, Problem> {
     let selector = selector(written)?;
@@ -274,36 +247,46 @@ fn namespaces(spec: &Value) -> Result<Selector, Problem> {
     Ok(selector)
 }
 
+/// `spec.updateStrategy`, as it is written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct UpdateWire {
+    r#type: Option<Box<str>>,
+    paused: Option<bool>,
+    selector: Value,
+    partition: Option<IntOrString>,
+    max_unavailable: Option<IntOrString>,
+}
+
 fn update(written: &Value) -> Result<UpdateStrategy, Problem> {
-    let is_updated = match &written["type"] {
-        Value::Null => true,
-        Value::String(word) if word.is_empty() || word == "RollingUpdate" => true,
-        Value::String(word) if word == "NotUpdate" => false,
-        _ => return Err("type is not known: write RollingUpdate or NotUpdate".to_owned()),
-    };
-    let is_paused = match &written["paused"] {
-        Value::Null => false,
-        Value::Bool(paused) => *paused,
-        _ => return Err("paused is neither true nor false".to_owned()),
+    let update = Option::<UpdateWire>::deserialize(written);
+    let update = update
+        .map_err(|error| error.to_string())?
+        .unwrap_or_default();
+    let is_updated = match update.r#type.as_deref() {
+        None | Some("" | "RollingUpdate") => true,
+        Some("NotUpdate") => false,
+        Some(_) => return Err("type is not known: write RollingUpdate or NotUpdate".to_owned()),
     };
     let default = UpdateStrategy::default();
-    let max_unavailable = amount(written, "maxUnavailable")?.unwrap_or(default.max_unavailable);
+    let max_unavailable = amount("maxUnavailable", update.max_unavailable)?;
+    let max_unavailable = max_unavailable.unwrap_or(default.max_unavailable);
     if max_unavailable.is_none() {
         return Err("with this maxUnavailable nothing is upgraded: write at least 1".to_owned());
     }
     Ok(UpdateStrategy {
-        is_on: is_updated && !is_paused,
-        selector: selector(&written["selector"])?,
-        partition: amount(written, "partition")?.unwrap_or(default.partition),
+        is_on: is_updated && update.paused != Some(true),
+        selector: selector(&update.selector)?,
+        partition: amount("partition", update.partition)?.unwrap_or(default.partition),
         max_unavailable,
     })
 }
 
-fn amount(written: &Value, field: &str) -> Result<Option<Amount>, Problem> {
-    let wrong = || format!("{field} is neither a number of pods nor a percentage, such as 25%");
-    let written = Option::<IntOrString>::deserialize(&written[field]).map_err(|_| wrong())?;
+fn amount(field: &str, written: Option<IntOrString>) -> Result<Option<Amount>, Problem> {
     let read = |written: IntOrString| match Amount::read(&written) {
-        Some(Amount::Percent(101..)) | None => Err(wrong()),
+        Some(Amount::Percent(101..)) | None => Err(format!(
+            "{field} is neither a number of pods nor a percentage, such as 25%"
+        )),
         Some(amount) => Ok(amount),
     };
     written.map(read).transpose()

@@ -15,7 +15,7 @@ use crate::objects::values::lenient::{Lenient, Object, Objects, Shape, Text, dra
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use kube_core::{ApiResource, Resource, Selector};
+use kube_core::{ApiResource, GroupVersionKind, Resource, Selector};
 use serde::Deserialize;
 use serde::de::MapAccess;
 
@@ -57,13 +57,8 @@ impl WorkloadKind {
 
     /// Returns the API resource of CloneSets, for the client.
     pub fn clone_sets() -> ApiResource {
-        ApiResource {
-            group: GROUP.to_owned(),
-            version: VERSION.to_owned(),
-            api_version: Self::CloneSet.api_version().to_owned(),
-            kind: Self::CloneSet.as_str().to_owned(),
-            plural: "clonesets".to_owned(),
-        }
+        let kind = GroupVersionKind::gvk(GROUP, VERSION, Self::CloneSet.as_str());
+        ApiResource::from_gvk_with_plural(&kind, "clonesets")
     }
 
     /// Returns the label that distinguishes the pods of one template from those of another.

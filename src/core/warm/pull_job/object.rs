@@ -12,7 +12,7 @@ use crate::objects::values::amount::Amount;
 use crate::objects::values::bounded_object::BoundedObject;
 use crate::objects::values::bounds::{self, cut};
 use jiff::Timestamp;
-use kube_core::{ApiResource, Selector};
+use kube_core::{ApiResource, GroupVersionKind, Selector};
 use serde::{Deserialize, Serialize, Serializer};
 
 /// The annotation that made earlier versions pull the digests of tags. A job that has it must not
@@ -145,13 +145,8 @@ impl JobKind {
 
     /// Returns the API resource of the kind, for the client.
     pub fn resource(self) -> ApiResource {
-        ApiResource {
-            group: GROUP.to_owned(),
-            version: VERSION.to_owned(),
-            api_version: format!("{GROUP}/{VERSION}"),
-            kind: self.as_str().to_owned(),
-            plural: self.plural().to_owned(),
-        }
+        let kind = GroupVersionKind::gvk(GROUP, VERSION, self.as_str());
+        ApiResource::from_gvk_with_plural(&kind, self.plural())
     }
 }
 
