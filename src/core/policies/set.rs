@@ -207,10 +207,12 @@ impl Policies {
             .iter()
             .filter(is_about)
             .filter_map(move |(_, policy)| {
-                let (_, rule) = policy
-                    .rules
-                    .iter()
-                    .find(|(matcher, _)| matcher.fits(name, image))?;
+                let fits = |(matcher, _): &&(Matcher, _)| matcher.fits(name, image);
+                let mut rules = policy.rules.iter().filter(fits);
+                // Without its image every entry fits that has no name, so those with one go first.
+                let is_named = |(matcher, _): &&(Matcher, _)| matcher.has_name();
+                let named = rules.clone().find(is_named).filter(|_| image.is_empty());
+                let (_, rule) = named.or_else(|| rules.next())?;
                 Some(Fitting {
                     selects: policy.selects.clone(),
                     rule: rule.clone(),
@@ -294,6 +296,10 @@ impl Selects {
 }
 
 impl Matcher {
+    const fn has_name(&self) -> bool {
+        !matches!(self, Self::Pattern { name: None, .. })
+    }
+
     fn fits(&self, name: &str, image: &str) -> bool {
         match self {
             Self::Names(names) => names.iter().any(|known| **known == *name),

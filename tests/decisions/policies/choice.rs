@@ -278,6 +278,19 @@ fn one_that_was_swapped_is_known_by_its_name() {
     assert_eq!(sidecars(&other.read_under(&mut policies)), [""; 0]);
 }
 
+/// Else its rule would change with its own swap, and the steps of `order` with it.
+#[test]
+fn u104_one_that_was_swapped_keeps_the_entry_with_its_name() {
+    let spec = json!({"sidecars": [{"image": "*/proxyv2*", "order": 1}, {"name": "log"}]});
+    let order = |image: &str| {
+        let pod = done("Never", &[running("log").image(image)]);
+        let pod = pod.read_under(&mut policies(&[("p", spec.clone())]));
+        let log = pod.containers.iter().find(|one| &*one.name == "log");
+        log.unwrap().rule.as_ref().unwrap().order
+    };
+    assert_eq!((order("log:1"), order(EXIT)), (0, 0));
+}
+
 #[test]
 fn an_exit_image_of_a_policy_is_one_of_the_list_or_the_default() {
     for (asked, given) in [
