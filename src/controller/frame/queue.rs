@@ -61,6 +61,19 @@ impl<T: Clone + Eq + Hash> FairQueue<T> {
         Some(item)
     }
 
+    /// Returns the first item of each namespace that may have its turn now.
+    pub fn firsts(&self, may_go: impl Fn(&str) -> bool) -> impl Iterator<Item = &T> {
+        let lines = self.waiting.iter();
+        lines
+            .filter(move |(namespace, _)| may_go(namespace))
+            .filter_map(|(_, line)| line.front())
+    }
+
+    /// Returns the number of queued items of a namespace.
+    pub fn len_of(&self, namespace: &str) -> usize {
+        self.waiting.get(namespace).map_or(0, VecDeque::len)
+    }
+
     /// Returns true if an item of such a namespace is queued.
     pub fn has(&self, of: impl Fn(&str) -> bool) -> bool {
         self.turns.iter().any(|namespace| of(namespace))

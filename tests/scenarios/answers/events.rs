@@ -147,3 +147,24 @@ async fn u37_events_of_a_namespace_that_hang_delay_none_of_another() {
     let mut namespaces = events.iter().map(|event| &event["metadata"]["namespace"]);
     assert!(namespaces.any(|namespace| namespace == "doomed"));
 }
+
+/// A webhook that refuses one Event has answered: the others of the namespace are sent as before.
+#[tokio::test(start_paused = true)]
+async fn events_that_are_refused_hold_up_no_others_of_their_namespace() {
+    let (world, _life, names) = with_pods(30).await;
+    world.fault(Effect::reply(422), |rule| rule.resource("events").times(1));
+    world.fault(Effect::Delay(Duration::from_secs(5)), |rule| {
+        rule.resource("events")
+    });
+    world.start_kubelet(Kubelet::default());
+    world.ends(&names[0], "main", 0).await;
+    world.wait(10).await;
+    assert_eq!((world.count(Verb::Create), world.events("p").len()), (1, 0));
+    for name in &names[1..] {
+        world.ends(name, "main", 0).await;
+    }
+    // Seven at once, which take 5 s.
+    world.wait(20).await;
+    let sent = world.server.peek_all("events").len();
+    assert!(sent >= 14, "{sent}");
+}

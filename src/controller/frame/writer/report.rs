@@ -4,14 +4,15 @@
 //! Events are of the core API, for `kubectl describe` and `kubectl get events
 //! --sort-by=.lastTimestamp` sort by a time that `events.k8s.io` does not let one write.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::precedence::Precedence;
 use super::shares::Shares;
 use super::{Target, TargetKind, is_missing_right};
 use crate::frame::clock::{Clock, time_of_day};
+use crate::frame::isolated::isolated_task;
 use crate::frame::metrics::Metrics;
 use crate::frame::queue::FairQueue;
 use crate::frame::serve::Health;
@@ -26,7 +27,7 @@ use swaplet_core::objects::values::bounds::cut;
 use swaplet_core::objects::values::short_digest::short_digest;
 use swaplet_core::report::decision::Report;
 use swaplet_core::report::reason::Reason;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tracing::field::display;
@@ -55,8 +56,9 @@ pub struct Reporter {
     reports_swaps: bool,
     metrics: Metrics,
     precedence: Precedence,
-    line: mpsc::UnboundedSender<InLine>,
-    places: Places,
+    queue: Arc<watch::Sender<Queue>>,
+    /// Wakes the task that sends, which ends when every reporter is dropped.
+    news: mpsc::Sender<()>,
 }
 
 /// The client that creates Events.
@@ -78,20 +80,21 @@ impl Reporter {
         instance: &str,
         precedence: Precedence,
     ) -> Self {
-        let (line, waiting) = mpsc::unbounded_channel();
+        let (queue, (news, queued)) = (Arc::<watch::Sender<Queue>>::default(), mpsc::channel(1));
         let sender = Sender {
             client,
             metrics: metrics.clone(),
             health,
             instance: instance.into(),
         };
-        tokio::spawn(send_in_turn(sender, waiting, precedence.clone()));
+        let sent = send_in_turn(sender, queue.clone(), queued, precedence.clone());
+        tokio::spawn(sent);
         Self {
             reports_swaps: false,
             metrics,
             precedence,
-            line,
-            places: Places::new(),
+            queue,
+            news,
         }
     }
 
@@ -115,10 +118,6 @@ impl Reporter {
         if !report.reason.is_event() && !is_told_swap {
             return;
         }
-        let Some(place) = self.places.take(&target.namespace) else {
-            self.metrics.wrote("events", "dropped");
-            return;
-        };
         let waiting = Waiting {
             target,
             report,
@@ -126,21 +125,27 @@ impl Reporter {
             reported: time_of_day(),
             since: Instant::now(),
         };
-        if self.line.send((waiting, place)).is_err() {
+        let mut is_queued = false;
+        self.queue
+            .send_modify(|queue| is_queued = queue.push(waiting));
+        if !is_queued {
             self.metrics.wrote("events", "dropped");
         }
+        // Where the channel is full, the task is woken already.
+        let _ = self.news.try_send(());
     }
 
     /// Waits until the queued Events are sent, at most for the deadline of one Event. Nothing
     /// yields any more.
     pub async fn drain(&self) {
         self.precedence.lift();
-        let _ = timeout(DEADLINE, self.places.all_free()).await;
+        let mut queue = self.queue.subscribe();
+        let _ = timeout(DEADLINE, queue.wait_for(Queue::is_done)).await;
     }
 }
 
 impl Sender {
-    /// Sends an Event. Returns false if that has failed.
+    /// Sends an Event. Returns false if the API server has not answered, or not now.
     async fn send(&self, waiting: &Waiting) -> bool {
         let Waiting {
             target,
@@ -150,7 +155,15 @@ impl Sender {
         } = waiting;
         let api: Api<Event> = Api::namespaced(self.client.clone(), &target.namespace);
         let event = self.event(target, report, *reported);
-        let outcome = match timeout(DEADLINE, api.create(&PostParams::default(), &event)).await {
+        let answer = timeout(DEADLINE, api.create(&PostParams::default(), &event)).await;
+        let is_answered = match &answer {
+            Ok(Ok(_)) => true,
+            Ok(Err(kube::Error::Api(status))) => {
+                matches!(status.code, 400..=499) && status.code != 429
+            }
+            _ => false,
+        };
+        let outcome = match answer {
             Ok(Ok(_)) => {
                 self.health.has(Right::SendEvents);
                 "applied"
@@ -175,7 +188,7 @@ impl Sender {
             Err(_) => "failed",
         };
         self.metrics.wrote("events", outcome);
-        outcome != "failed"
+        is_answered
     }
 
     fn event(&self, target: &Target, report: &Report, now: Timestamp) -> Event {
@@ -284,111 +297,21 @@ fn log(target: &Target, report: &Report) {
     }
 }
 
-// The places in the queue of Events. One namespace cannot take all of them, so that a tenant with
-// very many reports keeps no others from being sent.
-
-/// The most Events of one namespace that may be queued; more are dropped, because the API server is
-/// too slow.
-const OF_NAMESPACE: usize = 10_000;
-/// The most Events of all namespaces that may be queued.
-const OF_ALL: usize = 12_000;
-
-/// All places.
-#[derive(Clone)]
-struct Places {
-    free: Arc<Semaphore>,
-    taken: Taken,
-}
-
-/// The number of places that each namespace has.
-#[derive(Clone, Default)]
-struct Taken(Arc<Mutex<HashMap<Box<str>, usize>>>);
-
-/// One place, which is free again when this is dropped.
-struct Place {
-    namespace: Box<str>,
-    taken: Taken,
-    _of_all: OwnedSemaphorePermit,
-}
-
-impl Places {
-    fn new() -> Self {
-        Self {
-            free: Arc::new(Semaphore::new(OF_ALL)),
-            taken: Taken::default(),
-        }
-    }
-
-    /// Takes a place for an Event of this namespace; `None` if there is none for it.
-    fn take(&self, namespace: &str) -> Option<Place> {
-        let of_all = self.free.clone().try_acquire_owned().ok()?;
-        let mut taken = self.taken.lock();
-        let of_namespace = taken.entry(namespace.into()).or_default();
-        if *of_namespace >= OF_NAMESPACE {
-            return None;
-        }
-        *of_namespace += 1;
-        Some(Place {
-            namespace: namespace.into(),
-            taken: self.taken.clone(),
-            _of_all: of_all,
-        })
-    }
-
-    /// Waits until all places are free.
-    async fn all_free(&self) {
-        let all = u32::try_from(OF_ALL).unwrap_or(u32::MAX);
-        let _ = self.free.acquire_many(all).await;
-    }
-}
-
-impl Taken {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, usize>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut taken = self.taken.lock();
-        if let Some(of_namespace) = taken.get_mut(&self.namespace) {
-            *of_namespace -= 1;
-            if *of_namespace == 0 {
-                taken.remove(&self.namespace);
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod places_tests {
-    use super::*;
-
-    #[test]
-    fn a_namespace_with_very_many_leaves_places_to_others_and_nothing_behind() {
-        let places = Places::new();
-        let loud: Vec<_> = (0..OF_ALL).filter_map(|_| places.take("loud")).collect();
-        assert_eq!(loud.len(), OF_NAMESPACE);
-        let quiet: Vec<_> = (0..OF_ALL).filter_map(|_| places.take("quiet")).collect();
-        assert_eq!(quiet.len(), OF_ALL - OF_NAMESPACE);
-        drop((loud, quiet));
-        assert_eq!(places.free.available_permits(), OF_ALL);
-        assert!(places.taken.lock().is_empty());
-    }
-}
-
 // The queue of Events: they are sent in turns by namespace, and behind all swaps. So very many of
 // one tenant keep no others waiting; nor do those that hang behind a webhook, which have their
 // share of what may be in flight.
 //
-// The queue is bounded in number by the reporter, and in time: an Event that has waited long is
-// sent although there are swaps, but no two at once then.
+// The queue is bounded in number, where one namespace cannot take all places, and in time: an Event
+// that has waited long is sent although there are swaps, but no two at once then.
+
+/// The most Events of one namespace that may wait; more are dropped, because the API server is too
+/// slow.
+const OF_NAMESPACE: usize = 10_000;
+/// The most Events of all namespaces that may wait.
+const OF_ALL: usize = 12_000;
 
 /// The most Events in flight at once while there are no swaps.
 const AT_ONCE: usize = 8;
-
-/// An Event to send, with its place in the queue, which is free when it is sent.
-type InLine = (Waiting, Place);
 
 /// The content of an Event.
 struct Waiting {
@@ -403,52 +326,61 @@ struct Waiting {
 #[derive(Default)]
 struct Queue {
     turns: FairQueue<u64>,
-    waiting: BTreeMap<u64, InLine>,
+    waiting: BTreeMap<u64, Waiting>,
     arrived: u64,
+    /// The number of Events that were taken, and are not answered.
+    in_flight: usize,
 }
 
 impl Queue {
-    fn push(&mut self, next: InLine) {
-        self.arrived += 1;
-        self.turns.push(&next.0.target.namespace, self.arrived);
-        self.waiting.insert(self.arrived, next);
+    /// Adds an Event. Returns false if there is no place for it.
+    fn push(&mut self, next: Waiting) -> bool {
+        let namespace = &next.target.namespace;
+        let has_place = self.waiting.len() < OF_ALL && self.turns.len_of(namespace) < OF_NAMESPACE;
+        if has_place {
+            self.arrived += 1;
+            self.turns.push(namespace, self.arrived);
+            self.waiting.insert(self.arrived, next);
+        }
+        has_place
     }
 
     /// Removes and returns the Event whose turn it is among the namespaces that may have one, with
     /// the time since when any of these has waited.
-    fn pop_of(&mut self, may_go: impl Fn(&str) -> bool) -> Option<(InLine, Instant)> {
-        let mut waiting = self.waiting.values();
-        let (first, _) = waiting.find(|(next, _)| may_go(&next.target.namespace))?;
-        let oldest = first.since;
+    fn pop_of(&mut self, may_go: impl Fn(&str) -> bool) -> Option<(Waiting, Instant)> {
+        let oldest = self.turns.firsts(&may_go).min()?;
+        let since = self.waiting.get(oldest)?.since;
         let next = self.waiting.remove(&self.turns.pop_of(may_go)?)?;
-        Some((next, oldest))
+        self.in_flight += 1;
+        Some((next, since))
+    }
+
+    fn is_done(&self) -> bool {
+        self.in_flight == 0 && self.waiting.is_empty()
     }
 }
 
 /// Sends the queued Events until every reporter is dropped.
 async fn send_in_turn(
     sender: Sender,
-    mut line: mpsc::UnboundedReceiver<InLine>,
+    queue: Arc<watch::Sender<Queue>>,
+    mut queued: mpsc::Receiver<()>,
     precedence: Precedence,
 ) {
-    let (mut queue, mut under_way) = (Queue::default(), JoinSet::new());
+    let mut under_way = JoinSet::new();
     let (clock, mut shares, mut is_open) = (Clock::start(), Shares::default(), true);
     loop {
-        while let Ok(next) = line.try_recv() {
-            queue.push(next);
+        let mut next = None;
+        if under_way.len() < AT_ONCE {
+            next = shares.next(AT_ONCE, clock.now(), |may_begin| {
+                let mut taken = None;
+                queue.send_modify(|queue| taken = queue.pop_of(may_begin));
+                taken
+            });
         }
-        let now = clock.now();
-        let next = if under_way.len() < AT_ONCE {
-            shares.next(AT_ONCE, now, |may_begin| queue.pop_of(may_begin))
-        } else {
-            None
-        };
-        let Some(((next, place), oldest)) = next else {
+        let Some((next, oldest)) = next else {
             tokio::select! {
-                next = line.recv(), if is_open => match next {
-                    Some(next) => queue.push(next),
-                    None => is_open = false,
-                },
+                more = queued.recv(), if is_open => is_open = more.is_some(),
                 Some(Ok(sent)) = under_way.join_next() => note(&mut shares, sent, clock.now()),
                 else => return,
             }
@@ -463,11 +395,11 @@ async fn send_in_turn(
             }
         }
         shares.began(&next.target.namespace);
-        let sender = sender.clone();
+        let (sender, queue) = (sender.clone(), queue.clone());
         under_way.spawn(async move {
-            let is_answered = sender.send(&next).await;
-            drop(place);
-            (next.target.namespace, is_answered)
+            let sent = isolated_task("an Event", sender.send(&next)).await;
+            queue.send_modify(|queue| queue.in_flight -= 1);
+            (next.target.namespace, sent.unwrap_or(false))
         });
     }
 }
@@ -562,12 +494,11 @@ mod line_tests {
     use swaplet_core::report::reason::Reason;
     use tokio::time::advance;
 
-    use super::Places;
     use super::*;
     use crate::frame::writer::TargetKind;
 
-    fn event(places: &Places, namespace: &str, name: &str) -> InLine {
-        let waiting = Waiting {
+    fn event(namespace: &str, name: &str) -> Waiting {
+        Waiting {
             target: Target {
                 kind: TargetKind::Pod,
                 namespace: namespace.into(),
@@ -580,20 +511,35 @@ mod line_tests {
             },
             reported: Timestamp::UNIX_EPOCH,
             since: Instant::now(),
+        }
+    }
+
+    #[test]
+    fn a_namespace_with_very_many_leaves_places_to_others_and_nothing_behind() {
+        let mut queue = Queue::default();
+        let mut taken = |namespace: &str| {
+            let pushed = (0..OF_ALL).filter(|_| queue.push(event(namespace, "a")));
+            pushed.count()
         };
-        (waiting, places.take(namespace).unwrap())
+        assert_eq!(taken("loud"), OF_NAMESPACE);
+        assert_eq!(taken("quiet"), OF_ALL - OF_NAMESPACE);
+        while queue.pop_of(|_| true).is_some() {
+            queue.in_flight -= 1;
+        }
+        assert!(queue.is_done() && queue.turns.is_empty());
+        assert!(queue.push(event("loud", "a")));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_namespace_with_very_many_events_keeps_no_other_waiting() {
-        let (places, mut queue, start) = (Places::new(), Queue::default(), Instant::now());
+        let (mut queue, start) = (Queue::default(), Instant::now());
         for name in ["a1", "a2", "a3"] {
-            queue.push(event(&places, "loud", name));
+            assert!(queue.push(event("loud", name)));
         }
         advance(Duration::from_secs(1)).await;
-        queue.push(event(&places, "modest", "b1"));
+        assert!(queue.push(event("modest", "b1")));
         let mut sent = Vec::new();
-        while let Some(((next, _), oldest)) = queue.pop_of(|_| true) {
+        while let Some((next, oldest)) = queue.pop_of(|_| true) {
             sent.push((next.target.name.into_string(), oldest));
         }
         let names: Vec<_> = sent.iter().map(|(name, _)| name.as_str()).collect();
