@@ -17,7 +17,7 @@ use json_patch::jsonptr::PointerBuf;
 use json_patch::{Patch as JsonPatch, PatchOperation, ReplaceOperation, TestOperation};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::client::Body;
-use kube::core::Request;
+use kube::core::{Request, Status};
 use kube::{Client, Resource as _};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -30,7 +30,7 @@ use swaplet_core::warm::predownload::workload::{Workload, WorkloadKind};
 use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
 use tokio::time::timeout;
 
-pub(crate) use self::answer::{classify, refusal};
+use self::answer::{classify, refusal};
 pub(crate) use self::undone::Change as ImageChange;
 use self::undone::undone;
 use super::lease::Leadership;
@@ -263,29 +263,39 @@ impl Writer {
     }
 
     /// Like [`send`](Self::send), for a patch that makes these changes of images. A patch that a
-    /// webhook has undone is denied. Without `kube::Api`, which drops the headers of an answer: only
-    /// there a busy API server reports when to come back.
+    /// webhook has undone is denied.
     pub(crate) async fn send_images(
         &self,
         built: Built,
         images: &[ImageChange<'_>],
     ) -> kube::Result<Result<Bytes, WriteError>> {
         let request = built.map_err(kube::Error::BuildRequest)?;
-        let path = request.uri().path().to_owned();
         let is_patch = request.method() == http::Method::PATCH;
         let sent = is_patch.then(|| request.body().clone());
-        let (head, body) = self
-            .client
-            .send(request.map(Body::from))
-            .await?
-            .into_parts();
-        let body = body.collect().await?.to_bytes();
-        let refused = || classify(&refusal(head.status.as_u16(), &body), &path, &head.headers);
-        if !head.status.is_success() {
-            return Ok(Err(refused()));
-        }
+        let body = match self.exchange(request).await? {
+            Ok(body) => body,
+            Err((_, refused)) => return Ok(Err(refused)),
+        };
         let undone = sent.and_then(|sent| undone(&sent, images, &body));
         Ok(undone.map_or(Ok(body), |words| Err(WriteError::Denied(words))))
+    }
+
+    /// Returns the body of the answer, or the refusal and what it means. Without `kube::Api`, which
+    /// drops the headers of an answer: only there a busy API server reports when to come back.
+    pub(crate) async fn exchange(
+        &self,
+        request: http::Request<Vec<u8>>,
+    ) -> kube::Result<Result<Bytes, (Status, WriteError)>> {
+        let path = request.uri().path().to_owned();
+        let answer = self.client.send(request.map(Body::from)).await?;
+        let (head, body) = answer.into_parts();
+        let body = body.collect().await?.to_bytes();
+        if head.status.is_success() {
+            return Ok(Ok(body));
+        }
+        let status = refusal(head.status.as_u16(), &body);
+        let refused = classify(&status, &path, &head.headers);
+        Ok(Err((status, refused)))
     }
 }
 

@@ -2,9 +2,7 @@
 //! OpenKruise's own SidecarTerminator (`executeKillContainerAction`), so it does not matter which
 //! of the two created it.
 
-use http_body_util::BodyExt as _;
 use kube::Resource as _;
-use kube::client::Body;
 use kube::core::Request;
 use serde_json::{Value, json};
 use swaplet_core::objects::recreate_request::{
@@ -13,7 +11,7 @@ use swaplet_core::objects::recreate_request::{
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 use swaplet_core::report::write_error::WriteError;
 
-use crate::frame::writer::{Outcome, Target, Writer, classify, creation, refusal};
+use crate::frame::writer::{Outcome, Target, Writer, creation};
 
 impl Writer {
     /// Requests the end of these containers from OpenKruise's daemon.
@@ -29,21 +27,13 @@ impl Writer {
         let requests = Request::new(RecreateRequestWire::url_path(&(), Some(&target.namespace)));
         let built = creation(&requests, &request(target, containers));
         let request = built.map_err(kube::Error::BuildRequest)?;
-        let path = request.uri().path().to_owned();
-        let (head, body) = self
-            .client
-            .send(request.map(Body::from))
-            .await?
-            .into_parts();
-        let body = body.collect().await?.to_bytes();
-        if head.status.is_success() {
-            return Ok(Ok(Vec::new()));
-        }
-        let status = refusal(head.status.as_u16(), &body);
-        Ok(Err(match status.code {
-            404 => WriteError::Denied(cut(&status.message, MESSAGE)),
-            _ => classify(&status, &path, &head.headers),
-        }))
+        Ok(match self.exchange(request).await? {
+            Ok(_) => Ok(Vec::new()),
+            Err((status, _)) if status.code == 404 => {
+                Err(WriteError::Denied(cut(&status.message, MESSAGE)))
+            }
+            Err((_, refused)) => Err(refused),
+        })
     }
 }
 
