@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 
 use swaplet_core::objects::moment::Moment;
-use swaplet_core::report::write_error::WriteError;
 use tokio::task::{JoinError, JoinSet};
 
 use super::Written;
@@ -72,12 +71,7 @@ impl Writes {
 
     /// Records a write that has finished, and begins others.
     pub fn note(&mut self, (write, answer): &Written, now: Moment) {
-        let namespace = namespace_of(write);
-        if has_failed(answer) {
-            self.shares.failed(namespace, now);
-        } else {
-            self.shares.answered(namespace);
-        }
+        self.shares.finished(namespace_of(write), answer, now);
         self.begin(now);
     }
 }
@@ -93,10 +87,6 @@ fn namespace_of(write: &PullWrite) -> &str {
         PullWrite::CreateCache(cache) => &cache.namespace,
         PullWrite::Untaint(_) => "",
     }
-}
-
-const fn has_failed(answer: &PullAnswer) -> bool {
-    matches!(answer, Err(WriteError::Failed { .. }))
 }
 
 async fn send(writer: &Writer, write: &PullWrite) -> PullAnswer {
