@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
-use std::time::Duration;
 
 use futures::FutureExt as _;
 use swaplet_core::objects::isolated::words;
@@ -85,10 +84,7 @@ mod broken {
 // further panic, and the others continue.
 
 /// The backoff between tries. An object without a panic for the longest pause counts as mended.
-const PAUSE: Backoff = Backoff {
-    first: Duration::from_secs(60),
-    longest: Duration::from_secs(900),
-};
+const PAUSE: Backoff = Backoff::seconds(60, 900);
 
 /// The objects that have panicked, by their key in the loop.
 #[derive(Debug)]

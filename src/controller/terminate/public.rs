@@ -17,10 +17,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 /// phase, or report that it cannot, where a registry answers in milliseconds.
 pub(crate) const FIRST: Duration = Duration::from_secs(3);
 /// The waits after unclear answers.
-const AGAIN: Backoff = Backoff {
-    first: Duration::from_secs(10),
-    longest: Duration::from_secs(3600),
-};
+const AGAIN: Backoff = Backoff::seconds(10, 3600);
 
 /// The answer: whether the image can be pulled without credentials, or why that is not known.
 pub type Answer = Result<bool, String>;

@@ -502,10 +502,7 @@ impl Waits {
 
 /// The back-off between tries of an image. It is a little longer than the kubelet's own (10 s,
 /// doubled up to 300 s), so that each of our tries is a real pull.
-const RETRY: Backoff = Backoff {
-    first: Duration::from_secs(12),
-    longest: Duration::from_secs(330),
-};
+const RETRY: Backoff = Backoff::seconds(12, 330);
 
 /// The progress of one image on one node.
 #[derive(Clone, Debug)]

@@ -515,10 +515,7 @@ impl Pods {
 // A pod of a set, as kept in memory, and the outcome of the writes to it.
 
 /// The backoff after a denial: somebody has to change the pod, or the policies.
-const DENIED: Backoff = Backoff {
-    first: Duration::from_secs(60),
-    longest: Duration::from_secs(900),
-};
+const DENIED: Backoff = Backoff::seconds(60, 900);
 /// The maximum number of reports that are remembered per pod.
 const MOST_TOLD: usize = 8;
 

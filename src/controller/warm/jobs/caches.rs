@@ -19,10 +19,7 @@ use crate::frame::writer::is_missing_right;
 const MOST: usize = 50;
 /// The back-off before a cache is created again. For one that was created and is gone it doubles
 /// each time, because each is billed; for one that was not created after [`SOON`] attempts.
-const AGAIN: Backoff = Backoff {
-    first: Duration::from_secs(30),
-    longest: Duration::from_secs(3600),
-};
+const AGAIN: Backoff = Backoff::seconds(30, 3600);
 
 /// After how many attempts that failed one after the other the next ones become rarer.
 const SOON: u32 = 3;

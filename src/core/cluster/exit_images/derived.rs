@@ -22,10 +22,7 @@ const ASKED_FOR: Duration = Duration::from_secs(24 * 3600);
 const MOST_KEPT: usize = 16 << 20;
 /// The back-off after failed pushes. A registry that was away for a moment is back after the first;
 /// the others end when an administrator grants permissions or repairs it.
-const RETRY: Backoff = Backoff {
-    first: Duration::from_secs(10),
-    longest: Duration::from_secs(600),
-};
+const RETRY: Backoff = Backoff::seconds(10, 600);
 /// The longest wait that a registry can request: its answer is not trusted.
 const LONGEST_ASKED: Duration = Duration::from_secs(3600);
 

@@ -566,10 +566,7 @@ impl NodeProgress {
 // reached. They are repeated, more and more rarely, and not for ever.
 
 /// The wait before the next try, unless the server requests a longer one.
-const WRITE_AGAIN: Backoff = Backoff {
-    first: Duration::from_secs(2),
-    longest: Duration::from_secs(60),
-};
+const WRITE_AGAIN: Backoff = Backoff::seconds(2, 60);
 /// The longest time for which writes are repeated. A job whose tries take less gives up earlier,
 /// and one of type `Never` does not give up.
 const PATIENCE: Duration = Duration::from_secs(600);
