@@ -14,6 +14,8 @@ const DEFAULT_TAG: &str = "latest";
 
 const MAX_REPOSITORY: usize = 255;
 const MAX_TAG: usize = 128;
+/// The digits of the ID of an image, for which a name is taken that has as many and nothing else.
+const IDENTIFIER: usize = 64;
 /// The least digits that the form of a digest allows.
 const MIN_DIGITS: usize = 32;
 
@@ -37,8 +39,12 @@ pub(super) enum Problem {
     RepositoryLength,
     #[error("invalid checksum digest length")]
     DigestLength,
+    #[error("invalid checksum digest format: write its digits in lower case")]
+    DigestFormat,
     #[error("unsupported digest algorithm")]
     Algorithm,
+    #[error("a name of {IDENTIFIER} hexadecimal digits is taken for the ID of an image")]
+    Identifier,
 }
 
 impl Parsed {
@@ -47,6 +53,9 @@ impl Parsed {
         let (name, tag) = without_tag(rest);
         if !is_name(name) || !tag.is_none_or(is_tag) || !digest.is_none_or(has_form_of_digest) {
             return Err(Problem::Form);
+        }
+        if written.len() == IDENTIFIER && is_digits(written, is_lower_hex) {
+            return Err(Problem::Identifier);
         }
         let (registry, repository) = split(name);
         if repository.len() > MAX_REPOSITORY {
@@ -155,11 +164,17 @@ fn check_digest(digest: &str) -> Result<(), Problem> {
         "sha512" => 128,
         _ => return Err(Problem::Algorithm),
     };
-    if digits.len() == length {
-        Ok(())
-    } else {
-        Err(Problem::DigestLength)
+    if digits.len() != length {
+        return Err(Problem::DigestLength);
     }
+    if !is_digits(digits, is_lower_hex) {
+        return Err(Problem::DigestFormat);
+    }
+    Ok(())
+}
+
+const fn is_lower_hex(digit: char) -> bool {
+    matches!(digit, '0'..='9' | 'a'..='f')
 }
 
 fn is_digits(text: &str, is_digit: impl Fn(char) -> bool) -> bool {

@@ -25,6 +25,18 @@ fn short_names_are_normalised_and_the_written_form_is_kept() {
     assert_eq!(read(&format!("r.example/a@{A}")).tag(), None);
 }
 
+/// The kubelet refuses them with InvalidImageName (go-digest, distribution/reference).
+#[test]
+fn upper_case_digits_of_a_digest_and_names_like_ids_are_refused() {
+    let upper = A.replace('a', "A").replace("shA", "sha");
+    assert!(problem(&format!("r.example/x@{upper}")).contains("lower case"));
+    let id = "0123456789abcdef".repeat(4);
+    assert!(problem(&id).contains("64 hexadecimal digits"));
+    for name in [format!("x/{id}"), format!("{id}:1"), id[1..].to_owned()] {
+        assert_eq!(read(&name).as_str(), name);
+    }
+}
+
 #[test]
 fn u61_addresses_of_ipv6_and_upper_case_are_hosts() {
     for (written, registry, repository) in [
