@@ -45,13 +45,11 @@ fn facts(container: &Value, pod: &Value) -> ContainerFacts {
     facts
 }
 
-/// The facts of the container, read as from a list of pods, if it is marked.
+/// The facts of the container, read as from a list of pods, if it is marked; `None` also for what no
+/// API server stores.
 fn listed_facts(spec: &Value) -> Option<ContainerFacts> {
     let pod = json!({"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": spec});
-    let mut pod = serde_json::from_value::<PodWire>(pod)
-        .unwrap()
-        .read()
-        .unwrap();
+    let mut pod = serde_json::from_value::<PodWire>(pod).ok()?.read().unwrap();
     let container = pod.containers.pop().unwrap();
     assert_eq!(container.facts.is_some(), container.mark.is_sidecar());
     container.facts.map(|facts| *facts)

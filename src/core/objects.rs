@@ -1,9 +1,8 @@
-//! Kubernetes objects as swaplet reads them: only the fields that decisions use, and tolerant of
-//! everything else.
+//! Kubernetes objects as swaplet reads them: only the fields that decisions use.
 //!
-//! Decoding never fails on well-formed JSON: a field of an unexpected type, or longer than its
-//! bound, is read as absent and recorded in [`pod::Pod::malformed`], so that one malformed object
-//! cannot stop a watch (one undecodable item would fail a whole list).
+//! The API server has checked their types. A field that is longer than its bound is read as absent
+//! and recorded, for pods in [`pod::Pod::malformed`]. Where an object cannot be decoded, a list
+//! knows it by its metadata alone (see [`item::Item`]), so that it costs no other.
 
 #[macro_use]
 mod of_kind;

@@ -539,7 +539,7 @@ pub(crate) fn refused(pod: &Pod) -> Option<Decision> {
     let marked = roles::sidecars(pod).next().is_some();
     if let Some(field) = pod.malformed.filter(|field| marked || hides_roles(field)) {
         let note = format!(
-            "{field} has a type that Kubernetes does not allow, or is too long; this pod is left alone"
+            "{field} is too long, or a part of it is missing or too long; this pod is left alone"
         );
         return Some(Decision::reporting(Reason::PodMalformed, note));
     }

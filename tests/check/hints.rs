@@ -51,6 +51,17 @@ fn a9_what_is_injected_is_noted() {
     assert!(hints(&off).is_empty());
 }
 
+/// The API server would refuse it; until then nothing is guessed about it.
+#[test]
+fn a_template_with_a_field_of_a_wrong_type_is_noted_with_what_is_wrong() {
+    let text = job("odd", &sidecar("proxy", "command: sh"));
+    assert_eq!(json(&text)["sidecars"][0]["verdict"], "NotSwappable");
+    assert_eq!(
+        hints(&text),
+        ["the spec of its pods cannot be read: invalid type: string \"sh\", expected a list"]
+    );
+}
+
 #[test]
 fn a9_fields_that_mean_nothing_are_noted() {
     let text = job(

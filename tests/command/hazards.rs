@@ -252,8 +252,8 @@ fn d29_rules_must_not_restart_a_success() {
     }
     assert_eq!(
         rules(json!([{"action": "Restart"}])),
-        "NotSwappable RestartRuleOnSuccess",
-        "what cannot be read"
+        ENTRYPOINT,
+        "it matches no code (Kubernetes: ContainerShouldRestart)"
     );
     for action in ["RestartAllContainers", "WhateverComesLater"] {
         let rule = json!([{"action": action, "exitCodes": {"operator": "In", "values": [42]}}]);

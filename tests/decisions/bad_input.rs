@@ -36,11 +36,11 @@ fn a_megabyte_of_annotations_changes_nothing() {
 #[test]
 fn a_pod_without_an_address_is_not_read() {
     for place in ["/metadata/name", "/metadata/namespace", "/metadata/uid"] {
-        for value in [Value::Null, json!(""), json!(1), json!({})] {
+        for value in [Value::Null, json!("")] {
             assert_eq!(read(ready().set(place, value).json()), None, "{place}");
         }
     }
-    assert_eq!(read(ready().set("/metadata", "none").json()), None);
+    assert_eq!(read(ready().set("/metadata", Value::Null).json()), None);
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn only_json_that_is_no_object_fails_to_decode() {
 fn deep_nesting_in_a_field_that_is_not_read_is_skipped() {
     let deep = format!("{}{}", "[".repeat(50_000), "]".repeat(50_000));
     let text = ready()
-        .set("/metadata/annotations", "DEEP")
+        .set("/metadata/managedFields", "DEEP")
         .json()
         .to_string()
         .replace("\"DEEP\"", &deep);

@@ -8,7 +8,7 @@ use swaplet_core::check::{form, known, names};
 use swaplet_core::cluster::headroom::fits_alone;
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::objects::command::FirstLine;
-use swaplet_core::objects::node::{Node, Taint};
+use swaplet_core::objects::node::{Node, NodeWire, Taint};
 use swaplet_core::objects::values::env::{IGNORE_EXIT_CODE, WHEN_JOB_EXIT, WITH_IMAGE};
 
 fn job(spec: Value) -> Value {
@@ -330,6 +330,7 @@ fn money_a_pod_may_be_on_a_node_that_it_selects_and_tolerates() {
         .map(|(key, value)| Taint {
             key: key.into(),
             value: value.into(),
+            only_preferred: false,
         })
         .into(),
         ..Node::default()
@@ -349,4 +350,19 @@ fn money_a_pod_may_be_on_a_node_that_it_selects_and_tolerates() {
         json!({"tolerations": tolerates, "nodeSelector": {"disk": "ssd"}})
     ));
     assert!(!may(json!({"tolerations": tolerates, "nodeName": "other"})));
+}
+
+#[test]
+fn a_taint_that_is_only_preferred_keeps_no_pod_away() {
+    let node = |effect: &str| {
+        let taints = json!([{"key": "spot", "value": "true", "effect": effect}]);
+        let node = json!({"metadata": {"name": "n"}, "spec": {"taints": taints}});
+        serde_json::from_value::<NodeWire>(node).unwrap().read()
+    };
+    let may = |effect: &str| {
+        let placement = described(&job(pod(json!({})))).placement;
+        placement.may_be_on(&node(effect).unwrap())
+    };
+    assert!(may("PreferNoSchedule"));
+    assert!(!may("NoSchedule") && !may("NoExecute"));
 }

@@ -130,9 +130,8 @@ fn a8_a_text_that_is_longer_than_its_use_is_told_and_not_kept() {
     let long = |bytes: usize| "a".repeat(bytes);
     let image = with_sidecar(|side| side.image(&format!("r.example/{}", long(1_300_000))));
     assert!(
-        warns(&image, Reason::PodMalformed).contains(
-            "spec.containers[*] has a type that Kubernetes does not allow, or is too long"
-        )
+        warns(&image, Reason::PodMalformed)
+            .contains("spec.containers[*] is too long, or a part of it is missing or too long")
     );
     assert_eq!(&*image.read().containers[1].image, "");
     let with_image =

@@ -352,7 +352,7 @@ fn pods_that_ask_for_acs_are_of_its_row_on_nodes_of_eci_and_nowhere_else() {
         json!({}),
         json!({"alibabacloud.com/eci": "true"}),
         json!({"alibabacloud.com/acs": "false"}),
-        json!({"alibabacloud.com/acs": true}),
+        json!({"alibabacloud.com/acs": null}),
     ] {
         assert!(!asks(labels.clone()), "{labels}");
     }

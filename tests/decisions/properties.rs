@@ -90,7 +90,7 @@ fn env() -> impl Strategy<Value = Value> {
         IGNORE_EXIT_CODE,
         "OTHER",
     ]);
-    let value = prop_oneof![5 => one_of(&["true", "TRUE", "false", "", "yes"]), 4 => image(), 1 => anything()];
+    let value = prop_oneof![5 => one_of(&["true", "TRUE", "false", "", "yes"]), 4 => image(), 1 => any::<String>().prop_map(Value::from)];
     let entry = prop_oneof![
         9 => (name, value).prop_map(|(name, value)| json!({"name": name, "value": value})),
         1 => Just(json!({"name": WHEN_JOB_EXIT, "valueFrom": {"fieldRef": {}}})),
@@ -113,7 +113,7 @@ fn state() -> impl Strategy<Value = Value> {
         2 => (reason, image()).prop_map(|(reason, message)| json!({"waiting": {"reason": reason, "message": message}})),
         1 => Just(json!({"running": {}, "terminated": {"exitCode": 0}})),
         1 => Just(json!({})),
-        1 => anything(),
+        1 => Just(Value::Null),
     ]
 }
 
@@ -184,7 +184,43 @@ fn pods() -> impl Strategy<Value = Value> {
     )
 }
 
-/// A pod in which one field has been replaced by anything.
+/// What can be said instead in one place, by the type of the value there.
+#[derive(Clone, Debug)]
+pub struct Odd {
+    text: String,
+    number: i64,
+    flag: bool,
+}
+
+pub fn odd() -> impl Strategy<Value = Odd> {
+    (any::<String>(), any::<i64>(), any::<bool>()).prop_map(|(text, number, flag)| Odd {
+        text,
+        number,
+        flag,
+    })
+}
+
+impl Odd {
+    /// Replaces a value by another that the API server accepts there as far as its type goes: it
+    /// stores no null in a list.
+    pub fn replace(&self, object: &mut Value, place: &str) {
+        let is_item = place.ends_with(|last: char| last.is_ascii_digit());
+        let Some(value) = object.pointer_mut(place) else {
+            return;
+        };
+        *value = match value {
+            _ if self.flag && !is_item => Value::Null,
+            Value::String(_) => self.text.clone().into(),
+            Value::Number(_) => self.number.into(),
+            Value::Bool(old) => (!*old).into(),
+            Value::Array(_) => json!([]),
+            Value::Object(_) => json!({}),
+            Value::Null => Value::Null,
+        };
+    }
+}
+
+/// A pod in which one field has been replaced.
 fn damaged_pods() -> impl Strategy<Value = Value> {
     let places: &[&str] = &[
         "/metadata/deletionTimestamp",
@@ -203,10 +239,8 @@ fn damaged_pods() -> impl Strategy<Value = Value> {
         "/spec/restartPolicy",
         "/status/phase",
     ];
-    (pods(), prop::sample::select(places), anything()).prop_map(|(mut pod, place, value)| {
-        pod.pointer_mut(place)
-            .into_iter()
-            .for_each(|field| *field = value.clone());
+    (pods(), prop::sample::select(places), odd()).prop_map(|(mut pod, place, odd)| {
+        odd.replace(&mut pod, place);
         pod
     })
 }
@@ -240,11 +274,14 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn every_json_object_decodes(fields in prop::collection::vec((key(), anything()), 0..6)) {
+    fn text_decodes_as_the_value_does_whatever_it_is(fields in prop::collection::vec((key(), anything()), 0..6)) {
         let object: Value = fields.into_iter().collect();
         let from_value = serde_json::from_value::<PodWire>(object.clone());
-        prop_assert!(from_value.is_ok(), "{:?}", from_value.err());
-        let from_text = serde_json::from_str::<PodWire>(&object.to_string()).expect("text decodes as the value does");
+        let from_text = serde_json::from_str::<PodWire>(&object.to_string());
+        prop_assert_eq!(from_value.is_ok(), from_text.is_ok());
+        let Ok(from_text) = from_text else {
+            return Ok(());
+        };
         let pod = read(object);
         let mut from_text = from_text.read();
         if let (Some(from_text), Some(pod)) = (&mut from_text, &pod) {

@@ -77,11 +77,19 @@ fn what_is_read_of_them() {
         }),
     };
     assert_eq!(read(crd), Some(expected));
-    // A value of another type is absent, and so is what has no uid.
-    let strange = json!({"metadata": {"name": "n", "uid": "u", "labels": {LABEL: 5}}, "spec": {"versions": "v1"}});
+    // Null is absent, and so is what has no uid.
+    let strange = json!({"metadata": {"name": "n", "uid": "u", "labels": {LABEL: null}}, "spec": {"versions": null}});
     let read_strange = read(strange).unwrap();
     assert_eq!((read_strange.mode, read_strange.served), (None, None));
     assert_eq!(read(json!({"metadata": {"name": "n"}})), None);
+    // With labels missing it would pass for unprotected, and with annotations for never counted.
+    let many = |field: &str| {
+        let texts = (0..2_000).map(|nth| (format!("k{nth}"), json!("v")));
+        let texts = serde_json::Map::from_iter(texts);
+        json!({"metadata": {"name": "n", "uid": "u", field: texts}})
+    };
+    assert_eq!(read(many("labels")), None);
+    assert_eq!(read(many("annotations")), None);
     for (mode, expected) in [
         ("Always", Some(Mode::Always)),
         ("always", None),

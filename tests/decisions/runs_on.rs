@@ -154,8 +154,8 @@ fn the_node_outranks_what_the_pod_says() {
 }
 
 #[test]
-fn wishes_of_a_wrong_type_say_nothing() {
-    for wrong in [json!(1), json!("x"), json!([]), json!({"nodeAffinity": []})] {
+fn wishes_that_are_null_say_nothing() {
+    for wrong in [json!(null), json!({"nodeAffinity": null})] {
         assert!(!is_swapped(RunsOn::default(), &json!({"affinity": wrong})));
         let node = RunsOn::named(Some("linux"), Some("amd64"));
         assert!(is_swapped(node, &json!({"affinity": wrong})));

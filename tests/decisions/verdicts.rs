@@ -150,7 +150,7 @@ fn each_obstacle_is_told_with_its_fix() {
             Obstacle::Windows,
         ),
         (
-            ready("Never", side().spec("volumeMounts", "text")),
+            ready("Never", side().spec("volumeMounts", json!([{"name": "v"}]))),
             Obstacle::Malformed,
         ),
         (

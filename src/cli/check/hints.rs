@@ -98,6 +98,11 @@ pub(super) fn of(
     let mut hints = fields(described);
     let annotations = described.annotation_problems.iter();
     hints.extend(annotations.map(|words| Hint::of(described, None, words.clone())));
+    let malformed = described.template.spec.malformed.as_ref();
+    hints.extend(malformed.map(|what| {
+        let text = format!("the spec of its pods cannot be read: {what}");
+        Hint::of(described, None, text)
+    }));
     let problem = described.ruled.problem.as_ref();
     hints.extend(problem.map(|problem| Hint::of(described, None, problem.to_string())));
     if judge::may_end(&described.template) {

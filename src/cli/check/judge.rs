@@ -11,7 +11,7 @@ use swaplet_core::image::reference::ImageReference;
 use swaplet_core::objects::command::{
     ContainerFacts, Executes, FirstLine, Obstacle, StandardPaths, Verdict, resolve_read,
 };
-use swaplet_core::objects::pod::container_spec::{ContainerSpec, Rule};
+use swaplet_core::objects::pod::container_spec::ContainerSpec;
 use swaplet_core::objects::pod::template::PodTemplate;
 use swaplet_core::objects::pod::{RestartPolicy, RuleMethod};
 use swaplet_core::objects::sidecar_policy::CLOSED;
@@ -35,7 +35,7 @@ pub(super) fn of(described: &Described, settings: &Settings, maps: &ConfigMaps) 
         .iter()
         .filter(|container| is_sidecar(container))
         .chain(&template.spec.native_sidecars)
-        .find(|container| container.restart_rules.contains(&Rule::RestartsAll));
+        .find(|container| container.restart_rules.iter().any(|rule| rule.restarts_all));
     let mut rows = Vec::new();
     for container in containers {
         let answer = match is_sidecar(container) {

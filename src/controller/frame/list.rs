@@ -10,7 +10,10 @@ use kube::core::Status;
 use kube::{Api, Resource};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::json;
+use serde_json::value::RawValue;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
+use swaplet_core::objects::values::whole_object::WholeObject;
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
@@ -168,8 +171,36 @@ where
             Err(error) => return Ok(Err(error)),
         };
         size.adapt(text.len());
-        return Ok(serde_json::from_slice(&text).map_err(kube::Error::SerdeError));
+        return Ok(decode(&text).map_err(kube::Error::SerdeError));
     }
+}
+
+/// Decodes a page. Where that fails, each object is decoded by itself, and one that cannot be is
+/// known by its metadata alone, so that it costs no other.
+fn decode<K>(text: &[u8]) -> serde_json::Result<ObjectList<K>>
+where
+    K: Resource + Clone + DeserializeOwned,
+{
+    serde_json::from_slice(text).or_else(|error| {
+        let page: ObjectList<Box<RawValue>> = serde_json::from_slice(text)?;
+        let alone = |object: Box<RawValue>| {
+            let whole = serde_json::from_str::<WholeObject<K>>(object.get())?;
+            let meta = whole.meta();
+            let known = json!([meta.name, meta.namespace, meta.uid, meta.resource_version]);
+            whole.read().map_or_else(
+                || {
+                    tracing::warn!(object = %known, %error, "an object cannot be read, and is left alone");
+                    K::deserialize(&known)
+                },
+                Ok,
+            )
+        };
+        Ok(ObjectList {
+            items: page.items.into_iter().map(alone).collect::<Result<_, _>>()?,
+            types: page.types,
+            metadata: page.metadata,
+        })
+    })
 }
 
 /// Returns the current version of the API server, from the metadata of a list of one object; `None`
@@ -228,7 +259,35 @@ async fn ask<K: Resource + Clone>(
 
 #[cfg(test)]
 mod tests {
+    use swaplet_core::objects::job::JobWire;
+    use swaplet_core::objects::pod::wire::PodWire;
+
     use super::*;
+
+    #[test]
+    fn d3_an_object_that_cannot_be_decoded_costs_itself_alone() {
+        let object = |name: &str, spec| json!({"metadata": {"name": name, "namespace": "ns", "uid": name, "resourceVersion": "7"}, "spec": spec});
+        let page = json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": "9"}, "items": [
+            object("a", json!({"backoffLimit": 1, "containers": [{"name": "main"}]})),
+            object("b", json!({"backoffLimit": "many", "containers": "none"})),
+            object("c", json!({})),
+        ]});
+        let page = page.to_string();
+        let pods = decode::<PodWire>(page.as_bytes()).unwrap();
+        assert_eq!(pods.metadata.resource_version.as_deref(), Some("9"));
+        let known = pods.items.into_iter().map(|pod| {
+            let meta = pod.meta().clone();
+            let version = meta.resource_version.as_deref() == Some("7");
+            (meta.uid.unwrap(), version, pod.read().is_some())
+        });
+        let of = |uid: &str, is_read| (uid.to_owned(), true, is_read);
+        let expected = [of("a", true), of("b", false), of("c", true)];
+        assert_eq!(known.collect::<Vec<_>>(), expected);
+        let jobs = decode::<JobWire>(page.as_bytes()).unwrap().items;
+        let limits = jobs.into_iter().map(|job| Some(job.read()?.backoff_limit));
+        assert_eq!(limits.collect::<Vec<_>>(), [Some(1), None, Some(6)]);
+        assert!(decode::<PodWire>(b"{\"items\": [5").is_err());
+    }
 
     #[test]
     fn a8_pages_get_smaller_while_they_are_large_and_larger_again() {

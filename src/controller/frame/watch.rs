@@ -285,10 +285,11 @@ impl<K: Watched> Watch<K> {
         mut stream: BoxStream<'_, kube::Result<WatchEvent<K>>>,
         mut version: String,
     ) -> Result<Next, Closed> {
-        let mut heard = false;
+        let (mut heard, mut missed) = (false, false);
         loop {
             let event = match timeout(SILENT, stream.next()).await {
                 Ok(Some(event)) => event,
+                Ok(None) if missed => return Ok(Next::List),
                 Ok(None) if heard => return Ok(Next::Heard(version)),
                 Ok(None) => return Ok(Next::Unheard(version)),
                 Err(_) => {
@@ -323,8 +324,10 @@ impl<K: Watched> Watch<K> {
                         .failed(version, trouble("watch", &status.message))
                         .await;
                 }
-                // One line that is no object: the line is lost, the connection is not.
+                // One line that is no object: the line is lost, the connection is not. What an
+                // object was that cannot be decoded, only a list shows.
                 Err(kube::Error::SerdeError(error)) => {
+                    missed |= error.is_data();
                     self.send(Event::Trouble(trouble("watch: unreadable event", &error)))
                         .await?
                 }

@@ -22,8 +22,10 @@ use kube::{Client, Resource as _};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use swaplet_core::objects::pod::Pod;
-use swaplet_core::objects::pod::wire::{PodWire, StoredImages};
+use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::objects::values::backoff::Backoff;
+use swaplet_core::objects::values::bounded_object::BoundedObject;
+use swaplet_core::objects::values::bounds::TEXT;
 use swaplet_core::report::decision::{Action, Swap};
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::predownload::workload::{Workload, WorkloadKind};
@@ -230,8 +232,8 @@ impl Writer {
         let patch = Patch::Json::<()>(guarded_patch(&target.uid, swaps));
         let pods = Request::new(PodWire::url_path(&(), Some(&target.namespace)));
         let built = pods.patch(&target.name, &params(), &patch);
-        let stored = self.decoded::<StoredImages>(built, &[]).await?;
-        Ok(stored.map(|stored| stored_images(&stored, swaps)))
+        let stored = self.decoded(built, &[]).await?;
+        Ok(stored.map(|stored| stored_images(stored, swaps)))
     }
 
     /// Sends a write to a resource [in time](Self::in_time). Returns the body of the answer, or why
@@ -360,11 +362,16 @@ pub(crate) fn test(path: &[&str], value: &str) -> PatchOperation {
     })
 }
 
-fn stored_images(stored: &StoredImages, swaps: &[Swap]) -> Vec<Box<str>> {
-    swaps
-        .iter()
-        .map(|swap| stored.of(swap.index).unwrap_or(&swap.to).into())
-        .collect()
+/// Returns the images of the pod as the API server has stored it, where a webhook may have changed
+/// them.
+fn stored_images(BoundedObject { data, .. }: BoundedObject, swaps: &[Swap]) -> Vec<Box<str>> {
+    let stored = swaps.iter().map(|swap| {
+        let image = data["spec"]["containers"][swap.index]["image"].as_str();
+        image
+            .filter(|image| image.len() <= TEXT)
+            .unwrap_or(&swap.to)
+    });
+    stored.map(Into::into).collect()
 }
 
 /// Returns true if a denial reports a missing right, which concerns every object of the kind

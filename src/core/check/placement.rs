@@ -65,6 +65,7 @@ impl Placement {
             Some(Taint {
                 key: toleration.key.clone()?,
                 value: toleration.value.clone().unwrap_or_default(),
+                only_preferred: false,
             })
         };
         let node = Node {
@@ -79,7 +80,8 @@ impl Placement {
     /// tolerations.
     pub fn may_be_on(&self, node: &Node) -> bool {
         let tolerated = |taint: &Taint| {
-            taint.key.starts_with(STATE)
+            taint.only_preferred
+                || taint.key.starts_with(STATE)
                 || self
                     .tolerations
                     .iter()

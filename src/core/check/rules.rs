@@ -51,8 +51,8 @@ impl Ruled {
     }
 }
 
-/// Builds a pod from a template, with the containers that are injected into it; `None` if another
-/// object describes the pods.
+/// Builds a pod from a template, with the containers that are injected into it, or with the names
+/// of its own if they cannot be read; `None` if another object describes the pods.
 pub(super) fn pod(
     place: &Place<'_>,
     template: &PodTemplate,
@@ -76,7 +76,7 @@ pub(super) fn pod(
         Value::Null if !template.restarts_always_by_default() => "Never".into(),
         policy => policy.clone(),
     };
-    let pod = json!({
+    let mut pod = json!({
         "metadata": {
             "name": ANY, "namespace": ANY, "uid": ANY,
             "labels": metadata["labels"],
@@ -85,7 +85,13 @@ pub(super) fn pod(
         },
         "spec": {"restartPolicy": policy, "containers": containers},
     });
-    PodWire::deserialize(pod).ok()
+    let read = PodWire::deserialize(&pod);
+    let of_names = |_| {
+        let names = template.spec.containers.iter();
+        pod["spec"]["containers"] = names.map(|one| json!({"name": one.name})).collect();
+        PodWire::deserialize(&pod)
+    };
+    read.or_else(of_names).ok()
 }
 
 /// Returns the owner references that the controllers of Kubernetes would set.

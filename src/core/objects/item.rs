@@ -1,20 +1,22 @@
 //! An object of a list or watch, reduced to what is kept of it while it is decoded: the objects of
 //! tenants can take a hundred times their size when they are kept whole.
 
+use std::fmt;
+use std::marker::PhantomData;
 use std::panic::resume_unwind;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::Resource;
-use serde::de::{Deserialize, Deserializer, IgnoredAny};
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use super::isolated::isolated;
 use super::job::OwnerView;
 use super::pod::wire::{ALL_RESTART, DISRUPTION};
 use super::pod::{KRUISE_POD_READY, PHASE_WRITTEN};
 use super::values::bounds;
-use super::values::lenient::{
-    Integer, Lenient, Object, Objects, Part, Present, Said, Shape, Text, Texts, Time,
-};
+use super::values::fields::{FromText, List, Present, Said, Text, Texts, Time, or_default, text};
 
 /// What is kept of an object.
 pub trait FromView: Sized {
@@ -29,30 +31,36 @@ pub trait FromView: Sized {
     fn of(view: Self::View) -> Option<Self>;
 }
 
-/// The fields of an object that are read. Decoding fails only for JSON that is not a Kubernetes
-/// object.
+/// The fields of an object that are read: a [`View`].
 pub trait Viewed: for<'a> Deserialize<'a> {
     /// Returns the name, namespace, uid and resourceVersion, for the list or watch.
     fn watched(&self) -> ObjectMeta;
 }
 
+/// A part of an object.
+pub trait Part: Default + for<'a> Deserialize<'a> {}
+
+impl<T: Default + for<'a> Deserialize<'a>> Part for T {}
+
 /// An object as the API server sends it: of its annotations `A` is read, of its `managedFields` `M`.
-#[derive(Clone, Debug)]
-pub struct View<S, T, A = Lenient<Texts>, M = IgnoredAny> {
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "S: Part, T: Part, A: Part, M: Part"))]
+pub struct View<S, T, A = Texts, M = IgnoredAny> {
+    #[serde(deserialize_with = "or_default")]
     pub(crate) metadata: MetaView<A, M>,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) spec: S,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) status: T,
-    /// `spec` or `status`, if it is no object.
-    pub(crate) malformed: Option<&'static str>,
 }
 
 /// A part of an object of which nothing is read.
-#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Unread {}
 
 /// `metadata`
-#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(
     rename_all = "camelCase",
     default,
@@ -63,37 +71,38 @@ pub(crate) struct MetaView<A, M> {
     pub namespace: Text,
     pub uid: Text,
     pub resource_version: Text,
-    pub generation: Integer,
+    pub generation: Option<i64>,
     pub creation_timestamp: Time,
-    pub deletion_timestamp: Lenient<Present>,
-    pub labels: Lenient<Texts>,
+    pub deletion_timestamp: Present,
+    pub labels: Texts,
+    #[serde(deserialize_with = "or_default")]
     pub annotations: A,
-    pub finalizers: Lenient<Vec<Text>>,
-    pub owner_references: Objects<OwnerView>,
+    pub finalizers: List<Text>,
+    pub owner_references: List<OwnerView>,
     pub managed_fields: M,
 }
 
 /// One of `status.conditions`.
-#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ConditionView {
-    pub r#type: Lenient<Word>,
-    pub status: Lenient<Word>,
+    pub r#type: Word,
+    pub status: Word,
     pub reason: Text,
-    pub message: Lenient<Said, { bounds::RECORD }>,
+    pub message: Said<{ bounds::RECORD }>,
     pub last_transition_time: Time,
 }
 
 impl ConditionView {
     /// Returns true if it is this condition with this status.
     pub fn is(&self, kind: &str, status: &str) -> bool {
-        self.is_of(kind) && self.status.value.0 == status
+        self.is_of(kind) && self.status.0 == status
     }
 
     /// Returns true if it is this condition.
     pub fn is_of(&self, kind: &str) -> bool {
         debug_assert!(WORDS.contains(&kind), "{kind} is never read");
-        self.r#type.value.0 == kind
+        self.r#type.0 == kind
     }
 }
 
@@ -113,38 +122,22 @@ const WORDS: [&str; 8] = [
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Word(&'static str);
 
-impl Shape for Word {
-    fn from_text(text: &str, _: usize) -> Option<Self> {
+impl FromText for Word {
+    fn from_text(text: &str) -> Self {
         let found = WORDS.iter().find(|word| **word == text);
-        Some(found.map(|word| Self(word)).unwrap_or_default())
+        found.map(|word| Self(word)).unwrap_or_default()
     }
 }
 
-/// The parts of an object, each read by itself.
-#[derive(Default, serde::Deserialize)]
-#[serde(default, bound(deserialize = "M: Part, S: Part, T: Part"))]
-struct Parts<M, S, T> {
-    metadata: Lenient<Object<M>>,
-    spec: Lenient<Object<S>>,
-    status: Lenient<Object<T>>,
-}
-
-impl<'de, S: Part, T: Part, A: Part, M: Part> Deserialize<'de> for View<S, T, A, M> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let parts = Parts::<MetaView<A, M>, S, T>::deserialize(deserializer)?;
-        let malformed = parts.spec.malformed.then_some("spec");
-        Ok(Self {
-            metadata: parts.metadata.value.0,
-            spec: parts.spec.value.0,
-            status: parts.status.value.0,
-            malformed: malformed.or(parts.status.malformed.then_some("status")),
-        })
+impl<'de> Deserialize<'de> for Word {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        text(from)
     }
 }
 
 impl<S: Part, T: Part, A: Part, M: Part> Viewed for View<S, T, A, M> {
     fn watched(&self) -> ObjectMeta {
-        let text = |field: &Text| field.value.as_deref().map(str::to_owned);
+        let text = |field: &Text| field.as_deref().map(str::to_owned);
         ObjectMeta {
             name: text(&self.metadata.name),
             namespace: text(&self.metadata.namespace),
@@ -155,8 +148,7 @@ impl<S: Part, T: Part, A: Part, M: Part> Viewed for View<S, T, A, M> {
     }
 }
 
-/// An object of a list or watch, reduced to a `T`. Decoding fails only for JSON that is not a
-/// Kubernetes object.
+/// An object of a list or watch, reduced to a `T`.
 #[derive(Clone, Debug)]
 pub struct Item<T> {
     pub(crate) metadata: ObjectMeta,
@@ -167,11 +159,43 @@ pub struct Item<T> {
 of_kind!(@impl [T: FromView] Item<T>, T::Kind, metadata, T::METADATA_ALONE);
 
 impl<'de, T: FromView> Deserialize<'de> for Item<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let view = T::View::deserialize(deserializer)?;
-        Ok(Self {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(Reader(PhantomData))
+    }
+}
+
+struct Reader<T>(PhantomData<T>);
+
+impl<'de, T: FromView> Visitor<'de> for Reader<T> {
+    type Value = Item<T>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        formatter.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        let view = T::View::deserialize(MapAccessDeserializer::new(map))?;
+        Ok(Item {
             metadata: view.watched(),
             object: isolated(|| T::of(view)),
+        })
+    }
+
+    /// Reads what a list gives for an object that cannot be decoded: its name, namespace, uid and
+    /// resourceVersion. Nothing is kept of it.
+    fn visit_seq<A: SeqAccess<'de>>(self, array: A) -> Result<Self::Value, A::Error> {
+        let [name, namespace, uid, resource_version] =
+            Deserialize::deserialize(SeqAccessDeserializer::new(array))?;
+        let metadata = ObjectMeta {
+            name,
+            namespace,
+            uid,
+            resource_version,
+            ..ObjectMeta::default()
+        };
+        Ok(Item {
+            metadata,
+            object: Ok(None),
         })
     }
 }
@@ -196,18 +220,4 @@ impl<T> Item<T> {
         self.object
             .unwrap_or_else(|defect| resume_unwind(Box::new(defect)))
     }
-}
-
-/// Returns the objects of a list.
-pub(crate) fn items<T, const MOST: usize>(list: &Objects<T, MOST>) -> impl Iterator<Item = &T> {
-    list.value.iter().map(|item| &item.value.0)
-}
-
-/// Returns true if the list, or one of its items, is malformed.
-pub(crate) fn any_malformed<T, const MOST: usize>(list: &Objects<T, MOST>) -> bool {
-    list.malformed
-        || list
-            .value
-            .iter()
-            .any(|item: &Lenient<Object<T>>| item.malformed)
 }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::item::{FromView, Item, View};
 use super::pod::Owner;
-use super::values::lenient::{Integer, Lenient, Object, Present, Text};
+use super::values::fields::{Present, Text};
 
 /// The limit if a Job sets none: the API server's own default (Kubernetes:
 /// `pkg/apis/batch/v1/defaults.go`).
@@ -30,7 +30,7 @@ pub struct Job {
 pub struct JobRef {
     /// `uid` of the owner reference.
     pub uid: Box<str>,
-    /// `name` of the owner reference.
+    /// `name` of the owner reference; empty if it is too long to be that of a Job.
     pub name: Box<str>,
 }
 
@@ -41,38 +41,32 @@ pub type JobWire = Item<Job>;
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct JobSpecView {
-    backoff_limit: Integer,
-    backoff_limit_per_index: Lenient<Present>,
-    pod_failure_policy: Lenient<Present>,
+    backoff_limit: Option<i64>,
+    backoff_limit_per_index: Present,
+    pod_failure_policy: Present,
 }
 
 /// `status` of a Job.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub struct JobStatusView {
-    failed: Integer,
+    failed: Option<i64>,
 }
 
 impl FromView for Job {
     type Kind = k8s_openapi::api::batch::v1::Job;
     type View = View<JobSpecView, JobStatusView>;
 
-    /// `None` if it has no uid, or a limit that is not a number from 0 on: nothing is assumed about
-    /// such a Job.
+    /// `None` if it has no uid, or a limit that is no number from 0 on: nothing is assumed about such
+    /// a Job.
     fn of(job: Self::View) -> Option<Self> {
-        let limit = &job.spec.backoff_limit;
-        if limit.malformed || job.malformed == Some("spec") {
-            return None;
-        }
-        let backoff_limit = match limit.value {
+        let backoff_limit = match job.spec.backoff_limit {
             None => DEFAULT_BACKOFF_LIMIT,
             Some(limit) => u32::try_from(limit).ok()?,
         };
-        let uid = job.metadata.uid.value.clone();
-        let uid = uid.filter(|uid| !uid.is_empty())?;
         Some(Self {
-            uid,
             bears_failure: bears_failure(&job, backoff_limit),
+            uid: job.metadata.uid.filled()?,
             namespace: job.metadata.namespace.value.unwrap_or_default(),
             backoff_limit,
         })
@@ -80,16 +74,12 @@ impl FromView for Job {
 }
 
 fn bears_failure(job: &View<JobSpecView, JobStatusView>, limit: u32) -> bool {
-    let (spec, failed) = (&job.spec, &job.status.failed);
     // Either lets any failure end the Job.
-    if spec.backoff_limit_per_index.value.0 || spec.pod_failure_policy.value.0 {
+    if job.spec.backoff_limit_per_index.0 || job.spec.pod_failure_policy.0 {
         return false;
     }
-    let failed = match u64::try_from(failed.value.unwrap_or_default()) {
-        Ok(count) if !failed.malformed && job.malformed.is_none() => count,
-        _ => return false,
-    };
-    failed.saturating_add(1).saturating_mul(2) <= u64::from(limit)
+    let failed = u64::try_from(job.status.failed.unwrap_or_default());
+    failed.is_ok_and(|failed| failed.saturating_add(1).saturating_mul(2) <= u64::from(limit))
 }
 
 /// One of `metadata.ownerReferences` of a pod.
@@ -100,39 +90,37 @@ pub(crate) struct OwnerView {
     kind: Text,
     name: Text,
     uid: Text,
-    controller: Lenient<Option<bool>>,
+    controller: Option<bool>,
 }
 
 impl OwnerView {
     /// Returns the kind and name of the owner that controls a pod.
-    pub(crate) fn controller(owners: &[Lenient<Object<Self>>]) -> Option<Box<str>> {
+    pub(crate) fn controller(owners: &[Self]) -> Option<Box<str>> {
         let owner = Self::controlling(owners)?;
         let text = |field: &Text| field.value.clone().unwrap_or_default();
         Some(format!("{} {}", text(&owner.kind), text(&owner.name)).into())
     }
 
     /// Returns the uid of the owner that controls a pod.
-    pub(crate) fn uid_of_controller(owners: &[Lenient<Object<Self>>]) -> Option<Box<str>> {
-        let uid = Self::controlling(owners)?.uid.value.clone();
-        uid.filter(|uid| !uid.is_empty())
+    pub(crate) fn uid_of_controller(owners: &[Self]) -> Option<Box<str>> {
+        Self::controlling(owners)?.uid.clone().filled()
     }
 
     /// Returns the Job among the owners of a pod. Only the controlling owner counts (Kubernetes:
     /// `controller.FilterPodsByOwner`), and only the Job of group `batch`: others have Jobs of
     /// their own, with other rules.
-    pub(crate) fn job(owners: &[Lenient<Object<Self>>]) -> Option<Box<JobRef>> {
+    pub(crate) fn job(owners: &[Self]) -> Option<Box<JobRef>> {
         let owner = Self::controlling(owners).filter(|owner| owner.is_job())?;
-        let text = |field: &Text| field.value.clone().filter(|text| !text.is_empty());
         Some(Box::new(JobRef {
-            uid: text(&owner.uid)?,
-            name: text(&owner.name)?,
+            uid: owner.uid.clone().filled()?,
+            name: owner.name.value.clone().unwrap_or_default(),
         }))
     }
 
     /// Returns the controller of a pod, if it is no Job.
-    pub(crate) fn other(owners: &[Lenient<Object<Self>>]) -> Option<Box<Owner>> {
+    pub(crate) fn other(owners: &[Self]) -> Option<Box<Owner>> {
         let owner = Self::controlling(owners).filter(|owner| !owner.is_job())?;
-        let version = owner.api_version.value.as_deref().unwrap_or_default();
+        let version = owner.api_version.as_deref().unwrap_or_default();
         let group = version.rsplit_once('/').map_or("", |(group, _)| group);
         Some(Box::new(Owner {
             group: group.into(),
@@ -140,20 +128,13 @@ impl OwnerView {
         }))
     }
 
-    fn controlling(owners: &[Lenient<Object<Self>>]) -> Option<&Self> {
-        owners
-            .iter()
-            .map(|owner| &owner.value.0)
-            .find(|owner| owner.controller.value == Some(true))
+    fn controlling(owners: &[Self]) -> Option<&Self> {
+        owners.iter().find(|owner| owner.controller == Some(true))
     }
 
     fn is_job(&self) -> bool {
-        self.kind.value.as_deref() == Some("Job")
-            && self
-                .api_version
-                .value
-                .as_deref()
-                .is_some_and(|version| version.starts_with("batch/"))
+        let version = self.api_version.as_deref().unwrap_or_default();
+        self.kind.as_deref() == Some("Job") && version.starts_with("batch/")
     }
 }
 
@@ -191,14 +172,7 @@ mod tests {
 
     #[test]
     fn a_limit_that_is_none_is_not_guessed() {
-        for spec in [
-            json!({"backoffLimit": "6"}),
-            json!({"backoffLimit": -1}),
-            json!({"backoffLimit": 1.5}),
-            json!("text"),
-        ] {
-            assert_eq!(read(&spec), None, "{spec}");
-        }
+        assert_eq!(read(&json!({"backoffLimit": -1})), None);
         let nameless: JobWire =
             serde_json::from_value(json!({"metadata": {}, "spec": {"backoffLimit": 1}})).unwrap();
         assert_eq!(nameless.read(), None);
@@ -231,24 +205,31 @@ mod tests {
         for spec in [
             json!({"backoffLimitPerIndex": 6}),
             json!({"podFailurePolicy": {"rules": []}}),
-            json!({"backoffLimit": "6"}),
         ] {
             assert!(!bears(spec.clone(), json!({})), "{spec}");
         }
-        for status in [
-            json!({"failed": -1}),
-            json!({"failed": i64::MAX}),
-            json!({"failed": "none"}),
-            json!("text"),
-        ] {
+        for status in [json!({"failed": -1}), json!({"failed": i64::MAX})] {
             assert!(!bears(json!({}), status.clone()), "{status}");
         }
+    }
+
+    /// A Job is found by its uid. One that is taken for none would let its pods be ended as if no
+    /// restart counted.
+    #[test]
+    fn the_uid_alone_makes_a_job_of_an_owner() {
+        let owner = |name: &str| {
+            let owner = json!([{"apiVersion": "batch/v1", "kind": "Job", "uid": "u", "name": name, "controller": true}]);
+            let owners: Vec<OwnerView> = serde_json::from_value(owner).unwrap();
+            OwnerView::job(&owners).map(|job| (job.uid, job.name))
+        };
+        assert_eq!(owner("j"), Some(("u".into(), "j".into())));
+        assert_eq!(owner(&"j".repeat(2_000)), Some(("u".into(), "".into())));
     }
 
     #[test]
     fn the_watch_gets_what_it_goes_on_with() {
         let job: JobWire =
-            serde_json::from_value(json!({"metadata": {"resourceVersion": "7", "labels": 5}}))
+            serde_json::from_value(json!({"metadata": {"resourceVersion": "7", "labels": null}}))
                 .unwrap();
         assert_eq!(job.meta().resource_version.as_deref(), Some("7"));
         assert_eq!(

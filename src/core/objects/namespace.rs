@@ -19,9 +19,8 @@ impl FromView for Labelled {
     /// Returns `None` if it has no name.
     fn of(view: Self::View) -> Option<Self> {
         let meta = view.metadata;
-        let labels = meta.labels.value.0.into_iter();
+        let labels = meta.labels.all()?.into_iter();
         let labels = labels.map(|(key, value)| (key.into(), value.into()));
-        let name = meta.name.value.filter(|name| !name.is_empty())?;
-        Some((name, labels.collect()))
+        Some((meta.name.filled()?, labels.collect()))
     }
 }

@@ -8,9 +8,9 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::item::{ConditionView, FromView, Item, View, items};
+use super::item::{ConditionView, FromView, Item, Part, View};
 use super::runs_on::RunsOn;
-use super::values::lenient::{Lenient, Object, Objects, Part, Text};
+use super::values::fields::{List, Text, or_default};
 
 /// Labels or annotations.
 pub type Marks = BTreeMap<Box<str>, Box<str>>;
@@ -88,13 +88,15 @@ impl fmt::Display for KubeletVersion {
     }
 }
 
-/// One of `spec.taints`; its effect does not matter.
+/// One of `spec.taints`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Taint {
     /// `key`
     pub key: Box<str>,
     /// `value`; may be empty.
     pub value: Box<str>,
+    /// True if it keeps no pod from the node: its effect is `PreferNoSchedule`.
+    pub only_preferred: bool,
 }
 
 /// A node of a list or watch.
@@ -104,7 +106,7 @@ pub type NodeWire = Item<Node>;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct NodeSpecView {
-    taints: Objects<TaintView>,
+    taints: List<TaintView>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -112,6 +114,7 @@ pub struct NodeSpecView {
 struct TaintView {
     key: Text,
     value: Text,
+    effect: Text,
 }
 
 /// `status` of a node; `I` is what is read of its list of images, which is the longest part of it.
@@ -119,8 +122,9 @@ struct TaintView {
 #[serde(rename_all = "camelCase", default, bound(deserialize = "I: Part"))]
 pub struct NodeStatusView<I = IgnoredAny> {
     pub(crate) images: I,
-    conditions: Objects<ConditionView>,
-    node_info: Lenient<Object<NodeInfoView>>,
+    conditions: List<ConditionView>,
+    #[serde(deserialize_with = "or_default")]
+    node_info: NodeInfoView,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -141,26 +145,27 @@ impl FromView for Node {
 }
 
 impl Node {
-    /// Reads a node. A field of a wrong type is read as absent. Returns `None` if it has no name,
-    /// because no pod can be on it then.
+    /// Reads a node. Returns `None` if it has no name, because no pod can be on it then, or has more
+    /// labels or annotations than are read.
     pub(crate) fn read<I>(view: View<NodeSpecView, NodeStatusView<I>>) -> Option<Self> {
         let (meta, status) = (view.metadata, view.status);
-        let taint = |wire: Lenient<Object<TaintView>>| Taint {
-            key: wire.value.0.key.value.unwrap_or_default(),
-            value: wire.value.0.value.value.unwrap_or_default(),
+        let taint = |written: TaintView| Taint {
+            key: written.key.value.unwrap_or_default(),
+            value: written.value.value.unwrap_or_default(),
+            only_preferred: written.effect.as_deref() == Some("PreferNoSchedule"),
         };
-        let info = status.node_info.value.0;
+        let info = status.node_info;
         Some(Self {
-            name: meta.name.value.filter(|name| !name.is_empty())?,
+            name: meta.name.filled()?,
             uid: meta.uid.value.unwrap_or_default(),
-            labels: meta.labels.value.0,
-            annotations: meta.annotations.value.0,
-            taints: view.spec.taints.value.into_iter().map(taint).collect(),
-            ready: items(&status.conditions).any(|condition| condition.is("Ready", "True")),
+            labels: meta.labels.all()?,
+            annotations: meta.annotations.all()?,
+            taints: view.spec.taints.items.into_iter().map(taint).collect(),
+            ready: status.conditions.iter().any(|one| one.is("Ready", "True")),
             kubelet: info
                 .kubelet_version
-                .value
-                .and_then(|version| KubeletVersion::read(&version)),
+                .as_deref()
+                .and_then(KubeletVersion::read),
             operating_system: info.operating_system.value,
             architecture: info.architecture.value,
         })
@@ -197,6 +202,7 @@ mod tests {
         );
         assert_eq!(node.annotations.get("a").map(|value| &**value), Some("b"));
         let taints = [("k", "v"), ("bare", "")].map(|(key, value)| Taint {
+            only_preferred: false,
             key: key.into(),
             value: value.into(),
         });
@@ -219,31 +225,18 @@ mod tests {
     }
 
     #[test]
-    fn what_has_a_wrong_type_is_absent_and_the_rest_counts() {
-        for strange in [json!(1), json!("x"), json!([1]), json!(null)] {
-            let node = json!({
-                "metadata": {"name": "n", "labels": {"odd": strange, "good": "1"}, "annotations": strange},
-                "spec": {"taints": [strange, {"key": strange, "value": "v"}]},
-            });
-            let mut node = node;
-            node["status"] = json!({"nodeInfo": strange, "conditions": [strange, {"type": "Ready", "status": strange}]});
-            let node = read(node).unwrap();
-            assert!(!node.ready && node.kubelet.is_none(), "{strange}");
-            assert_eq!(
-                node.labels.get("good").map(|value| &**value),
-                Some("1"),
-                "{strange}"
-            );
-            assert!(
-                node.annotations.is_empty() && node.taints[1].key.len() <= 1,
-                "{strange}"
-            );
-            assert!(
-                read(json!({"metadata": {"name": "n"}, "spec": strange})).is_some(),
-                "{strange}"
-            );
-            assert!(read(json!({"metadata": {"name": "n", "labels": strange}, "spec": {"taints": strange}})).is_some(), "{strange}");
-        }
+    fn null_is_absent_and_the_rest_counts() {
+        let node = read(json!({
+            "metadata": {"name": "n", "labels": {"odd": null, "good": "1"}, "annotations": null},
+            "spec": {"taints": [{"key": null, "value": "v"}]},
+            "status": {"nodeInfo": null, "conditions": [{"type": "Ready", "status": null}]},
+        }))
+        .unwrap();
+        assert!(!node.ready && node.kubelet.is_none() && node.annotations.is_empty());
+        assert_eq!(node.labels.keys().collect::<Vec<_>>(), [&"good".into()]);
+        assert!(node.taints[0].key.is_empty());
+        assert!(read(json!({"metadata": {"name": "n", "labels": null}, "spec": null})).is_some());
+        assert!(read(json!({"metadata": {"name": "n"}, "spec": {"taints": null}})).is_some());
     }
 
     #[test]
@@ -259,6 +252,6 @@ mod tests {
     fn a_node_without_a_name_is_none() {
         assert_eq!(read(json!({"metadata": {"uid": "u"}})), None);
         assert_eq!(read(json!({"metadata": {"name": ""}})), None);
-        assert_eq!(read(json!({"metadata": 3})), None);
+        assert_eq!(read(json!({"metadata": null})), None);
     }
 }

@@ -17,10 +17,11 @@ use std::time::Duration;
 
 use super::job::JobRef;
 use super::runs_on::RunsOn;
+use super::values::bounds::{self, cut};
 use super::values::env::Mark;
-use super::values::lenient::Shape;
+use super::values::fields::{self, FromText};
 use crate::objects::command::ContainerFacts;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 /// The `status.reason` that the virtual-kubelet library writes when its provider has failed to
@@ -253,11 +254,17 @@ pub enum Phase {
     Unknown,
 }
 
-impl Shape for Phase {
-    fn from_text(text: &str, _: usize) -> Option<Self> {
+impl FromText for Phase {
+    fn from_text(text: &str) -> Self {
         let known = [Self::Pending, Self::Running, Self::Succeeded, Self::Failed];
         let found = known.into_iter().find(|phase| phase.as_str() == text);
-        Some(found.unwrap_or_default())
+        found.unwrap_or_default()
+    }
+}
+
+impl<'de> Deserialize<'de> for Phase {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        fields::text(from)
     }
 }
 
@@ -361,7 +368,7 @@ impl RestartRule {
 
     /// Returns true if the rule may match this code; a code that the node does not report may
     /// match.
-    fn may_match(&self, code: Option<i64>) -> bool {
+    pub(crate) fn may_match(&self, code: Option<i64>) -> bool {
         code.is_none_or(|code| self.codes.contains(&code) != self.not_in)
     }
 }
@@ -399,16 +406,20 @@ impl Default for RestartPolicy {
     }
 }
 
-impl Shape for Option<RestartPolicy> {
-    fn from_text(text: &str, most: usize) -> Option<Self> {
-        let policy = match text {
-            "Always" => RestartPolicy::Always,
-            "OnFailure" => RestartPolicy::OnFailure,
-            "Never" => RestartPolicy::Never,
-            _ if text.len() > most => return None,
-            _ => RestartPolicy::Unknown(text.into()),
-        };
-        Some(Some(policy))
+impl FromText for RestartPolicy {
+    fn from_text(text: &str) -> Self {
+        match text {
+            "Always" => Self::Always,
+            "OnFailure" => Self::OnFailure,
+            "Never" => Self::Never,
+            _ => Self::Unknown(cut(text, bounds::TEXT).into()),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for RestartPolicy {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        fields::text(from)
     }
 }
 

@@ -8,8 +8,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube_core::Resource;
 use serde::Deserialize;
 
-use crate::objects::item::{FromView, Item, Unread, View, items};
-use crate::objects::values::lenient::{Flag, Lenient, Object, Objects, Text};
+use crate::objects::item::{FromView, Item, Unread, View};
+use crate::objects::values::fields::{List, Text, or_default};
 
 /// The label that protects an object, OpenKruise's.
 pub const LABEL: &str = "policy.kruise.io/delete-protection";
@@ -127,8 +127,9 @@ pub struct GuardedOf<K>(pub Guarded, PhantomData<K>);
 #[serde(default)]
 pub struct CrdSpecView {
     group: Text,
-    names: Lenient<Object<NamesView>>,
-    versions: Objects<VersionView>,
+    #[serde(deserialize_with = "or_default")]
+    names: NamesView,
+    versions: List<VersionView>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -141,25 +142,26 @@ struct NamesView {
 #[serde(default)]
 struct VersionView {
     name: Text,
-    served: Flag,
+    served: Option<bool>,
 }
 
 impl<K: IsGuarded> FromView for GuardedOf<K> {
     type Kind = K;
     type View = View<CrdSpecView, Unread>;
 
-    /// Returns `None` if it has no name or no uid.
+    /// Returns `None` if it has no name or no uid, or more labels or annotations than are read: then
+    /// nothing is written, so it cannot be deleted.
     fn of(object: Self::View) -> Option<Self> {
         let meta = object.metadata;
-        let labels = &meta.labels.value.0;
+        let labels = meta.labels.all()?;
         let guarded = Guarded {
             kind: K::KIND,
             mode: labels.get(LABEL).and_then(|value| Mode::of(value)),
             name: meta.name.value?,
             uid: meta.uid.value?,
             version: meta.resource_version.value.unwrap_or_default(),
-            holds: meta.annotations.value.0.get(HOLDS).cloned(),
-            deleting: meta.deletion_timestamp.value.0,
+            holds: meta.annotations.all()?.remove(HOLDS),
+            deleting: meta.deletion_timestamp.0,
             served: object.spec.served(),
         };
         Some(Self(guarded, PhantomData))
@@ -168,12 +170,12 @@ impl<K: IsGuarded> FromView for GuardedOf<K> {
 
 impl CrdSpecView {
     fn served(self) -> Option<Served> {
-        let is_served = |version: &&VersionView| version.served.value == Some(true);
-        let mut served = items(&self.versions).filter(is_served);
+        let versions = self.versions.items.into_iter();
+        let mut served = versions.filter(|version| version.served == Some(true));
         Some(Served {
-            version: served.find_map(|version| version.name.value.clone())?,
+            version: served.find_map(|version| version.name.value)?,
             group: self.group.value?,
-            plural: self.names.value.0.plural.value?,
+            plural: self.names.plural.value?,
         })
     }
 }
@@ -198,7 +200,7 @@ impl<K: Resource> FromView for MetadataOf<K> {
 
     fn of(object: Self::View) -> Option<Self> {
         let meta = object.metadata;
-        let counts = !meta.deletion_timestamp.value.0;
+        let counts = !meta.deletion_timestamp.0;
         Some(Self(
             (meta.uid.value.unwrap_or_default(), counts),
             PhantomData,
@@ -225,9 +227,9 @@ impl FromView for Claim {
     type View = View<Unread, ClaimStatusView>;
 
     fn of(claim: Self::View) -> Option<Self> {
-        let is_bound = claim.status.phase.value.as_deref() == Some("Bound");
+        let is_bound = claim.status.phase.as_deref() == Some("Bound");
         let meta = claim.metadata;
-        let counts = is_bound && !meta.deletion_timestamp.value.0;
+        let counts = is_bound && !meta.deletion_timestamp.0;
         Some(Self((meta.uid.value.unwrap_or_default(), counts)))
     }
 }

@@ -131,7 +131,7 @@ reasons! {
     RestartPending: Silent, Itself, Pod;
 
     // The pod cannot be ended as it stands: a Warning with the fix.
-    /// The pod is left alone: a field has a type that Kubernetes does not allow.
+    /// The pod is left alone: a field is longer than swaplet reads.
     PodMalformed: Warning, Hand, Pod;
     /// The pod is left alone: its restart policy is not known.
     RestartPolicyUnknown: Warning, Hand, Pod;

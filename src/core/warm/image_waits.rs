@@ -152,7 +152,7 @@ impl FromView for ImageWait {
         Some(Self {
             uid: meta.uid.value?,
             node: pod.spec.node_name.value?,
-            waits: !meta.deletion_timestamp.value.0 && waits(pod.status),
+            waits: !meta.deletion_timestamp.0 && waits(pod.status),
         })
     }
 }
@@ -160,23 +160,19 @@ impl FromView for ImageWait {
 /// Returns true if the pod waits for an image. Init containers start one after another, so the
 /// first unfinished one decides; of the other containers any may be waiting.
 fn waits(status: StatusView) -> bool {
-    let inits = status.init_container_statuses.value.into_iter();
-    let mut inits = inits.map(|container| container.value.0);
+    let mut inits = status.init_container_statuses.items.into_iter();
     if let Some(first) = inits.find_map(not_through) {
         return starts(&first);
     }
-    let containers = status.container_statuses.value;
-    containers.is_empty()
-        || containers
-            .into_iter()
-            .any(|container| starts(&container.value.0.state.value.0.read()))
+    let mut containers = status.container_statuses.items.into_iter();
+    containers.len() == 0 || containers.any(|container| starts(&container.state.read()))
 }
 
 /// Returns the container's state; `None` if it ended with exit code 0, or runs as a sidecar that has
 /// started.
 fn not_through(container: ContainerStatusView) -> Option<ContainerState> {
-    let is_up = container.started.value == Some(true);
-    match container.state.value.0.read() {
+    let is_up = container.started == Some(true);
+    match container.state.read() {
         ContainerState::Terminated(end) if end.exit_code == Some(0) => None,
         ContainerState::Running { .. } if is_up => None,
         state => Some(state),

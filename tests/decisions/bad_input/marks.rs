@@ -86,22 +86,6 @@ fn names_of_variables_are_exact() {
 }
 
 #[test]
-fn a_flag_of_another_json_type_is_told() {
-    for value in [
-        json!(true),
-        json!(1),
-        json!(["true"]),
-        json!({"true": true}),
-    ] {
-        let entry = json!({"name": WHEN_JOB_EXIT, "value": value});
-        warns(
-            &beside_done_main(main_container("sidecar").env_entry(entry).running()),
-            Reason::MarkInvalid,
-        );
-    }
-}
-
-#[test]
 fn a_bad_mark_beside_a_good_one_is_told_while_the_mains_run() {
     let pod = pod("Never")
         .with(main_container("main").running())

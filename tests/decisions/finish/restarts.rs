@@ -100,6 +100,23 @@ fn u75_a_native_sidecar_that_crashes_leaves_no_swap_beside_it() {
     );
 }
 
+/// It counts as recent, so one that ended long ago does not hide it.
+#[test]
+fn u75_a_native_sidecar_that_ended_at_an_unknown_time_is_the_last_to_end() {
+    let (mut natives, mut statuses) = (Vec::new(), Vec::new());
+    for (name, at) in [("a", json!(null)), ("b", json!("2025-01-01T00:00:00Z"))] {
+        let end = json!({"terminated": {"exitCode": 0, "finishedAt": at}});
+        natives.push(json!({"name": name, "image": "i", "restartPolicy": "Always"}));
+        statuses.push(json!({"name": name, "restartCount": 1, "lastState": end}));
+    }
+    let pod = ready("OnFailure")
+        .set("/spec/initContainers", natives)
+        .set("/status/initContainerStatuses", statuses)
+        .read();
+    let end = pod.native_end.unwrap();
+    assert_eq!((&*end.name, end.finished_at), ("a", None));
+}
+
 /// Where no sidecar is left nothing is to be ended: what crashes is not swaplet's.
 #[test]
 fn u75_a_pod_whose_sidecars_have_ended_is_left_alone() {

@@ -80,8 +80,7 @@ fn policies() -> impl Strategy<Value = Policies> {
 }
 
 fn annotations() -> impl Strategy<Value = Value> {
-    let value =
-        || prop_oneof![4 => one_of(&["a", "b,c", "5s", "c=20s,9s", "b=-1", ""]), 1 => anything()];
+    let value = || prop_oneof![4 => one_of(&["a", "b,c", "5s", "c=20s,9s", "b=-1", ""]), 1 => any::<String>().prop_map(Value::from)];
     let key = prop::sample::select(vec![SIDECARS, DELAY, ORDER, WAIT_FOR_EXIT]);
     prop::collection::vec((key, value()), 0..3).prop_map(|all| all.into_iter().collect())
 }
@@ -185,7 +184,7 @@ fn situations_of(pods: impl Strategy<Value = Value>) -> impl Strategy<Value = Si
 }
 
 fn situations() -> impl Strategy<Value = Situation> {
-    situations_of(prop_oneof![2 => ended_pods(), 1 => any_pod()])
+    situations_of(prop_oneof![3 => ended_pods(), 1 => any_pod()])
 }
 
 /// Reads a pod with these annotations, under these policies.

@@ -6,8 +6,8 @@ use std::fmt;
 use super::expand::{Environment, Variable};
 use super::path;
 use super::words::{Note, Notes, Obstacle};
-use crate::objects::pod::RestartPolicy;
-use crate::objects::pod::container_spec::{Backing, ContainerSpec, Hook, PodSpec, Rule};
+use crate::objects::pod::container_spec::{Backing, ContainerSpec, Hook, PodSpec};
+use crate::objects::pod::{RestartPolicy, RestartRule};
 use crate::objects::runs_on::RunsOn;
 
 /// The directory in which an image without a working directory of its own starts, as ours do.
@@ -123,17 +123,18 @@ impl ContainerFacts {
 
 /// Returns the first obstacle that has nothing to do with the command.
 fn obstacle(pod: &PodSpec, container: &ContainerSpec) -> Option<Obstacle> {
+    let rules = |is: fn(&RestartRule) -> bool| container.restart_rules.iter().any(is);
     let checks = [
         (
             pod.malformed.is_some() || container.malformed.is_some(),
             Obstacle::Malformed,
         ),
         (
-            container.restart_rules.contains(&Rule::OnSuccess),
+            rules(|rule| !rule.restarts_all && rule.may_match(Some(0))),
             Obstacle::RestartRuleOnSuccess,
         ),
         (
-            container.restart_rules.contains(&Rule::RestartsAll),
+            rules(|rule| rule.restarts_all),
             Obstacle::RestartsAllContainers,
         ),
         (

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::{Container, Pod, RuleSource, SidecarRule};
 use crate::objects::values::bounds::{self, cut};
-use crate::objects::values::lenient::{Lenient, Present, Text};
+use crate::objects::values::fields::{Present, Text};
 
 /// The annotation with the names of containers that are sidecars.
 pub const SIDECARS: &str = "swaplet.io/sidecars";
@@ -37,7 +37,7 @@ const MOST_ORDER: i32 = 1000;
 const SHOWN: usize = 80;
 
 /// The value of an annotation; `None` where it is absent.
-type Value = Lenient<Option<Box<str>>, LONGEST>;
+type Value = Text<LONGEST>;
 
 /// The annotations as they are written.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -55,7 +55,7 @@ pub struct Written {
     #[serde(rename = "swaplet.io/parked")]
     pub(crate) parked: Text<{ bounds::RECORD }>,
     #[serde(rename = "swaplet.io/finished")]
-    finished: Lenient<Present>,
+    finished: Present,
 }
 
 impl Written {
@@ -67,12 +67,12 @@ impl Written {
             &self.wait_for_exit,
         ]
         .into_iter()
-        .all(|value| value.value.is_none() && !value.malformed)
+        .all(|value| value.is_none() && !value.too_long)
     }
 
     /// Sets the rules of the containers of a pod according to its annotations.
     pub(crate) fn apply(&self, pod: &mut Pod) {
-        pod.phase_was_ours = pod.phase_was_written && self.finished.value == Present(true);
+        pod.phase_was_ours = pod.phase_was_written && self.finished.0;
         if self.is_absent() {
             return;
         }
@@ -172,11 +172,13 @@ fn read<T>(
     read_one: impl Fn(&str) -> Result<T, String>,
     reported: &mut Option<String>,
 ) -> Vec<Entry<T>> {
-    if value.malformed {
-        reported.get_or_insert_with(|| format!("annotation {annotation}: it is not a string, or longer than {LONGEST} bytes, and is ignored"));
+    if value.too_long {
+        reported.get_or_insert_with(|| {
+            format!("annotation {annotation}: it is longer than {LONGEST} bytes, and is ignored")
+        });
         return Vec::new();
     }
-    let Some(text) = value.value.as_deref() else {
+    let Some(text) = value.as_deref() else {
         return Vec::new();
     };
     let parts: Vec<_> = text.split(',').map(str::trim).collect();

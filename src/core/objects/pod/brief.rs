@@ -41,8 +41,8 @@ impl FromView for PodBrief {
         } = pod;
         Some(Self {
             uid: metadata.uid.value.unwrap_or_default(),
-            labels: metadata.labels.value.0,
-            deleting: metadata.deletion_timestamp.value.0,
+            labels: metadata.labels.all()?,
+            deleting: metadata.deletion_timestamp.0,
             is_over: status.is_over(),
             ready: status.is_ready(),
             images: spec.images(),

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::RestartPolicy;
+use super::{RestartPolicy, RestartRule};
 use crate::objects::runs_on::RunsOn;
 use crate::objects::values::env::Mark;
 
@@ -19,8 +19,8 @@ pub struct PodSpec {
     pub containers: Vec<ContainerSpec>,
     /// The `initContainers` that are native sidecars (their `restartPolicy` is `Always`).
     pub native_sidecars: Vec<ContainerSpec>,
-    /// The first field that had a type which Kubernetes does not allow for it, or was too long.
-    pub malformed: Option<&'static str>,
+    /// The first field that is too long, or what has a type that Kubernetes does not allow.
+    pub malformed: Option<Box<str>>,
 }
 
 /// One of `spec.containers`.
@@ -49,7 +49,7 @@ pub struct ContainerSpec {
     /// The container's own `restartPolicy`.
     pub restart_policy: Option<RestartPolicy>,
     /// `restartPolicyRules`
-    pub restart_rules: Vec<Rule>,
+    pub restart_rules: Vec<RestartRule>,
     /// `lifecycle.postStart`
     pub post_start: Option<Hook>,
     /// True if there is a probe.
@@ -60,8 +60,8 @@ pub struct ContainerSpec {
     pub pod_has_own_profile: bool,
     /// The mark that its environment sets.
     pub mark: Mark,
-    /// The first field that had a type which Kubernetes does not allow for it, or was too long.
-    pub malformed: Option<&'static str>,
+    /// The first field that is too long, or what has a type that Kubernetes does not allow.
+    pub malformed: Option<Box<str>>,
 }
 
 /// One of `env`.
@@ -119,17 +119,6 @@ pub enum Backing {
     Data,
 }
 
-/// One of `restartPolicyRules`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
-    /// It restarts all containers of the pod, or its action is unknown.
-    RestartsAll,
-    /// It applies to exit code 0, or cannot be read.
-    OnSuccess,
-    /// It applies to other exit codes only.
-    OnFailure,
-}
-
 /// The effect of a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hook {
@@ -145,11 +134,10 @@ impl ContainerSpec {
     pub fn pulls_always(&self) -> bool {
         match self.pull_policy.as_deref() {
             Some(policy) => policy == "Always",
-            None => {
-                !self.image.contains('@')
-                    && self.tag().is_none_or(|tag| tag == "latest")
-                    && !self.image.is_empty()
-            }
+            None => match self.tag() {
+                Some(tag) => tag == "latest",
+                None => !self.image.is_empty() && !self.image.contains('@'),
+            },
         }
     }
 
@@ -163,7 +151,8 @@ impl ContainerSpec {
     }
 
     fn tag(&self) -> Option<&str> {
-        let last = self.image.rsplit('/').next()?;
+        let (image, _) = self.image.split_once('@').unwrap_or((&self.image, ""));
+        let last = image.rsplit('/').next()?;
         last.split_once(':').map(|(_, tag)| tag)
     }
 }
@@ -181,6 +170,8 @@ mod tests {
             ("nginx:1", false),
             ("host:5000/nginx:1", false),
             ("nginx@sha256:1", false),
+            ("nginx:latest@sha256:1", true),
+            ("nginx:1@sha256:1", false),
         ] {
             let container = ContainerSpec {
                 image: image.into(),

@@ -5,8 +5,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::container_spec::{ContainerSpec, PodSpec};
-use super::view::SpecView;
-use crate::objects::values::lenient::{Lenient, Object};
+use super::view::{ContainerView, SpecView};
+use crate::objects::values::bounds;
 
 /// The deepest level of a template: `spec.template.spec.jobTemplate.spec.template.spec` with a list
 /// of roles around it has 9 steps.
@@ -99,6 +99,7 @@ impl PodTemplate {
                 | "ReplicationController"
                 | "CloneSet"
                 | "UnitedDeployment"
+                | "Rollout"
         )
     }
 
@@ -134,13 +135,34 @@ fn owner(metadata: &Value) -> Option<(Box<str>, Box<str>)> {
     ))
 }
 
-/// Reads `spec` of a pod. Never fails: see [`PodSpec::malformed`].
+/// Reads `spec` of a pod, which no API server has checked. Never fails: see [`PodSpec::malformed`].
 pub fn pod_spec(spec: &Value) -> PodSpec {
-    let spec = Lenient::<Object<SpecView>>::deserialize(spec).unwrap_or_default();
-    let mut spec = spec.value.0;
-    let containers = std::mem::take(&mut spec.containers.value);
-    let init_containers = std::mem::take(&mut spec.init_containers.value);
-    spec.read().with(containers, init_containers)
+    let view = SpecView::deserialize(spec);
+    let malformed = view.as_ref().err().map(|error| error.to_string().into());
+    let mut view = view.unwrap_or_else(|_| known_containers(spec));
+    let containers = std::mem::take(&mut view.containers.items);
+    let init_containers = std::mem::take(&mut view.init_containers.items);
+    let read = view.read().with(containers, init_containers);
+    PodSpec {
+        malformed: malformed.or(read.malformed),
+        ..read
+    }
+}
+
+/// Returns what can be said of a spec that cannot be read: its containers, and their marks.
+fn known_containers(spec: &Value) -> SpecView {
+    let one = |written: &Value| {
+        let known = |field: &str| (field.to_owned(), written[field].clone());
+        let marked = Value::from_iter(["name", "env"].map(known));
+        let named = Value::from_iter([known("name")]);
+        let read = ContainerView::deserialize(marked);
+        read.or_else(|_| ContainerView::deserialize(named))
+            .unwrap_or_default()
+    };
+    let mut view = SpecView::default();
+    let containers = spec["containers"].as_array().into_iter().flatten();
+    view.containers.items = containers.take(bounds::ITEMS).map(one).collect();
+    view
 }
 
 /// Returns the items of a list, and of lists in it; any other object is its only item.
@@ -273,7 +295,7 @@ mod tests {
             PodTemplate::all(&object)[0].restarts_always_by_default()
         };
         assert!(
-            ["ReplicationController", "UnitedDeployment"]
+            ["ReplicationController", "UnitedDeployment", "Rollout"]
                 .into_iter()
                 .all(always)
         );
@@ -294,23 +316,22 @@ mod tests {
         );
     }
 
+    /// What is written here nobody has checked: it is told, and the sidecars in it are known.
     #[test]
-    fn what_has_a_wrong_type_is_named() {
+    fn what_has_a_wrong_type_is_told_and_its_sidecars_are_known() {
+        let env = json!([{"name": "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT", "value": "true"}]);
         let spec = pod_spec(
-            &json!({"containers": [{"name": "a", "command": "sh"}, {"name": "b", "env": [1]}, "c"]}),
+            &json!({"containers": [{"name": "a", "command": "sh", "env": env}, {"name": "b", "env": [1]}, "c"]}),
         );
-        let malformed: Vec<_> = spec
-            .containers
-            .iter()
-            .map(|container| container.malformed)
+        assert_eq!(
+            spec.malformed.as_deref(),
+            Some("invalid type: string \"sh\", expected a list")
+        );
+        let containers = spec.containers.iter();
+        let known: Vec<_> = containers
+            .map(|one| (&*one.name, one.mark.is_sidecar()))
             .collect();
-        assert_eq!(
-            malformed,
-            [Some("command"), Some("env"), Some("containers[*]")]
-        );
-        assert_eq!(
-            pod_spec(&json!({"containers": {}})).malformed,
-            Some("containers")
-        );
+        assert_eq!(known, [("a", true), ("b", false), ("", false)]);
+        assert!(pod_spec(&json!({"containers": {}})).malformed.is_some());
     }
 }

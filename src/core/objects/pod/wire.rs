@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 
 use super::annotations::Written;
 use super::view::spec::Surroundings;
-use super::view::{ContainerStatusView, ContainerView, SpecView, StatusList, StatusView};
+use super::view::{ContainerView, SpecView, StatusList, StatusView};
 use super::{ACS, ACS_CLASS, Container, PHASE_WRITTEN, Pod, RestartPolicy};
 use crate::objects::command::ContainerFacts;
-use crate::objects::item::{FromView, Item, View, any_malformed, items};
+use crate::objects::item::{FromView, Item, View};
 use crate::objects::job::OwnerView;
 use crate::objects::pod::{ContainerState, ContainerStatus, RestartRule, SidecarRule, roles};
 use crate::objects::runs_on::RunsOn;
 use crate::objects::values::bounds;
-use crate::objects::values::lenient::{Lenient, Object, Objects, Text};
 use serde::{Deserialize, Deserializer};
 
 /// The type of the condition of a pod that somebody ends: by preemption, a taint, the eviction API,
@@ -38,7 +37,7 @@ struct ListedPod {
 of_kind!(PodWire, k8s_openapi::api::core::v1::Pod, item);
 
 /// A pod of whose annotations only those are read that name sidecars.
-pub(crate) type ListedView<X, M> = View<SpecView<X>, StatusView, Lenient<Object<Written>>, M>;
+pub(crate) type ListedView<X, M> = View<SpecView<X>, StatusView, Written, M>;
 
 impl FromView for ListedPod {
     type Kind = k8s_openapi::api::core::v1::Pod;
@@ -47,7 +46,7 @@ impl FromView for ListedPod {
     fn of(mut view: Self::View) -> Option<Self> {
         let pod = Pod::of(&mut view)?;
         let has_labels = may_have_rules(&pod);
-        let labels = view.metadata.labels.value.0.into_iter();
+        let labels = view.metadata.labels.read.into_iter();
         Some(Self {
             labels: labels
                 .filter(|_| has_labels)
@@ -114,44 +113,40 @@ impl Pod {
         let malformed = malformed(view);
         let clock_behind = clock_behind(view);
         let (meta, spec, status) = (&mut view.metadata, &mut view.spec, &mut view.status);
-        let mut inits = StatusList::read(std::mem::take(&mut status.init_container_statuses));
+        let mut inits = StatusList(std::mem::take(&mut status.init_container_statuses.items));
         let init_restarts = inits.restarts().fold(0, i64::saturating_add);
         let native_end = inits.native_end(&spec.init_containers).map(Box::new);
         let (ended, restarter) = inits.restart_all(&spec.init_containers);
-        let mut statuses = StatusList::read(std::mem::take(&mut status.container_statuses));
-        let containers = std::mem::take(&mut spec.containers.value);
-        let conditions = || items(&status.conditions);
+        let mut statuses = StatusList(std::mem::take(&mut status.container_statuses.items));
+        let containers = std::mem::take(&mut spec.containers.items);
+        let conditions = || status.conditions.iter();
         let reason = || {
             let disrupted = conditions().find(|condition| condition.is(DISRUPTION, "True"))?;
             disrupted.reason.value.clone()
         };
         let around = spec.read();
-        let policy = spec.restart_policy.value.clone().unwrap_or_default();
+        let policy = spec.restart_policy.clone().unwrap_or_default();
         let several = containers.len() > 1 && policy != RestartPolicy::Always;
         let containers = containers
             .into_iter()
-            .map(|c| c.value.0.with_status(&around, several, &mut statuses));
+            .map(|c| c.with_status(&around, several, &mut statuses));
         // Collected in place they would keep the room of what was read.
         let mut kept = Vec::with_capacity(containers.len());
         kept.extend(containers);
-        let labels = &meta.labels.value.0;
-        let grace = spec.termination_grace_period_seconds.value;
+        let labels = &meta.labels.read;
+        let grace = spec.termination_grace_period_seconds;
         let mut pod = Self {
-            namespace: meta
-                .namespace
-                .value
-                .take()
-                .filter(|text| !text.is_empty())?,
-            name: meta.name.value.take().filter(|text| !text.is_empty())?,
-            uid: meta.uid.value.take().filter(|text| !text.is_empty())?,
+            namespace: std::mem::take(&mut meta.namespace).filled()?,
+            name: std::mem::take(&mut meta.name).filled()?,
+            uid: std::mem::take(&mut meta.uid).filled()?,
             version: meta.resource_version.value.take().unwrap_or_default(),
-            deleting: meta.deletion_timestamp.value.0,
-            job: OwnerView::job(&meta.owner_references.value),
-            owner: OwnerView::other(&meta.owner_references.value),
+            deleting: meta.deletion_timestamp.0,
+            job: OwnerView::job(&meta.owner_references),
+            owner: OwnerView::other(&meta.owner_references),
             restart_policy: policy,
             grace_seconds: grace.filter(|seconds| *seconds >= 0).map(bounds::seconds),
             node: spec.node_name.value.clone().unwrap_or_default(),
-            phase: status.phase.value,
+            phase: status.phase,
             phase_was_written: conditions().any(|condition| condition.is_of(PHASE_WRITTEN)),
             phase_was_ours: false,
             reason: status
@@ -175,7 +170,7 @@ impl Pod {
             outranked_policies: Box::default(),
             malformed,
         };
-        meta.annotations.value.0.apply(&mut pod);
+        meta.annotations.apply(&mut pod);
         Some(within_bounds(pod))
     }
 }
@@ -185,14 +180,13 @@ impl Pod {
 /// clock is behind. The time to notice, and the rounding to whole seconds, are added.
 fn clock_behind<X, M>(view: &ListedView<X, M>) -> u32 {
     const NOTICED: i64 = 2;
-    let scheduled = items(&view.status.conditions)
+    let conditions = view.status.conditions.iter();
+    let scheduled = conditions
         .filter(|condition| condition.is_of("PodScheduled"))
-        .filter_map(|condition| condition.last_transition_time.value);
-    let given = scheduled
-        .chain(view.metadata.creation_timestamp.value)
-        .max();
+        .filter_map(|condition| condition.last_transition_time.0);
+    let given = scheduled.chain(view.metadata.creation_timestamp.0).max();
     let behind = given
-        .zip(view.status.start_time.value)
+        .zip(view.status.start_time.0)
         .map_or(0, |(given, noticed)| {
             given.as_second() - noticed.as_second()
         });
@@ -203,30 +197,24 @@ fn clock_behind<X, M>(view: &ListedView<X, M>) -> u32 {
     }
 }
 
-/// Returns the first field that is malformed.
+/// Returns the first field that is too long, or is missing where the API server requires it.
 fn malformed<X, M>(view: &ListedView<X, M>) -> Option<&'static str> {
-    let (owners, spec, status) = (&view.metadata.owner_references, &view.spec, &view.status);
-    let (statuses, init) = (&status.container_statuses, &status.init_container_statuses);
+    let (meta, spec, status) = (&view.metadata, &view.spec, &view.status);
     let fields = [
-        (any_malformed(owners), "metadata.ownerReferences"),
-        (view.malformed.is_some(), view.malformed.unwrap_or_default()),
-        (spec.restart_policy.malformed, "spec.restartPolicy"),
-        (spec.containers.malformed, "spec.containers"),
+        (meta.owner_references.too_long, "metadata.ownerReferences"),
+        (meta.labels.too_many, "metadata.labels"),
+        (spec.containers.too_long, "spec.containers"),
         (
-            any_malformed(&spec.containers)
-                || items(&spec.containers).any(ContainerView::is_unreadable),
+            spec.containers.iter().any(ContainerView::is_unreadable),
             "spec.containers[*]",
         ),
-        (status.phase.malformed, "status.phase"),
-        (statuses.malformed, "status.containerStatuses"),
         (
-            ContainerStatusView::any_malformed(statuses),
-            "status.containerStatuses[*]",
+            status.container_statuses.too_long,
+            "status.containerStatuses",
         ),
-        (init.malformed, "status.initContainerStatuses"),
         (
-            ContainerStatusView::any_malformed(init),
-            "status.initContainerStatuses[*]",
+            status.init_container_statuses.too_long,
+            "status.initContainerStatuses",
         ),
     ];
     let first = fields.iter().find(|(malformed, _)| *malformed);
@@ -235,7 +223,7 @@ fn malformed<X, M>(view: &ListedView<X, M>) -> Option<&'static str> {
 
 impl<X> ContainerView<X> {
     fn is_unreadable(&self) -> bool {
-        self.name.value.is_none() || self.image.malformed || self.env.malformed
+        self.name.is_none() || self.image.too_long || self.env.too_long
     }
 
     /// Returns the container with its status. Sidecars get the facts about exit images, and all
@@ -251,50 +239,14 @@ impl<X> ContainerView<X> {
         Container {
             status: statuses.take(&name),
             image: self.image.value.clone().unwrap_or_default(),
-            restart_policy: self.restart_policy.value.clone(),
+            restart_policy: self.restart_policy.clone(),
             restart_rules: self.restart_rules(),
-            facts: (with_facts || mark.is_sidecar()).then(|| {
-                let spec = around.container(Lenient {
-                    value: Object(self),
-                    malformed: false,
-                });
-                Box::new(ContainerFacts::of(&around.pod, &spec))
-            }),
+            facts: (with_facts || mark.is_sidecar())
+                .then(|| Box::new(ContainerFacts::of(&around.pod, &around.container(self)))),
             mark,
             rule: None,
             name,
         }
-    }
-}
-
-// The images of a pod in the response to a write of them. The response is the whole pod, which the
-// watch shows as well; so nothing else of it is read.
-
-/// The response to a write of images. Any JSON object decodes.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct StoredImages {
-    spec: Lenient<Object<SpecWire>>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct SpecWire {
-    containers: Objects<ContainerWire>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct ContainerWire {
-    image: Text,
-}
-
-impl StoredImages {
-    /// Returns the image of the container at this position in `spec.containers`; `None` if the
-    /// response does not have it.
-    pub fn of(&self, index: usize) -> Option<&str> {
-        let container = self.spec.value.0.containers.value.get(index)?;
-        container.value.0.image.value.as_deref()
     }
 }
 
@@ -373,35 +325,5 @@ fn without_containers(pod: Pod) -> Pod {
         containers: Vec::new(),
         malformed: Some("spec.containers"),
         ..pod
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn images(json: &str) -> Vec<Option<String>> {
-        let stored: StoredImages = serde_json::from_str(json).unwrap();
-        (0..2)
-            .map(|index| stored.of(index).map(str::to_owned))
-            .collect()
-    }
-
-    #[test]
-    fn images_are_read_by_their_place_and_nothing_makes_that_fail() {
-        let image = |word: &str| Some(word.to_owned());
-        assert_eq!(
-            images(
-                r#"{"metadata":{"name":7},"spec":{"containers":[{"image":"a"},{"image":"b"}]},"status":[]}"#
-            ),
-            [image("a"), image("b")]
-        );
-        assert_eq!(
-            images(r#"{"spec":{"containers":[{"image":1},{"image":"b"}]}}"#),
-            [None, image("b")]
-        );
-        for nothing in ["{}", r#"{"spec":[]}"#, r#"{"spec":{"containers":"a"}}"#] {
-            assert_eq!(images(nothing), [None, None]);
-        }
     }
 }

@@ -43,7 +43,7 @@ impl From<DynamicObject> for BoundedObject {
 
 impl<'de> Deserialize<'de> for BoundedObject {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        BoundedValue::deserialize(deserializer).map(|value| value.0.into())
+        BoundedValue::<false>::deserialize(deserializer).map(|value| value.0.into())
     }
 }
 

@@ -9,7 +9,7 @@ use serde::de::{
 };
 use serde_json::{Map, Value};
 
-use super::lenient::{drain_array, drain_map};
+use super::fields::{drain_array, drain_map};
 
 /// The bytes that one object may take in memory, approximately.
 const MOST: usize = 8 << 20;
@@ -19,20 +19,22 @@ const VALUE: usize = 64;
 const MAP: usize = 700;
 /// The deepest level that is read; the JSON reader itself gives up at 128.
 const DEEPEST: u8 = 64;
-/// The fields in `managedFields`, the longest part of most objects, that are read: no other key
-/// begins with `f:`.
+/// The longest part of most objects, and those of its members that begin with `f:` and are read.
+const MANAGED: &str = "managedFields";
 const FIELDS: [&str; 3] = ["f:metadata", "f:annotations", "f:swaplet.io/parked"];
 
-/// A JSON value; an empty object if it would be too large.
+/// A JSON value, an entry of `managedFields` if `IS_MANAGED`; an empty object if it would be too
+/// large.
 #[derive(Clone, Debug, Default)]
-pub struct BoundedValue(pub(crate) Value);
+pub struct BoundedValue<const IS_MANAGED: bool = false>(pub(crate) Value);
 
-impl<'de> Deserialize<'de> for BoundedValue {
+impl<'de, const IS_MANAGED: bool> Deserialize<'de> for BoundedValue<IS_MANAGED> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let left = Cell::new(MOST);
         let value = Node {
             left: &left,
             depth: 0,
+            is_managed: IS_MANAGED,
         }
         .deserialize(deserializer)?;
         Ok(Self(if left.get() == 0 {
@@ -48,6 +50,8 @@ impl<'de> Deserialize<'de> for BoundedValue {
 struct Node<'a> {
     left: &'a Cell<usize>,
     depth: u8,
+    /// True in [`MANAGED`], whose members are skipped but for [`FIELDS`].
+    is_managed: bool,
 }
 
 impl Node<'_> {
@@ -57,9 +61,11 @@ impl Node<'_> {
         self.left.get() > 0
     }
 
-    fn inside(self) -> Self {
+    fn inside(self, key: &str) -> Self {
         Self {
             depth: self.depth + 1,
+            // In `metadata`: no kind has other members of this name at this depth.
+            is_managed: self.is_managed || self.depth == 1 && key == MANAGED,
             ..self
         }
     }
@@ -115,7 +121,7 @@ impl<'de> Visitor<'de> for Node<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
         while self.takes(VALUE) {
-            match array.next_element_seed(self.inside())? {
+            match array.next_element_seed(self.inside(""))? {
                 Some(item) => items.push(item),
                 None => return Ok(Value::Array(items)),
             }
@@ -126,12 +132,14 @@ impl<'de> Visitor<'de> for Node<'_> {
         let mut members = Map::new();
         while self.takes(if members.is_empty() { MAP } else { 2 * VALUE }) {
             match map.next_key::<String>()? {
-                Some(key) if key.starts_with("f:") && !FIELDS.contains(&&*key) => {
+                Some(key)
+                    if self.is_managed && key.starts_with("f:") && !FIELDS.contains(&&*key) =>
+                {
                     map.next_value::<IgnoredAny>().map(drop)?
                 }
                 Some(key) => {
                     self.takes(key.len());
-                    let value = map.next_value_seed(self.inside())?;
+                    let value = map.next_value_seed(self.inside(&key))?;
                     members.insert(key, value);
                 }
                 None => return Ok(Value::Object(members)),
@@ -160,6 +168,13 @@ mod tests {
             read(managed),
             json!({"metadata": {"managedFields": [{"fieldsV1": {"f:metadata": {}}}], "name": "n"}})
         );
+    }
+
+    /// A selector that lost a label would select more.
+    #[test]
+    fn keys_like_those_of_managed_fields_are_read_everywhere_else() {
+        let object = json!({"metadata": {"labels": {"f:a": "b"}}, "spec": {"selector": {"matchLabels": {"f:pool": "gpu"}}}});
+        assert_eq!(read(&object.to_string()), object);
     }
 
     #[test]

@@ -1,12 +1,11 @@
 //! The bounds of the values that are read of an object, by their use. The API server bounds only
 //! the object as a whole, at 1.5 MB and more.
 //!
-//! A longer value is read as absent and recorded, like one of a wrong type; messages, which are
-//! only shown, are cut.
+//! A longer value is read as absent and recorded; messages, which are only shown, are cut.
 
 /// The bytes of a text without a bound of its own. Names have 253 bytes at most, references to
 /// images that can be pulled 1024 (see [`crate::image::ImageReference`]).
-pub(crate) const TEXT: usize = 1024;
+pub const TEXT: usize = 1024;
 /// The bytes of a path: Linux opens none that is longer.
 pub(crate) const PATH: usize = 4096;
 /// The bytes of a word of a command, or of a variable's value: Linux takes none that is longer.

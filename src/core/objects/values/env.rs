@@ -7,7 +7,8 @@
 use std::fmt;
 
 use super::bounds;
-use super::lenient::Shape;
+use super::fields::{FromText, text};
+use serde::{Deserialize, Deserializer};
 
 /// Marks the container as a sidecar, ended by the configured exit image.
 pub const WHEN_JOB_EXIT: &str = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT";
@@ -68,7 +69,7 @@ pub enum MarkProblem {
 
 /// The value of a variable while it is decoded: it may be a secret, and is never printed. Of a
 /// value that is too long only the start is kept, which is still too long for an image reference.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Hidden {
     text: Box<str>,
     pub is_too_long: bool,
@@ -90,18 +91,24 @@ impl fmt::Debug for Hidden {
     }
 }
 
-impl Shape for Option<Hidden> {
-    fn from_text(text: &str, most: usize) -> Option<Self> {
-        let is_too_long = text.len() > most;
+impl FromText for Hidden {
+    fn from_text(text: &str) -> Self {
+        let is_too_long = text.len() > bounds::ARGUMENT;
         let kept = if is_too_long {
             &text[..text.floor_char_boundary(LONG_IMAGE)]
         } else {
             text
         };
-        Some(Some(Hidden {
+        Self {
             text: kept.into(),
             is_too_long,
-        }))
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Hidden {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        text(from)
     }
 }
 
@@ -110,43 +117,8 @@ pub(crate) struct Entry<'a> {
     pub name: &'a str,
     /// Empty if there is none.
     pub value: &'a str,
-    /// True if the value is no text.
-    pub is_malformed: bool,
     /// True if there is a `valueFrom`.
     pub is_reference: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum EnvName {
-    WhenJobExit,
-    WithImage,
-    IgnoreExitCode,
-    EciContainerType,
-    AcsIsSidecar,
-}
-
-impl EnvName {
-    const fn text(self) -> &'static str {
-        match self {
-            Self::WhenJobExit => WHEN_JOB_EXIT,
-            Self::WithImage => WITH_IMAGE,
-            Self::IgnoreExitCode => IGNORE_EXIT_CODE,
-            Self::EciContainerType => ECI_CONTAINER_TYPE,
-            Self::AcsIsSidecar => ACS_IS_SIDECAR,
-        }
-    }
-
-    fn read(text: &str) -> Option<Self> {
-        [
-            Self::WhenJobExit,
-            Self::WithImage,
-            Self::IgnoreExitCode,
-            Self::EciContainerType,
-            Self::AcsIsSidecar,
-        ]
-        .into_iter()
-        .find(|name| name.text() == text)
-    }
 }
 
 impl Mark {
@@ -157,33 +129,30 @@ impl Mark {
     }
 
     fn add(&mut self, entry: &Entry<'_>) {
-        let Some(name) = EnvName::read(entry.name) else {
-            return;
-        };
-        // A value that the platform does not read as a sidecar is no mistake that we could name.
-        let is_ours = !matches!(name, EnvName::EciContainerType | EnvName::AcsIsSidecar);
-        if entry.is_reference && entry.value.is_empty() && is_ours {
-            self.problem.get_or_insert(MarkProblem::FromReference {
-                variable: name.text(),
-            });
+        let ours = [WHEN_JOB_EXIT, WITH_IMAGE, IGNORE_EXIT_CODE];
+        if entry.is_reference && entry.value.is_empty() {
+            // A value that a platform does not read as a sidecar is no mistake that we could name.
+            if let Some(variable) = ours.into_iter().find(|name| *name == entry.name) {
+                let problem = MarkProblem::FromReference { variable };
+                self.problem.get_or_insert(problem);
+            }
             return;
         }
-        match name {
-            EnvName::WhenJobExit => self.when_job_exit |= self.flag(name, entry),
-            EnvName::IgnoreExitCode => self.ignore_exit_code |= self.flag(name, entry),
-            EnvName::WithImage => self.image(entry.value),
-            EnvName::EciContainerType => self.eci_sidecar |= entry.value == ECI_SIDECAR,
-            EnvName::AcsIsSidecar => self.acs_sidecar |= entry.value == ACS_SIDECAR,
+        match entry.name {
+            WHEN_JOB_EXIT => self.when_job_exit |= self.flag(WHEN_JOB_EXIT, entry.value),
+            IGNORE_EXIT_CODE => self.ignore_exit_code |= self.flag(IGNORE_EXIT_CODE, entry.value),
+            WITH_IMAGE => self.image(entry.value),
+            ECI_CONTAINER_TYPE => self.eci_sidecar |= entry.value == ECI_SIDECAR,
+            ACS_IS_SIDECAR => self.acs_sidecar |= entry.value == ACS_SIDECAR,
+            _ => (),
         }
     }
 
-    fn flag(&mut self, name: EnvName, entry: &Entry<'_>) -> bool {
-        let text = entry.value;
+    fn flag(&mut self, variable: &'static str, text: &str) -> bool {
         let on = text.eq_ignore_ascii_case("true");
-        if entry.is_malformed || !(on || text.is_empty() || text.eq_ignore_ascii_case("false")) {
-            self.problem.get_or_insert(MarkProblem::NotAFlag {
-                variable: name.text(),
-            });
+        if !(on || text.is_empty() || text.eq_ignore_ascii_case("false")) {
+            self.problem
+                .get_or_insert(MarkProblem::NotAFlag { variable });
         }
         on
     }

@@ -1,73 +1,79 @@
 //! Label selectors: as text, in the syntax of `kubectl -l` and the API server, or as a field of an
 //! object.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube_core::{Expression, Selector};
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use super::bounds::cut;
+use super::bounds::{self, cut};
 
 /// Reads a selector such as `app=web,tier in (a, b),!old`; the empty one selects everything.
 ///
 /// # Errors
 /// The problem, in the words of the API server.
 pub fn parse(text: &str) -> Result<Selector, String> {
-    split_terms(text).into_iter().map(expression).collect()
+    if text.trim().is_empty() {
+        return Ok(Selector::default());
+    }
+    split_terms(text).map(expression).collect()
 }
 
-/// Reads a selector that is a field of an object, with at most `most` labels and values; an absent
-/// one selects everything.
+/// Reads a selector that is a field of an object; an absent one selects everything.
 ///
 /// # Errors
-/// The problem with it.
-pub(crate) fn read(written: &Value, most: usize) -> Result<Selector, String> {
+/// Like [`bounded`].
+pub(crate) fn read(written: &Value, members: usize) -> Result<Selector, String> {
     if written.is_null() {
         return Ok(Selector::default());
     }
-    let labels = LabelSelector::deserialize(written)
-        .map_err(|error| format!("it is not a label selector: {error}"))?;
-    let values = labels
-        .match_expressions
-        .iter()
-        .flatten()
-        .map(|requirement| 1 + requirement.values.as_ref().map_or(0, Vec::len));
-    let size = values.sum::<usize>() + labels.match_labels.as_ref().map_or(0, |map| map.len());
-    if size > most {
-        return Err(format!(
-            "it has {size} labels and values: write at most {most}"
-        ));
-    }
-    check(&labels)?;
-    Selector::try_from(labels).map_err(|error| format!("it is not a label selector: {error}"))
+    let labels = LabelSelector::deserialize(written).map_err(not_one)?;
+    bounded(labels, members, bounds::RECORD)
 }
 
-/// Checks the keys and values of a selector, which no schema of a CRD restricts, and for which the
-/// API server answers a list with 400.
+/// Reads a selector with at most this many labels and expressions, each of which is compared with
+/// many objects, and this many bytes as text. No schema of a CRD restricts its keys and values, and
+/// for wrong ones the API server answers a list with 400.
 ///
 /// # Errors
-/// The first one that is wrong, and what is right.
-pub(crate) fn check(labels: &LabelSelector) -> Result<(), String> {
-    let pairs = labels.match_labels.iter().flatten();
-    for (key, value) in pairs {
+/// The first problem with it, and what is right.
+pub(crate) fn bounded(
+    labels: LabelSelector,
+    members: usize,
+    bytes: usize,
+) -> Result<Selector, String> {
+    let expressions = labels.match_expressions.as_deref().unwrap_or_default();
+    let count = labels.match_labels.as_ref().map_or(0, BTreeMap::len) + expressions.len();
+    if count > members {
+        return Err(format!(
+            "it has {count} labels and expressions: write at most {members}"
+        ));
+    }
+    for (key, value) in labels.match_labels.iter().flatten() {
         check_label(key, [&**value])?;
     }
-    for one in labels.match_expressions.iter().flatten() {
+    for one in expressions {
         check_label(&one.key, one.values.iter().flatten().map(|value| &**value))?;
     }
-    Ok(())
+    let selector = Selector::try_from(labels).map_err(not_one)?;
+    match selector.to_string().len() {
+        found if found > bytes => Err(format!("it has {found} bytes: write at most {bytes}")),
+        _ => Ok(selector),
+    }
+}
+
+pub(crate) fn not_one(error: impl Display) -> String {
+    format!("it is not a label selector: {error}")
 }
 
 /// Checks a key with its values.
 ///
 /// # Errors
 /// What is wrong with them, and what is right.
-pub(crate) fn check_label<'a>(
-    key: &str,
-    values: impl IntoIterator<Item = &'a str>,
-) -> Result<(), String> {
+fn check_label<'a>(key: &str, values: impl IntoIterator<Item = &'a str>) -> Result<(), String> {
     let shown = |text: &str| cut(text, SHOWN);
     if !is_label_key(key) {
         return Err(format!(
@@ -85,29 +91,29 @@ pub(crate) fn check_label<'a>(
 }
 
 /// Splits at the commas that are not inside parentheses.
-fn split_terms(text: &str) -> Vec<&str> {
+fn split_terms(text: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0;
     let terms = text.split(move |sign| {
         depth += i32::from(sign == '(') - i32::from(sign == ')');
         sign == ',' && depth == 0
     });
-    terms
-        .map(str::trim)
-        .filter(|term| !term.is_empty())
-        .collect()
+    terms.map(str::trim)
 }
 
 fn expression(term: &str) -> Result<Expression, String> {
+    if term.is_empty() {
+        return Err("found ',', expected: identifier after ','".to_owned());
+    }
     if let Some(sign) = term.chars().next().filter(|sign| "=<>()".contains(*sign)) {
         return Err(format!(
             "found '{sign}', expected: !, identifier, or 'end of string'"
         ));
     }
     if let Some((key, value)) = term.split_once("!=") {
-        return Ok(Expression::NotEqual(name(key)?, value.trim().to_owned()));
+        return Ok(Expression::NotEqual(name(key)?, of_label(key, value)?));
     }
     if let Some((key, value)) = term.split_once("==").or_else(|| term.split_once('=')) {
-        return Ok(Expression::Equal(name(key)?, value.trim().to_owned()));
+        return Ok(Expression::Equal(name(key)?, of_label(key, value)?));
     }
     if let Some(key) = term.strip_prefix('!') {
         return Ok(Expression::DoesNotExist(name(key)?));
@@ -135,8 +141,14 @@ fn one_of(key: String, set: &str) -> Result<Expression, String> {
     let Some(values) = values.strip_suffix(')') else {
         return Err(unparsable("found '', expected: ',' or ')'"));
     };
-    let values = values.split(',').map(|value| value.trim().to_owned());
-    Ok(of(key, values.collect()))
+    let values = values.split(',').map(|value| of_label(&key, value));
+    let values = values.collect::<Result<_, _>>()?;
+    Ok(of(key, values))
+}
+
+fn of_label(key: &str, value: &str) -> Result<String, String> {
+    let value = value.trim();
+    check_label(key.trim(), [value]).map(|()| value.to_owned())
 }
 
 fn name(key: &str) -> Result<String, String> {
@@ -193,8 +205,6 @@ pub fn is_label_value(value: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use kube_core::SelectorExt as _;
 
     use super::*;
@@ -248,6 +258,24 @@ mod tests {
             error("a$"),
             "unable to parse requirement: found 'a$', expected: identifier"
         );
+        for text in ["a,,b", "a,", ",a", ","] {
+            assert!(
+                error(text).contains("expected: identifier after ','"),
+                "{text}"
+            );
+        }
+        for text in [
+            "a=b=c",
+            "a==b=c",
+            "a!=b=c",
+            "a=x y",
+            "a in (x y)",
+            "a=(b)",
+            "a=!b",
+        ] {
+            assert!(error(text).contains("is not a label value"), "{text}");
+        }
+        assert!(parse("a=,b in (c,)").is_ok(), "a value may be empty");
     }
 
     #[test]

@@ -27,7 +27,7 @@ impl<K> WholeObject<K> {
 
 impl<'de, K: DeserializeOwned> Deserialize<'de> for WholeObject<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut object = BoundedValue::deserialize(deserializer)?.0;
+        let mut object = BoundedValue::<false>::deserialize(deserializer)?.0;
         let text = |field: &str| object["metadata"][field].as_str().map(str::to_owned);
         let metadata = ObjectMeta {
             name: text("name"),

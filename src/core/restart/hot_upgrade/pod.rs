@@ -8,12 +8,11 @@ use kube_core::{Selector, SelectorExt as _};
 use super::record::{RECORD, Record};
 use crate::image::alias::is_same_image;
 use crate::image::reference::ImageReference;
-use crate::objects::item::{FromView, Item, items};
+use crate::objects::item::{FromView, Item};
 use crate::objects::pod::evidence::is_pull_error;
 use crate::objects::pod::view::{ContainerStatusView, PodView};
 use crate::objects::pod::{ContainerState, RestartPolicy};
 use crate::objects::values::bounds;
-use crate::objects::values::lenient::Text;
 use crate::restart::parked::PARKED;
 
 /// The annotation that names the working container of each pair: `{"mesh":"mesh-2"}`. Name and form
@@ -102,14 +101,12 @@ impl FromView for Labelled {
             status,
             ..
         } = pod;
-        let required = |text: Text| text.value.filter(|text| !text.is_empty());
         let is_over = status.is_over();
         let is_ready = status.is_ready();
-        let statuses: Vec<_> = status.container_statuses.value;
-        let containers = items(&spec.containers).filter_map(|one| {
+        let containers = spec.containers.iter().filter_map(|one| {
             let name = one.name.value.clone().filter(|name| is_of_pair(name))?;
-            let mut statuses = statuses.iter().map(|status| &status.value.0);
-            let status = statuses.find(|status| status.name.value.as_ref() == Some(&name));
+            let mut statuses = status.container_statuses.iter();
+            let status = statuses.find(|status| status.name.as_ref() == Some(&name));
             let image = one.image.value.clone().unwrap_or_default();
             Some(UpgradeContainer::of(name, image, status.cloned()))
         });
@@ -118,12 +115,12 @@ impl FromView for Labelled {
         if containers.is_empty() || size > bounds::POD {
             return None;
         }
-        let (annotations, labels) = (meta.annotations.value.0, meta.labels.value.0);
+        let (annotations, labels) = (meta.annotations.all()?, meta.labels.all()?);
         let said = |key: &str| annotations.get(key).map(|text| &**text);
         let pod = UpgradePod {
-            is_active: !meta.deletion_timestamp.value.0
+            is_active: !meta.deletion_timestamp.0
                 && !is_over
-                && spec.restart_policy.value == Some(RestartPolicy::Always),
+                && spec.restart_policy == Some(RestartPolicy::Always),
             is_ready,
             is_parked: annotations.contains_key(PARKED) || labels.contains_key(PARKED),
             is_selected: false,
@@ -135,9 +132,9 @@ impl FromView for Labelled {
                 .map(|text| record(text, &containers))
                 .unwrap_or_default(),
             containers,
-            namespace: required(meta.namespace)?,
-            name: required(meta.name)?,
-            uid: required(meta.uid)?,
+            namespace: meta.namespace.filled()?,
+            name: meta.name.filled()?,
+            uid: meta.uid.filled()?,
             version: meta.resource_version.value.unwrap_or_default(),
         };
         Some(Self { pod, labels })
@@ -188,14 +185,14 @@ impl UpgradeContainer {
     fn of(name: Box<str>, image: Box<str>, status: Option<ContainerStatusView>) -> Self {
         let is_there = status.is_some();
         let status = status.unwrap_or_default();
-        let state = status.state.value.0.read();
+        let state = status.state.read();
         let started = match &state {
             ContainerState::Running { started_at } => *started_at,
             _ => None,
         };
         let started = started.map(|time| time.to_string()).unwrap_or_default();
         let id = status.container_id.value.unwrap_or_default();
-        let count = status.restart_count.value.unwrap_or_default();
+        let count = status.restart_count.unwrap_or_default();
         let run = is_there.then(|| format!("{id} {count} {started}").into());
         let is_running = matches!(state, ContainerState::Running { .. });
         Self {
@@ -204,7 +201,7 @@ impl UpgradeContainer {
             shown: status.image.value.unwrap_or_default(),
             image_id: status.image_id.value.unwrap_or_default(),
             run: run.unwrap_or_default(),
-            is_ready: is_running && status.ready.value == Some(true),
+            is_ready: is_running && status.ready == Some(true),
             trouble: match state {
                 ContainerState::Waiting { reason, message } if is_trouble(&reason) => {
                     Some((reason, message))

@@ -4,20 +4,21 @@
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
-use crate::objects::item::{FromView, Item, View, items};
-use crate::objects::pod;
+use crate::objects::item::{FromView, Item, View};
+use crate::objects::pod::view::SpecView;
 use crate::objects::recreate_request::{GROUP, VERSION};
 use crate::objects::values::amount::Amount;
 use crate::objects::values::bounded_object::BoundedObject;
+use crate::objects::values::bounded_value::BoundedValue;
 use crate::objects::values::bounds::{self, cut};
-use crate::objects::values::label_selector::check_label;
-use crate::objects::values::lenient::{Lenient, Object, Objects, Shape, Text, drain_map};
+use crate::objects::values::label_selector::{bounded, not_one};
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use kube_core::{ApiResource, GroupVersionKind, Resource, Selector};
+use kube_core::{ApiResource, GroupVersionKind, Resource};
 use serde::Deserialize;
-use serde::de::MapAccess;
+use serde::de::IgnoredAny;
+use serde_json::Value;
 
 /// The annotation that requests pre-download, with the value `true`.
 pub const PREDOWNLOAD: &str = "swaplet.io/predownload";
@@ -136,21 +137,20 @@ impl<K: IsWorkload> FromView for WorkloadOf<K> {
     /// Returns `None` if it has no name, namespace or uid.
     fn of(object: Self::View) -> Option<Self> {
         let (meta, spec) = (object.metadata, object.spec);
-        let secrets = items(&spec.pod().image_pull_secrets);
-        let secrets = secrets.filter_map(|secret| secret.name.value.clone());
+        let pod = SpecView::<IgnoredAny>::deserialize(&spec.template.0["spec"]).unwrap_or_default();
+        let secrets = pod.image_pull_secrets.iter();
+        let secrets = secrets.filter_map(|secret| secret.name.clone().filled());
         let workload = Workload {
             kind: K::KIND,
-            is_updated: object.status.is_updated(meta.generation.value),
+            is_updated: object.status.is_updated(meta.generation),
             namespace: meta.namespace.value?,
             name: meta.name.value?,
             uid: meta.uid.value?,
-            wish: Wish::read(&meta.annotations.value.0)
+            wish: Wish::read(&meta.annotations.all()?)
                 .map_err(|error| cut(&error, bounds::MESSAGE)),
-            selector: spec
-                .selector()
-                .map_err(|error| format!("spec.selector: {error}")),
-            images: spec.pod().images(),
-            pull_secrets: secrets.filter(|name| !name.is_empty()).collect(),
+            selector: selector(&spec.selector.0).map_err(|error| format!("spec.selector: {error}")),
+            images: pod.images(),
+            pull_secrets: secrets.collect(),
         };
         Some(Self(workload, PhantomData))
     }
@@ -197,163 +197,49 @@ fn parallelism(text: &str) -> Result<IntOrString, String> {
     })
 }
 
-// Workloads as the API server sends them. Tenants write them, so their templates are read as pods
-// are: only the fields that are needed, within bounds; all else is skipped.
-
 /// `status` of a workload of any of the kinds.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StatusView {
-    observed_generation: Lenient<Option<i64>>,
-    replicas: Lenient<Option<i64>>,
-    updated_replicas: Lenient<Option<i64>>,
+    observed_generation: Option<i64>,
+    replicas: Option<i64>,
+    updated_replicas: Option<i64>,
 }
 
 impl StatusView {
     /// Returns true if all pods of a workload of this generation are of its present template.
     fn is_updated(&self, generation: Option<i64>) -> bool {
-        let counted = |count: &Lenient<Option<i64>>| count.value.unwrap_or_default();
+        let counted = |count: Option<i64>| count.unwrap_or_default();
         generation.is_some()
-            && self.observed_generation.value >= generation
-            && counted(&self.updated_replicas) == counted(&self.replicas)
+            && self.observed_generation >= generation
+            && counted(self.updated_replicas) == counted(self.replicas)
     }
 }
 
-/// `spec` of a workload of any of the kinds.
+/// `spec` of a workload of any of the kinds. No schema restricts the template of a CloneSet, so it
+/// is read apart: what is none hides its images, and nothing else.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct WorkloadSpecView {
-    selector: Lenient<Object<SelectorView>>,
-    template: Lenient<Object<TemplateView>>,
+    selector: BoundedValue,
+    template: BoundedValue,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct SelectorView {
-    match_labels: Lenient<LabelsView>,
-    match_expressions: Objects<ExpressionView, { SelectorView::MOST }>,
-}
+/// The most labels and expressions of a selector: honest ones have a few.
+const MOST: usize = 32;
+/// The most bytes of a selector, which is sent in the URL of a list: half of what a job's may have,
+/// because jobs are made with it and with what tells old pods from new ones.
+const LONGEST: usize = bounds::SELECTOR / 2;
 
-/// `matchLabels`, all of them: a selector that lost one would select more pods.
-#[derive(Clone, Debug, Default)]
-struct LabelsView(Vec<(Text, Text)>);
-
-impl Shape for LabelsView {
-    fn from_object<'de, A: MapAccess<'de>>(mut map: A) -> Result<Option<Self>, A::Error> {
-        let mut labels = Vec::new();
-        while let Some(label) = map.next_entry()? {
-            if labels.len() >= SelectorView::MOST {
-                return drain_map(map).map(|()| None);
-            }
-            labels.push(label);
-        }
-        Ok(Some(Self(labels)))
+/// Reads a selector, or returns an error that names the problem and the fix.
+fn selector(written: &Value) -> Result<LabelSelector, String> {
+    let selector = LabelSelector::deserialize(written).map_err(not_one)?;
+    let selector = bounded(selector, MOST, LONGEST)?;
+    if selector.selects_all() {
+        return Err("it is empty, so it would select every pod: name a label".to_owned());
     }
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct ExpressionView {
-    key: Text,
-    operator: Text,
-    values: Lenient<Vec<Text>, { SelectorView::MOST }>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct TemplateView {
-    spec: Lenient<Object<pod::view::SpecView>>,
-}
-
-impl WorkloadSpecView {
-    /// Returns the selector, or an error that names the problem and the fix.
-    fn selector(&self) -> Result<LabelSelector, String> {
-        if self.selector.malformed {
-            return Err("is not a label selector: write matchLabels".to_owned());
-        }
-        self.selector.value.0.read()
-    }
-
-    /// Returns the spec of the pods.
-    fn pod(&self) -> &pod::view::SpecView {
-        &self.template.value.0.spec.value.0
-    }
-}
-
-impl SelectorView {
-    /// The most labels and conditions of a selector, and values of one condition: the selector is
-    /// sent in the URL of a list, and honest ones have a few.
-    const MOST: usize = 32;
-    /// The most bytes of a selector: half of what a job's may have, because jobs are made with it
-    /// and with what tells old pods from new ones.
-    const LONGEST: usize = bounds::SELECTOR / 2;
-
-    fn read(&self) -> Result<LabelSelector, String> {
-        let labels = &self.match_labels.value.0;
-        let expressions = &self.match_expressions.value;
-        let is_malformed = self.match_labels.malformed || self.match_expressions.malformed;
-        if is_malformed || labels.len() + expressions.len() > Self::MOST {
-            return Err(format!(
-                "matchLabels and matchExpressions have more than {} members, or are malformed: name a few labels",
-                Self::MOST
-            ));
-        }
-        let labels: BTreeMap<_, _> = labels
-            .iter()
-            .map(|(key, value)| label(key, value))
-            .collect::<Result<_, _>>()?;
-        let expressions: Vec<_> = expressions
-            .iter()
-            .map(|expression| expression.value.0.read())
-            .collect::<Result<_, _>>()?;
-        if labels.is_empty() && expressions.is_empty() {
-            return Err("is empty, so it would select every pod: name a label".to_owned());
-        }
-        let selector = LabelSelector {
-            match_labels: (!labels.is_empty()).then_some(labels),
-            match_expressions: (!expressions.is_empty()).then_some(expressions),
-        };
-        // One that cannot be read as a selector is never sent.
-        let sent = Selector::try_from(selector.clone()).map(|sent| sent.to_string().len());
-        match sent {
-            Ok(bytes) if bytes > Self::LONGEST => Err(format!(
-                "has {bytes} bytes: write at most {}",
-                Self::LONGEST
-            )),
-            _ => Ok(selector),
-        }
-    }
-}
-
-impl ExpressionView {
-    fn read(&self) -> Result<LabelSelectorRequirement, String> {
-        let text = |field: &Text| field.value.clone().unwrap_or_default();
-        let values: Vec<_> = self.values.value.iter().map(text).collect();
-        let (key, operator) = (text(&self.key), text(&self.operator));
-        if self.values.malformed || self.values.value.iter().any(|value| value.malformed) {
-            return Err(format!(
-                "the values of {key:?} in matchExpressions are more than {}, or not strings: name a few",
-                SelectorView::MOST
-            ));
-        }
-        check_label(&key, values.iter().map(|value| &**value))?;
-        let values: Vec<_> = values.into_iter().map(String::from).collect();
-        Ok(LabelSelectorRequirement {
-            key: key.into(),
-            operator: operator.into(),
-            values: (!values.is_empty()).then_some(values),
-        })
-    }
-}
-
-fn label(key: &Text, value: &Text) -> Result<(String, String), String> {
-    let (Some(key), Some(value)) = (&key.value, &value.value) else {
-        return Err(
-            "a member of matchLabels is not a string, or too long: write KEY: VALUE".to_owned(),
-        );
-    };
-    check_label(key, [&**value])?;
-    Ok((key.to_string(), value.to_string()))
+    // As it was read, without what is repeated in it.
+    Ok(selector.into())
 }
 
 #[cfg(test)]
@@ -428,15 +314,11 @@ mod tests {
         let expression = |values: usize| json!({"matchExpressions": [{"key": "app", "operator": "In", "values": vec!["v"; values]}]});
         assert!(selecting(&labels(32)).is_ok() && selecting(&expression(32)).is_ok());
         for (selector, why) in [
-            (labels(33), "more than 32 members"),
-            (labels(2_000), "more than 32 members"),
+            (labels(33), "33 labels and expressions: write at most 32"),
+            (labels(2_000), "2000 labels and expressions: write at most"),
             (
-                json!({"matchExpressions": vec![json!({}); 33]}),
-                "more than 32 members",
-            ),
-            (
-                expression(33),
-                "the values of \"app\" in matchExpressions are more than 32",
+                json!({"matchExpressions": vec![json!({"key": "a", "operator": "Exists"}); 33]}),
+                "33 labels and expressions: write at most 32",
             ),
             (
                 json!({"matchLabels": {"app": "v".repeat(64)}}),
@@ -448,7 +330,7 @@ mod tests {
             ),
             (
                 json!({"matchLabels": {"app": 1, "tier": "web"}}),
-                "a member of matchLabels is not a string",
+                "is not a label selector: invalid type: integer `1`",
             ),
             (
                 json!({"matchExpressions": [{"key": "app", "operator": "In", "values": vec!["v".repeat(63); 32]},

@@ -288,7 +288,7 @@ fn annotated(uid: &str, managed: &Value) -> swaplet_core::restart::pod::RestartP
 fn v1_a13_a_note_for_another_pod_or_through_the_status_is_not_followed() {
     let through = |subresource: &str| {
         let fields = json!({"f:metadata": {"f:annotations": {".": {}, "f:swaplet.io/parked": {}}}});
-        json!([{"manager": "m", "operation": "Update", "subresource": subresource, "fieldsV1": fields}, 7, {"fieldsV1": 3}])
+        json!([{"manager": "m", "operation": "Update", "subresource": subresource, "fieldsV1": fields}, {"fieldsV1": 3}])
     };
     let is_park = |image: &str| park_image().is(image);
     let found = orphan(&annotated("pu", &through("")), std::iter::empty(), is_park).unwrap();

@@ -1,54 +1,42 @@
 //! How [`PodSpec`] and [`ContainerSpec`] are read of a view.
 
 use super::{
-    ContainerView, HookView, MountView, ProfileView, SecurityView, SpecView, VariableView, Volumes,
-    rules,
+    ContainerView, HookView, ProfileView, SecurityView, SpecView, VariableView, Volumes, rules,
 };
-use crate::objects::item::{any_malformed, items};
 use crate::objects::pod::container_spec::{ContainerSpec, Hook, PodSpec};
 use crate::objects::pod::{RestartPolicy, RestartRule};
 use crate::objects::runs_on::RunsOn;
+use crate::objects::values::bounds;
 use crate::objects::values::env::Mark;
-use crate::objects::values::lenient::{Lenient, Member, Object};
 
 impl<X> SpecView<X> {
     /// Returns everything but the containers, whose reading depends on it.
     pub(crate) fn read(&self) -> Surroundings<'_> {
-        let os = self.os.value.as_ref().map(|os| os.runs_on());
-        let affinity = self.affinity.value.as_ref().map(|wish| wish.runs_on());
-        let selector = self.node_selector.value.as_ref().map(|wish| wish.runs_on());
+        let os = self.os.as_ref().map(|os| os.runs_on());
+        let affinity = self.affinity.as_ref().map(|wish| wish.runs_on());
+        let selector = self.node_selector.as_ref().map(|wish| wish.runs_on());
         let said = [os, affinity, selector].into_iter().flatten();
+        let security = self.security_context.as_ref();
+        let too_long = [
+            (self.containers.too_long, "containers"),
+            (self.volumes.too_long, "volumes"),
+        ];
         Surroundings {
             pod: PodSpec {
-                restart_policy: self.restart_policy.value.clone(),
+                restart_policy: self.restart_policy.clone(),
                 runs_on: said.fold(RunsOn::default(), RunsOn::or),
-                malformed: self.malformed(),
+                malformed: first(&too_long),
                 ..PodSpec::default()
             },
             // Of several volumes with one name the first counts.
-            volumes: items(&self.volumes)
-                .collect::<Vec<_>>()
-                .into_iter()
+            volumes: self
+                .volumes
+                .iter()
                 .rev()
                 .filter_map(|volume| volume.named())
                 .collect(),
-            has_own_profile: self
-                .security_context
-                .value
-                .as_ref()
-                .is_some_and(|context| context.names_own_profile()),
+            has_own_profile: security.is_some_and(|context| context.names_own_profile()),
         }
-    }
-
-    fn malformed(&self) -> Option<&'static str> {
-        let fields = [
-            (self.restart_policy.malformed, "restartPolicy"),
-            (self.containers.malformed, "containers"),
-            (any_malformed(&self.volumes), "volumes"),
-            (self.node_selector.malformed, "nodeSelector"),
-            (self.os.malformed, "os"),
-        ];
-        first(&fields)
     }
 }
 
@@ -62,41 +50,41 @@ pub(crate) struct Surroundings<'a> {
 
 impl Surroundings<'_> {
     /// Returns the container, read in this pod.
-    pub(crate) fn container<X>(&self, view: Lenient<Object<ContainerView<X>>>) -> ContainerSpec {
-        let malformed = view.malformed;
+    pub(crate) fn container<X>(&self, view: ContainerView<X>) -> ContainerSpec {
         ContainerSpec {
             pod_has_own_profile: self.has_own_profile,
-            ..view.value.0.read(malformed, &self.volumes)
+            ..view.read(&self.volumes)
         }
     }
 
     /// Returns the whole spec.
     pub(crate) fn with<X>(
         &self,
-        containers: Vec<Lenient<Object<ContainerView<X>>>>,
-        init_containers: Vec<Lenient<Object<ContainerView<X>>>>,
+        containers: Vec<ContainerView<X>>,
+        init_containers: Vec<ContainerView<X>>,
     ) -> PodSpec {
-        let native =
-            |container: &ContainerSpec| container.restart_policy == Some(RestartPolicy::Always);
-        let read = |list: Vec<_>| list.into_iter().map(|one| self.container(one));
+        let native = init_containers
+            .into_iter()
+            .filter(ContainerView::is_native_sidecar);
         PodSpec {
-            containers: read(containers).collect(),
-            native_sidecars: read(init_containers).filter(native).collect(),
+            containers: containers
+                .into_iter()
+                .map(|one| self.container(one))
+                .collect(),
+            native_sidecars: native.map(|one| self.container(one)).collect(),
             ..self.pod.clone()
         }
     }
 }
 
-fn first(fields: &[(bool, &'static str)]) -> Option<&'static str> {
-    fields
-        .iter()
-        .find(|(malformed, _)| *malformed)
-        .map(|(_, field)| *field)
+fn first(fields: &[(bool, &str)]) -> Option<Box<str>> {
+    let mut fields = fields.iter().filter(|(is_malformed, _)| *is_malformed);
+    fields.next().map(|(_, field)| (*field).into())
 }
 
 impl<X> ContainerView<X> {
     pub(crate) fn is_native_sidecar(&self) -> bool {
-        self.restart_policy.value == Some(RestartPolicy::Always)
+        self.restart_policy == Some(RestartPolicy::Always)
     }
 
     /// Returns the exit codes after which the node restarts the container.
@@ -105,96 +93,77 @@ impl<X> ContainerView<X> {
     }
 
     pub(crate) fn mark(&self) -> Mark {
-        Mark::read(items(&self.env).map(VariableView::entry))
+        Mark::read(self.env.iter().map(VariableView::entry))
     }
 
-    fn read(self, malformed: bool, volumes: &Volumes<'_>) -> ContainerSpec {
-        let malformed = if malformed {
-            Some("containers[*]")
-        } else {
-            self.malformed()
-        };
-        ContainerSpec {
-            mark: self.mark(),
-            has_env_from: !self.env_from.value.is_empty(),
-            requires_env_from: items(&self.env_from).any(|from| from.is_required()),
-            has_probes: [
-                &self.liveness_probe,
-                &self.readiness_probe,
-                &self.startup_probe,
-            ]
+    fn read(self, volumes: &Volumes<'_>) -> ContainerSpec {
+        let probes = [
+            self.liveness_probe,
+            self.readiness_probe,
+            self.startup_probe,
+        ];
+        let security = self.security_context.as_ref();
+        let paths = self
+            .volume_mounts
             .iter()
-            .any(|probe| probe.value.0),
-            has_own_profile: self
-                .security_context
-                .value
-                .is_some_and(|context| context.names_own_profile()),
+            .filter_map(|mount| mount.mount_path.as_deref());
+        let has_too_many_mounts =
+            self.volume_mounts.too_long || paths.map(str::len).sum::<usize>() > bounds::MOUNT_PATHS;
+        ContainerSpec {
+            malformed: self.malformed(),
+            mark: self.mark(),
+            has_env_from: !self.env_from.is_empty(),
+            requires_env_from: self.env_from.iter().any(|from| from.is_required()),
+            has_probes: probes.iter().any(|probe| probe.0),
+            has_own_profile: security.is_some_and(|context| context.names_own_profile()),
+            restart_rules: self.restart_rules(),
             post_start: self
                 .lifecycle
-                .value
-                .and_then(|lifecycle| lifecycle.post_start.value)
+                .and_then(|lifecycle| lifecycle.post_start)
                 .map(|hook| hook.read()),
             name: self.name.value.unwrap_or_default(),
             image: self.image.value.unwrap_or_default(),
-            command: self.command.value.first,
-            env: self
-                .env
-                .value
-                .into_iter()
-                .map(|entry| entry.value.0.read())
-                .collect(),
+            command: self.command.0.value,
+            env: self.env.items.into_iter().map(VariableView::read).collect(),
             working_dir: self.working_dir.value,
-            has_too_many_mounts: self.volume_mounts.value.too_many,
+            has_too_many_mounts,
             mounts: self
                 .volume_mounts
-                .value
-                .list
+                .items
                 .into_iter()
-                .map(|mount| mount.value.0.read(volumes))
+                .filter(|_| !has_too_many_mounts)
+                .map(|mount| mount.read(volumes))
                 .collect(),
-            pull_policy: self
-                .image_pull_policy
-                .value
-                .filter(|policy| !policy.is_empty()),
-            restart_policy: self.restart_policy.value.clone(),
-            restart_rules: items(&self.restart_policy_rules)
-                .map(rules::RuleView::read)
-                .collect(),
+            pull_policy: self.image_pull_policy.filled(),
+            restart_policy: self.restart_policy,
             pod_has_own_profile: false,
-            malformed,
         }
     }
 
-    fn malformed(&self) -> Option<&'static str> {
-        let mounts = &self.volume_mounts;
-        let strange_mount = |mount: &Lenient<Object<MountView>>| {
-            mount.malformed || mount.value.0.mount_path.value.is_none()
-        };
+    /// Returns the first field that is too long, or is missing where the API server requires it.
+    fn malformed(&self) -> Option<Box<str>> {
+        let (env, mounts) = (&self.env, &self.volume_mounts);
         first(&[
+            (self.command.0.too_long, "command"),
             (
-                self.command.malformed || self.command.value.malformed,
-                "command",
-            ),
-            (
-                self.env.malformed || self.env.value.iter().any(VariableView::malformed),
+                env.too_long || env.iter().any(VariableView::is_malformed),
                 "env",
             ),
-            (self.env_from.malformed, "envFrom"),
-            (self.working_dir.malformed, "workingDir"),
+            (self.env_from.too_long, "envFrom"),
+            (self.working_dir.too_long, "workingDir"),
             (
-                mounts.malformed || mounts.value.list.iter().any(strange_mount),
+                mounts.iter().any(|mount| mount.mount_path.is_none()),
                 "volumeMounts",
             ),
-            (self.image_pull_policy.malformed, "imagePullPolicy"),
-            (self.restart_policy.malformed, "restartPolicy"),
-            (self.restart_policy_rules.malformed, "restartPolicyRules"),
+            (self.image_pull_policy.too_long, "imagePullPolicy"),
+            (self.restart_policy_rules.too_long, "restartPolicyRules"),
         ])
     }
 }
 
 impl HookView {
     fn read(&self) -> Hook {
-        if self.sleep.value.0 {
+        if self.sleep.0 {
             Hook::Sleeps
         } else {
             Hook::Acts
@@ -206,15 +175,11 @@ impl SecurityView {
     /// Returns true for a profile of the cluster's own: those of the runtime let any program start
     /// and exit.
     fn names_own_profile(&self) -> bool {
-        let kind = |profile: &Member<ProfileView>| {
-            profile
-                .value
-                .as_ref()
-                .and_then(|profile| profile.kind.value.clone())
-        };
-        let local = |profile| kind(profile).as_deref() == Some("Localhost");
-        local(&self.seccomp_profile)
-            || local(&self.app_armor_profile)
+        fn kind(profile: &Option<Box<ProfileView>>) -> Option<&str> {
+            profile.as_ref()?.kind.as_deref()
+        }
+        kind(&self.seccomp_profile) == Some("Localhost")
+            || kind(&self.app_armor_profile) == Some("Localhost")
             || kind(&self.se_linux_options).is_some()
     }
 }

@@ -186,15 +186,15 @@ fn targets(
     selector: Option<NodeSelectorWire>,
     pods: Option<LabelSelector>,
 ) -> Result<Targets, String> {
-    let read = |field: &str, labels: LabelSelector| {
-        check_members(field, &labels)?;
-        label_selector::check(&labels).map_err(|error| format!("invalid {field}: {error}"))?;
-        Selector::try_from(labels).map_err(|error| format!("invalid {field}: {error}"))
+    let read = |field: &str, labels: LabelSelector, bytes: usize| {
+        let read = label_selector::bounded(labels, MOST_MEMBERS, bytes);
+        read.map_err(|error| format!("invalid {field}: {error}"))
     };
     match (selector, pods) {
         (Some(_), Some(_)) => Err("can not set both selector and podSelector".to_owned()),
         (None, None) => Ok(Targets::Labels(Selector::default())),
-        (None, Some(labels)) => short_enough(read("podSelector", labels)?).map(Targets::Pods),
+        // It is sent in the URL of a list.
+        (None, Some(labels)) => read("podSelector", labels, bounds::SELECTOR).map(Targets::Pods),
         (
             Some(NodeSelectorWire {
                 names: Some(names),
@@ -211,31 +211,8 @@ fn targets(
                 labels,
             }),
             None,
-        ) => Ok(Targets::Labels(read("selector", labels)?)),
+        ) => Ok(Targets::Labels(read("selector", labels, bounds::RECORD)?)),
     }
-}
-
-/// Returns the `podSelector`, or an error if no URL has room for it.
-fn short_enough(selector: Selector) -> Result<Selector, String> {
-    match selector.to_string().len() {
-        bytes if bytes > bounds::SELECTOR => Err(format!(
-            "podSelector has {bytes} bytes: write at most {}",
-            bounds::SELECTOR
-        )),
-        _ => Ok(selector),
-    }
-}
-
-/// Returns an error for a selector that takes long to be compared with thousands of nodes.
-fn check_members(field: &str, labels: &LabelSelector) -> Result<(), String> {
-    let expressions = labels.match_expressions.as_ref().map_or(0, Vec::len);
-    let members = labels.match_labels.as_ref().map_or(0, BTreeMap::len) + expressions;
-    if members > MOST_MEMBERS {
-        return Err(format!(
-            "{field} has {members} labels and expressions: write at most {MOST_MEMBERS}"
-        ));
-    }
-    Ok(())
 }
 
 fn parallelism(written: &IntOrString) -> Result<Amount, String> {

@@ -147,7 +147,10 @@ fn a_pod_selector_that_no_url_has_room_for_is_refused_by_name() {
     };
     assert!(of("podSelector", 12).is_ok());
     let error = of("podSelector", 256).unwrap_err();
-    assert_eq!(error, "podSelector has 81954 bytes: write at most 4096");
+    assert_eq!(
+        error,
+        "invalid podSelector: it has 81954 bytes: write at most 4096"
+    );
     // Nodes are selected without a list.
     assert!(of("selector", 256).is_ok());
 }
@@ -166,7 +169,7 @@ fn a9_a_selector_has_so_many_labels_and_expressions() {
         let error = of(field, 129).unwrap_err();
         assert_eq!(
             error,
-            format!("{field} has 129 labels and expressions: write at most 128")
+            format!("invalid {field}: it has 129 labels and expressions: write at most 128")
         );
     }
 }
