@@ -191,19 +191,9 @@ impl RescueArgs {
         given::without_effect(&given, &seen.snapshot).for_each(|words| remarks.push(words));
         let lacking = rights::lacking(&client, &seen.stuck).await;
         lacking.into_iter().for_each(|words| remarks.push(words));
-        let is_idle = found.idleness(scope.namespace.as_deref()).is_some();
-        let refusal = match self.force || is_idle || lacks_image || seen.stuck.is_empty() {
-            true => None,
-            false => beside::refusal(&client, &found, &rules).await,
-        };
-        if self.dry_run {
-            let (_, left) = self.leave_to_others(seen.stuck.clone(), &seen.snapshot);
-            refusal
-                .into_iter()
-                .chain(left)
-                .for_each(|words| remarks.push(words));
-        } else if let Some(refusal) = refusal {
-            bail!("{refusal}");
+        if !(lacks_image || seen.stuck.is_empty()) {
+            let asked = (&found, namespace, &rules);
+            self.objections(&client, asked, &seen, remarks).await?;
         }
         tell(remarks);
         if self.dry_run || seen.stuck.is_empty() || lacks_image {
@@ -274,6 +264,31 @@ impl RescueArgs {
         let lines = idleness.into_iter().chain(assumed).chain(unclear);
         lines.for_each(|words| remarks.push(words));
         Ok((rules, lacks_image, found))
+    }
+
+    /// Fails where a controller would undo what is written; a dry run remarks it, and what is left
+    /// alone.
+    async fn objections(
+        &self,
+        client: &Client,
+        (found, namespace, rules): (&Found, Option<&str>, &Rules),
+        seen: &Seen,
+        remarks: &mut Remarks,
+    ) -> anyhow::Result<()> {
+        let refusal = match self.force || found.idleness(namespace).is_some() {
+            true => None,
+            false => beside::refusal(client, found, rules).await,
+        };
+        match refusal {
+            Some(refusal) if !self.dry_run => bail!("{refusal}"),
+            Some(refusal) => remarks.push(refusal),
+            None => {}
+        }
+        if self.dry_run {
+            let (_, left) = self.leave_to_others(seen.stuck.clone(), &seen.snapshot);
+            left.into_iter().for_each(|words| remarks.push(words));
+        }
+        Ok(())
     }
 
     /// Returns the pods to write, and what is said of the others.
