@@ -287,28 +287,8 @@ impl Controller {
                 )
             });
         }
-        let Some(restart) = settings.restart.clone() else {
-            return tasks;
-        };
-        if let Some(on_config) = restart.on_config.clone() {
-            let name = "restarts for changed configuration";
-            beside.start(&mut tasks, name, Some(gate), move |beside| {
-                let namespaces = beside.common.namespaces;
-                on_config::run(
-                    beside.discovery,
-                    namespaces,
-                    on_config.clone(),
-                    beside.tools,
-                )
-            });
-        }
-        if restart.readiness_gates {
-            let name = "the first readiness of pods";
-            beside.start(&mut tasks, name, Some(gate), move |beside| {
-                let client = beside.discovery.client().clone();
-                let namespaces = beside.common.namespaces;
-                readiness_gate::run(client, namespaces, restart.clone(), beside.tools)
-            });
+        if let Some(restart) = settings.restart.clone() {
+            beside.start_restarts(&mut tasks, restart, gate);
         }
         tasks
     }
@@ -323,6 +303,30 @@ struct Beside {
 }
 
 impl Beside {
+    /// Starts the tasks that restart containers, or let pods be Ready, once the gate is open.
+    fn start_restarts(&self, tasks: &mut JoinSet<TaskDied>, restart: RestartSettings, gate: &Gate) {
+        if let Some(on_config) = restart.on_config.clone() {
+            let name = "restarts for changed configuration";
+            self.start(tasks, name, Some(gate), move |beside| {
+                let namespaces = beside.common.namespaces;
+                on_config::run(
+                    beside.discovery,
+                    namespaces,
+                    on_config.clone(),
+                    beside.tools,
+                )
+            });
+        }
+        if restart.readiness_gates {
+            let name = "the first readiness of pods";
+            self.start(tasks, name, Some(gate), move |beside| {
+                let client = beside.discovery.client().clone();
+                let namespaces = beside.common.namespaces;
+                readiness_gate::run(client, namespaces, restart.clone(), beside.tools)
+            });
+        }
+    }
+
     /// Starts a task, once the gate is open, if it has one.
     fn start<T: Future<Output = TaskDied> + Send + 'static>(
         &self,
