@@ -2,10 +2,10 @@
 //! templates.
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::container_spec::{ContainerSpec, PodSpec};
-use super::view::{ContainerView, SpecView};
+use super::view::{ContainerView, SpecView, VariableView};
 use crate::objects::values::bounds;
 
 /// The deepest level of a template: `spec.template.spec.jobTemplate.spec.template.spec` with a list
@@ -149,19 +149,23 @@ pub fn pod_spec(spec: &Value) -> PodSpec {
     }
 }
 
-/// Returns what can be said of a spec that cannot be read: its containers, and their marks.
+/// Returns what can be said of a spec that cannot be read: its containers, and their marks. A
+/// variable with a value that is no text marks nothing, and is told.
 fn known_containers(spec: &Value) -> SpecView {
-    let one = |written: &Value| {
-        let known = |field: &str| (field.to_owned(), written[field].clone());
-        let marked = Value::from_iter(["name", "env"].map(known));
-        let named = Value::from_iter([known("name")]);
-        let read = ContainerView::deserialize(marked);
-        read.or_else(|_| ContainerView::deserialize(named))
-            .unwrap_or_default()
+    let variable = |written: &Value| match VariableView::deserialize(written) {
+        Ok(_) => written.clone(),
+        Err(_) => json!({"name": written["name"].as_str(), "value": "?"}),
+    };
+    let container = |written: &Value| {
+        let env = written["env"].as_array().into_iter().flatten();
+        let env: Vec<_> = env.map(variable).collect();
+        let text = |field: &str| written[field].as_str();
+        let known = json!({"name": text("name"), "image": text("image"), "env": env});
+        ContainerView::deserialize(known).unwrap_or_default()
     };
     let mut view = SpecView::default();
     let containers = spec["containers"].as_array().into_iter().flatten();
-    view.containers.items = containers.take(bounds::ITEMS).map(one).collect();
+    view.containers.items = containers.take(bounds::ITEMS).map(container).collect();
     view
 }
 
@@ -244,8 +248,6 @@ fn has_containers(spec: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn places(object: &Value) -> Vec<String> {
@@ -332,6 +334,10 @@ mod tests {
             .map(|one| (&*one.name, one.mark.is_sidecar()))
             .collect();
         assert_eq!(known, [("a", true), ("b", false), ("", false)]);
+        let mark = json!({"name": "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT", "value": true});
+        let spec = pod_spec(&json!({"containers": [{"name": "a", "env": [mark]}]}));
+        let mark = &spec.containers[0].mark;
+        assert!(!mark.is_sidecar() && mark.problem.is_some());
         assert!(pod_spec(&json!({"containers": {}})).malformed.is_some());
     }
 }
