@@ -47,6 +47,11 @@ pub fn anything() -> impl Strategy<Value = Value> {
     })
 }
 
+/// A text of any kind.
+pub fn any_text() -> impl Strategy<Value = Value> {
+    anything().prop_map(|value| value.to_string().into())
+}
+
 /// Names of fields that are read, so that arbitrary JSON comes upon them.
 fn key() -> impl Strategy<Value = String> {
     let known: &[&str] = &[
@@ -90,7 +95,7 @@ fn env() -> impl Strategy<Value = Value> {
         IGNORE_EXIT_CODE,
         "OTHER",
     ]);
-    let value = prop_oneof![5 => one_of(&["true", "TRUE", "false", "", "yes"]), 4 => image(), 1 => any::<String>().prop_map(Value::from)];
+    let value = prop_oneof![5 => one_of(&["true", "TRUE", "false", "", "yes"]), 4 => image(), 1 => any_text()];
     let entry = prop_oneof![
         9 => (name, value).prop_map(|(name, value)| json!({"name": name, "value": value})),
         1 => Just(json!({"name": WHEN_JOB_EXIT, "valueFrom": {"fieldRef": {}}})),
@@ -113,7 +118,7 @@ fn state() -> impl Strategy<Value = Value> {
         2 => (reason, image()).prop_map(|(reason, message)| json!({"waiting": {"reason": reason, "message": message}})),
         1 => Just(json!({"running": {}, "terminated": {"exitCode": 0}})),
         1 => Just(json!({})),
-        1 => Just(Value::Null),
+        1 => anything().prop_map(|_| Value::Null),
     ]
 }
 
@@ -193,10 +198,10 @@ pub struct Odd {
 }
 
 pub fn odd() -> impl Strategy<Value = Odd> {
-    (any::<String>(), any::<i64>(), any::<bool>()).prop_map(|(text, number, flag)| Odd {
-        text,
-        number,
-        flag,
+    anything().prop_map(|value| Odd {
+        text: value.to_string(),
+        number: value.as_i64().unwrap_or(-1),
+        flag: value.is_null(),
     })
 }
 
