@@ -174,7 +174,7 @@ fn what_is_wrong_with_a_policy_names_file_field_and_fix() {
         ),
         (
             POLICY.replace("order: 1", "order: first"),
-            "spec.sidecars[1]: order is not a number from -1000 to 1000",
+            "spec.sidecars[1].order: write a whole number",
         ),
         (
             POLICY.replace("preset: istio", "preset: isto"),

@@ -37,6 +37,21 @@ pub(super) fn problems(kind: PolicyKind, spec: &Value) -> Vec<String> {
 
 /// Compares a value with its schema, and all that is in it.
 fn compare(path: &str, value: &Value, schema: &Value, found: &mut Vec<String>) {
+    let (is_it, form) = match schema["type"].as_str() {
+        Some("integer") => (value.is_i64(), "a whole number"),
+        Some("boolean") => (value.is_boolean(), "true or false"),
+        Some("string") => (
+            value.is_string(),
+            "a text, in quotes where it looks like another value",
+        ),
+        Some("array") => (value.is_array(), "a list"),
+        Some("object") => (value.is_object(), "a map"),
+        _ => (true, ""),
+    };
+    if !is_it && !value.is_null() {
+        found.push(format!("{path}: write {form}"));
+        return;
+    }
     match value {
         Value::Object(fields) if found.len() < MOST_PROBLEMS => {
             for (field, value) in fields {
