@@ -181,19 +181,17 @@ fn decode<K>(text: &[u8]) -> serde_json::Result<ObjectList<K>>
 where
     K: Resource + Clone + DeserializeOwned,
 {
-    serde_json::from_slice(text).or_else(|error| {
+    serde_json::from_slice(text).or_else(|_| {
         let page: ObjectList<Box<RawValue>> = serde_json::from_slice(text)?;
         let alone = |object: Box<RawValue>| {
-            let whole = serde_json::from_str::<WholeObject<K>>(object.get())?;
-            let meta = whole.meta();
-            let known = json!([meta.name, meta.namespace, meta.uid, meta.resource_version]);
-            whole.read().map_or_else(
-                || {
-                    tracing::warn!(object = %known, %error, "an object cannot be read, and is left alone");
-                    K::deserialize(&known)
-                },
-                Ok,
-            )
+            serde_json::from_str::<K>(object.get()).or_else(|error| {
+                let whole = serde_json::from_str::<WholeObject<K>>(object.get())?;
+                let meta = whole.meta();
+                let known = json!([meta.name, meta.namespace, meta.uid, meta.resource_version]);
+                let error = cut(&error.to_string(), MESSAGE);
+                tracing::warn!(object = %known, error, "an object cannot be read, and is left alone");
+                K::deserialize(&known)
+            })
         };
         Ok(ObjectList {
             items: page.items.into_iter().map(alone).collect::<Result<_, _>>()?,

@@ -240,7 +240,7 @@ impl<K: Watched> Watch<K> {
             Ok(Err(error)) => {
                 at_least = asked_for(&error);
                 self.is_unwatched = true;
-                self.failed(version, trouble("watch", &error)).await?
+                self.failed(version, false, trouble("watch", &error)).await?
             }
             Err(_) => {
                 let what = "watch: no answer in time".to_owned();
@@ -320,25 +320,33 @@ impl<K: Watched> Watch<K> {
                 Ok(WatchEvent::Bookmark(bookmark)) => version = bookmark.metadata.resource_version,
                 Ok(WatchEvent::Error(status)) if status.code == 410 => return Ok(Next::List),
                 Ok(WatchEvent::Error(status)) => {
-                    return self
-                        .failed(version, trouble("watch", &status.message))
-                        .await;
+                    let trouble = trouble("watch", &status.message);
+                    return self.failed(version, missed, trouble).await;
                 }
                 // One line that is no object: the line is lost, the connection is not. What an
-                // object was that cannot be decoded, only a list shows.
+                // object was that cannot be decoded, only a list shows: kube reads its line as a
+                // Status, all of whose fields may be missing.
+                Err(kube::Error::Api(status)) if status.code == 0 => {
+                    missed = true;
+                    let trouble = "watch: an event cannot be read".to_owned();
+                    self.send(Event::Trouble(trouble)).await?;
+                }
                 Err(kube::Error::SerdeError(error)) => {
-                    missed |= error.is_data();
                     self.send(Event::Trouble(trouble("watch: unreadable event", &error)))
                         .await?
                 }
-                Err(error) => return self.failed(version, trouble("watch", &error)).await,
+                Err(error) => {
+                    let trouble = trouble("watch", &error);
+                    return self.failed(version, missed, trouble).await;
+                }
             }
         }
     }
 
-    async fn failed(&self, version: String, trouble: String) -> Result<Next, Closed> {
+    /// Goes on after a failure: with a list where that is not the first one, or an event was missed.
+    async fn failed(&self, version: String, missed: bool, trouble: String) -> Result<Next, Closed> {
         self.send(Event::Trouble(trouble)).await?;
-        let next = if self.failures.saturating_add(1) >= FAILURES_UNTIL_LIST {
+        let next = if missed || self.failures.saturating_add(1) >= FAILURES_UNTIL_LIST {
             Next::List
         } else {
             Next::WatchFrom(version)

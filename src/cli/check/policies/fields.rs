@@ -204,7 +204,7 @@ mod tests {
         assert!(namespaced[0].contains("namespaceSelector"));
         assert_eq!(
             problems(PolicyKind::Cluster, &json!("text")),
-            Vec::<String>::new()
+            ["spec: write a map"]
         );
     }
 }

@@ -61,7 +61,10 @@ impl Environment {
             .split(',')
             .filter_map(|entry| exception(entry.trim(), &port))
             // With a dot before it a domain names its members alone.
-            .filter(|entry| entry.strip_prefix('.') != Some(host))
+            .filter(|entry| {
+                let domain = entry.strip_prefix('.');
+                !domain.is_some_and(|domain| domain.eq_ignore_ascii_case(host))
+            })
             .collect();
         let matcher = Matcher::builder()
             .all("http://proxy.invalid")
@@ -99,7 +102,7 @@ fn exception<'a>(entry: &'a str, port: &str) -> Option<&'a str> {
 }
 
 /// Returns the way through this proxy; `None` if its scheme is none that is known.
-pub(super) fn way(proxy: &Uri) -> Option<Intercept> {
+pub fn way(proxy: &Uri) -> Option<Intercept> {
     Matcher::builder()
         .all(proxy.to_string())
         .build()
@@ -107,7 +110,7 @@ pub(super) fn way(proxy: &Uri) -> Option<Intercept> {
 }
 
 /// Returns the proxy as errors name it.
-pub(super) fn without_credentials(proxy: &Uri) -> String {
+pub fn without_credentials(proxy: &Uri) -> String {
     let part = |part: Option<&str>| part.unwrap_or_default().to_owned();
     format!("{}://{}", part(proxy.scheme_str()), part(proxy.host()))
 }

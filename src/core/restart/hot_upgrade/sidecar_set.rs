@@ -70,17 +70,22 @@ impl UpgradeImages {
             let park = self.park.as_ref();
             park.is_some_and(|park| image.same_repository(park))
         };
-        self.empty.iter().any(|other| other.spells(image))
-            || ImageReference::parse(image).is_ok_and(|image| is_park(&image))
+        let is_other = |image: &ImageReference| self.empty.iter().any(|other| other.matches(image));
+        ImageReference::parse(image).is_ok_and(|image| is_park(&image) || is_other(&image))
     }
 
     /// Returns the image to write for an empty one that a set names: of the repository of the park
-    /// image only that itself, as nobody has admitted the others.
-    fn written<'a>(&'a self, empty: &'a str) -> &'a str {
-        let named = ImageReference::parse(empty).ok();
-        let park = self.park.as_ref();
-        let park = park.filter(|park| named.is_some_and(|named| named.same_repository(park)));
-        park.map_or(empty, ImageReference::as_str)
+    /// image only that itself, as nobody has admitted the others; else one that the administrator
+    /// spells so.
+    fn written<'a>(&'a self, empty: &'a str) -> Option<&'a str> {
+        let named = ImageReference::parse(empty).ok()?;
+        let park = self
+            .park
+            .as_ref()
+            .filter(|park| named.same_repository(park));
+        let listed = || self.empty.iter().any(|listed| listed.spells(empty));
+        park.map(ImageReference::as_str)
+            .or_else(|| listed().then_some(empty))
     }
 }
 
@@ -283,11 +288,12 @@ fn update(written: &Value) -> Result<UpdateStrategy, Problem> {
 }
 
 fn amount(field: &str, written: Option<IntOrString>) -> Result<Option<Amount>, Problem> {
-    let read = |written: IntOrString| match Amount::read(&written) {
-        Some(Amount::Percent(101..)) | None => Err(format!(
+    let read = |written: IntOrString| match (&written, Amount::read(&written)) {
+        (IntOrString::Int(_), Some(amount)) => Ok(amount),
+        (_, Some(amount @ Amount::Percent(0..=100))) => Ok(amount),
+        _ => Err(format!(
             "{field} is neither a number of pods nor a percentage, such as 25%"
         )),
-        Some(amount) => Ok(amount),
     };
     written.map(read).transpose()
 }
@@ -325,15 +331,15 @@ fn container(written: &Value, images: &UpgradeImages) -> Result<HotContainer, Pr
             "the image {image} is not on the list of --hot-upgrade-images, which the administrator of swaplet sets: name one that is, spelled as there"
         ));
     }
-    if !images.is_empty(&empty) || images.is_empty(&image) {
+    let Some(empty) = images.written(&empty).filter(|_| !images.is_empty(&image)) else {
         let park = images.park.as_ref().map_or("", ImageReference::as_str);
         return Err(format!(
             "upgradeStrategy.hotUpgradeEmptyImage has to be the park image {park}, or one of --hot-upgrade-empty-images, and image none of them"
         ));
-    }
+    };
     Ok(HotContainer {
         name: name.into(),
         image: image.into(),
-        empty: images.written(&empty).into(),
+        empty: empty.into(),
     })
 }
