@@ -1,6 +1,7 @@
 //! The connection of a subcommand to its cluster.
 
 use std::fs::read_to_string;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use clap::Args;
 use kube::config::{AuthInfo, Cluster, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use secrecy::{ExposeSecret as _, SecretString};
-use swaplet_controller::frame::connection::proxy::Environment;
+use swaplet_controller::frame::connection::proxy::{Environment, way, without_credentials};
 use swaplet_controller::frame::connection::{connect, connect_within};
 use swaplet_controller::frame::list::words;
 
@@ -150,7 +151,8 @@ const NOWHERE: &str =
 
 /// Returns true if the file exists, or may: only what is known to be missing is left out.
 fn is_there(file: &Path) -> bool {
-    file.try_exists().unwrap_or(true)
+    let kind = |error: std::io::Error| error.kind() != ErrorKind::NotADirectory;
+    file.try_exists().unwrap_or_else(kind)
 }
 
 /// Reads these files as one: of two entries of a name the first one counts, as in kubectl.
@@ -276,6 +278,7 @@ fn without_empty(read: &mut Kubeconfig) {
         .iter_mut()
         .filter_map(|of| of.auth_info.as_mut())
     {
+        empty(&mut user.impersonate);
         empty(&mut user.username);
         empty(&mut user.token_file);
         empty(&mut user.client_certificate);
@@ -318,8 +321,17 @@ fn reason(error: KubeconfigError) -> anyhow::Error {
 /// # Errors
 /// Returns what is wrong with the one that is set.
 pub fn proxy_for(url: &str) -> Result<Option<String>, String> {
-    let proxy = Environment::read().proxy(&url.parse().unwrap_or_default())?;
-    Ok(proxy.map(|proxy| proxy.to_string()))
+    let Some(proxy) = Environment::read().proxy(&url.parse().unwrap_or_default())? else {
+        return Ok(None);
+    };
+    // What the library does not know it would leave out.
+    match way(&proxy) {
+        Some(_) => Ok(Some(proxy.to_string())),
+        None => Err(format!(
+            "the proxy {} is of a kind that is not supported: write http://HOST:PORT or socks5://HOST:PORT",
+            without_credentials(&proxy)
+        )),
+    }
 }
 
 /// Returns the answer of the API server in plain words, and once: the sources of such an error

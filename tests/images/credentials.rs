@@ -227,4 +227,6 @@ fn u99_registries_are_reached_by_the_proxy_by_which_kubectl_would_reach_them() {
     }
     swaplet_with(&[("HTTP_PROXY", "http://a b")], config.path(), &push)
         .must_fail_with(&["HTTP_PROXY is no address of a proxy"]);
+    swaplet_with(&[("HTTP_PROXY", "ftp://p:3128")], config.path(), &push)
+        .must_fail_with(&["ftp://p"]);
 }

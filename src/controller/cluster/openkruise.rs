@@ -28,7 +28,7 @@ use swaplet_core::terminate::openkruise::{
     Coexist, Daemon, Daemons, OpenKruise, Seen, Signals, Terminator,
 };
 use tokio::sync::mpsc;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 /// An event about OpenKruise.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -351,6 +351,9 @@ pub(crate) enum Next {
     Died,
 }
 
+/// How long the first list of daemons may fail until they count as hidden.
+const LISTED_WITHIN: Duration = Duration::from_secs(30);
+
 /// The functions that turn objects into events.
 pub(crate) struct Tell<K> {
     /// Returns the key of an object and its event; `None` skips the object.
@@ -373,9 +376,10 @@ pub(crate) struct Followed<K> {
     forbidden: Option<String>,
     /// True while a part of it is forbidden, which lasts until the next list.
     hidden: bool,
-    /// Set once the first list is complete, or has failed. Where that of daemons has, they count as
-    /// hidden: where none is, pods are taken from OpenKruise.
+    /// Set once the first list is complete, or has failed; that of daemons for long: then they count
+    /// as hidden, for where none is, pods are taken from OpenKruise.
     pub settled: bool,
+    opened: Instant,
 }
 
 impl<K> Followed<K> {
@@ -396,6 +400,7 @@ impl<K> Followed<K> {
             forbidden: None,
             hidden: false,
             settled: false,
+            opened: Instant::now(),
         }
     }
 
@@ -413,10 +418,11 @@ impl<K> Followed<K> {
     fn take(&mut self, event: Event<K>) -> Next {
         // Whatever keeps the daemons from being listed, it may last: until then they may be anywhere.
         let is_waited_for = self.right == Right::WatchDaemons && !self.settled;
+        let is_late = is_waited_for && self.opened.elapsed() >= LISTED_WITHIN;
         self.settled |= matches!(event, Event::ListEnd)
             || !is_waited_for && matches!(event, Event::Trouble(_) | Event::Forbidden(_));
         Next::News(match event {
-            Event::Trouble(trouble) if !is_missing_right(&trouble) && !is_waited_for => {
+            Event::Trouble(trouble) if !is_missing_right(&trouble) && !is_late => {
                 return Next::Trouble(trouble);
             }
             Event::Hidden(why) => {

@@ -204,12 +204,13 @@ impl Keeper {
     }
 
     /// Writes the verdicts, if there are any, and those of others: the newer one counts per node.
-    async fn write(&mut self, mut latest: AllKept) -> Result<(), String> {
+    async fn write(&mut self, ours: AllKept) -> Result<(), String> {
         if self.others.is_none() {
             let theirs = self.map.read().await?;
             self.find(theirs);
         }
         for _ in 0..TRIES {
+            let mut latest = ours.clone();
             if latest.is_empty() && self.written.is_empty() {
                 return Ok(());
             }

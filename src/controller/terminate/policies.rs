@@ -250,8 +250,14 @@ impl PolicyStore {
             .map(|(_, known)| known)
     }
 
-    /// Ends the list of a kind. Returns true if that changes anything for pods.
-    pub(crate) fn list_ends(&mut self, kind: PolicyKind) -> bool {
+    /// Takes a kind that was never listed for one without policies.
+    pub(crate) fn give_up(&mut self, kind: PolicyKind) {
+        if self.lists.get(&kind).is_none_or(|(_, done)| !done) {
+            self.list_ends(kind);
+        }
+    }
+
+    fn list_ends(&mut self, kind: PolicyKind) -> bool {
         let were_unknown = self.are_unknown();
         let list = self.lists.entry(kind).or_default();
         list.1 = true;

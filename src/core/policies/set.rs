@@ -209,8 +209,8 @@ impl Policies {
             .filter_map(move |(_, policy)| {
                 let fits = |(matcher, _): &&(Matcher, _)| matcher.fits(name, image);
                 let mut rules = policy.rules.iter().filter(fits);
-                // Without its image every entry fits that has no name, so those with one go first.
-                let is_named = |(matcher, _): &&(Matcher, _)| matcher.has_name();
+                // Without its image every entry fits that has no name, so that of its name goes first.
+                let is_named = |(matcher, _): &&(Matcher, _)| matcher.is_of_one_name();
                 let named = rules.clone().find(is_named).filter(|_| image.is_empty());
                 let (_, rule) = named.or_else(|| rules.next())?;
                 Some(Fitting {
@@ -296,8 +296,9 @@ impl Selects {
 }
 
 impl Matcher {
-    const fn has_name(&self) -> bool {
-        !matches!(self, Self::Pattern { name: None, .. })
+    /// Returns true for exactly the containers of one name.
+    fn is_of_one_name(&self) -> bool {
+        matches!(self, Self::Pattern { name: Some(name), .. } if !name.contains('*'))
     }
 
     fn fits(&self, name: &str, image: &str) -> bool {

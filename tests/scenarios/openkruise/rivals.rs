@@ -195,6 +195,6 @@ async fn u98_where_its_terminator_is_off_daemons_that_cannot_be_listed_keep_nobo
     let _life = world.start_beside(both());
     world.wait(1).await;
     world.ends("p", "main", 0).await;
-    world.wait(30).await;
+    world.wait(90).await;
     assert_eq!(world.phase("p"), "Succeeded", "{:?}", world.notes("p"));
 }

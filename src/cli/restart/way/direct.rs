@@ -303,13 +303,16 @@ impl Direct {
         };
         let outcome = self.writer.restart(&write).await;
         if matches!(outcome, Ok(_) | Err(WriteError::Failed { .. })) {
-            restart.note_changes(&write.action);
+            restart.note_changes(&write.action, outcome.is_ok());
         }
         if let (Action::Swap(change), Ok(Stored::Pod(pod))) = (&write.action, &outcome) {
             restart.memory.note_stored(change, pod);
         }
         match outcome {
-            Ok(_) => restart.memory.note_applied(),
+            Ok(_) => {
+                restart.memory.note_applied();
+                restart.trouble.clear();
+            }
             Err(WriteError::Conflict | WriteError::Gone) => {}
             Err(WriteError::Denied(words)) if restart.changed.is_empty() => return Ok(Some(words)),
             // What has begun goes on for as long as in a request, and holds up no other pod.
@@ -328,12 +331,12 @@ impl Direct {
 }
 
 impl UnderWay {
-    fn note_changes(&mut self, action: &Action) {
+    fn note_changes(&mut self, action: &Action, are_made: bool) {
         let Action::Swap(change) = action else { return };
         for swap in &change.swaps {
             let (container, from) = (swap.container.to_string(), swap.from.to_string());
-            self.news
-                .push(format!("image of {container}: {from} -> {}", swap.to));
+            let made = are_made.then(|| format!("image of {container}: {from} -> {}", swap.to));
+            self.news.extend(made);
             self.changed.entry(container).or_insert(from);
         }
     }

@@ -72,7 +72,7 @@ impl Controller {
         let index = &mut self.index;
         // Whoever ends selected pods by rights of their own has been told what these lack.
         if let (Event::Forbidden(_), true) = (&event, index.selected.are_some_only()) {
-            index.policies.list_ends(kind);
+            index.policies.give_up(kind);
         }
         let _ = read("policy", || Some(index.policies_tell(kind, event)));
     }

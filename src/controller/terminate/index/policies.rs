@@ -38,7 +38,25 @@ impl Index {
                 images.contains(&container.image)
                     || known.is_some_and(|entry| entry.may_have_swapped(container, images))
             };
-            policies.mark(pod, labels, is_swapped)
+            policies.mark(pod, labels, is_swapped);
+            // Without its image another entry may fit it than before, with another step.
+            for before in known.iter().flat_map(|entry| &entry.pod.containers) {
+                let had = before.rule.as_ref().filter(|rule| rule.policy().is_some());
+                let now = pod
+                    .containers
+                    .iter_mut()
+                    .find(|one| one.name == before.name);
+                if let (Some(had), Some(now)) = (had, now)
+                    && is_swapped(now)
+                    && policies.counts(had)
+                    && now
+                        .rule
+                        .as_ref()
+                        .is_some_and(|rule| rule.policy().is_some())
+                {
+                    now.rule = Some(had.clone());
+                }
+            }
         })
     }
 
