@@ -240,7 +240,8 @@ impl<K: Watched> Watch<K> {
             Ok(Err(error)) => {
                 at_least = asked_for(&error);
                 self.is_unwatched = true;
-                self.failed(version, false, trouble("watch", &error)).await?
+                self.failed(version, false, trouble("watch", &error))
+                    .await?
             }
             Err(_) => {
                 let what = "watch: no answer in time".to_owned();
