@@ -13,7 +13,8 @@ use reqwest::redirect::{Attempt, Policy};
 use reqwest::{Proxy, RequestBuilder, Url};
 use serde_json::Value;
 
-use super::{Hosts, RegistryOptions, is_loopback};
+use super::RegistryOptions;
+use super::hosts::{Hosts, is_loopback};
 use crate::registry_error::{Problem, RegistryError};
 
 /// The most that is ever read of an answer: the limit that registries have for a manifest.
