@@ -58,6 +58,7 @@ fn seen(action: &Action) -> JobSeen {
     JobSeen {
         name: name.clone(),
         uid: "j-1".into(),
+        deleting: false,
     }
 }
 
@@ -109,6 +110,7 @@ fn a_wrong_annotation_is_named_and_nothing_is_written() {
     let job = JobSeen {
         name: "web-main-00000000".into(),
         uid: "j".into(),
+        deleting: false,
     };
     let error = decide(&wrong, &[pod(OLD, "a")], &[job]).unwrap_err();
     assert!(
@@ -256,11 +258,18 @@ fn r12_where_all_pods_are_of_the_present_template_nothing_is_pulled_and_jobs_go(
     let job = JobSeen {
         name: "web-main-1".into(),
         uid: "j".into(),
+        deleting: false,
     };
     assert_eq!(
         decide(&updated, &mirrored, std::slice::from_ref(&job)),
-        Ok(vec![Action::Delete(job)])
+        Ok(vec![Action::Delete(job.clone())])
     );
+    // A finalizer may hold one that is being deleted.
+    let leaving = JobSeen {
+        deleting: true,
+        ..job
+    };
+    assert_eq!(decide(&updated, &mirrored, &[leaving]), Ok(vec![]));
     for not_updated in [
         json!({"observedGeneration": 3, "replicas": 3, "updatedReplicas": 3}),
         json!({"observedGeneration": 4, "replicas": 3, "updatedReplicas": 1}),

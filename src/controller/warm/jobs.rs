@@ -196,20 +196,21 @@ impl PullJobs {
         true
     }
 
-    fn has_seen_all(&self) -> bool {
-        let listed = self
-            .job_mirrors
-            .values()
-            .filter(|mirror| mirror.is_complete());
-        self.pod_mirror.is_complete()
-            && self.nodes.are_known()
-            && listed.count() == JobKind::ALL.len()
+    fn has_seen_pods_and_nodes(&self) -> bool {
+        self.pod_mirror.is_complete() && self.nodes.are_known()
     }
 
-    /// Returns the writes to make now. Until everything has been listed once, a pod might wrongly
-    /// count as an orphan. Then only nodes whose time is over lose the startup taint.
+    fn has_seen_all(&self) -> bool {
+        let mirrors = self.job_mirrors.values();
+        let listed = mirrors.filter(|mirror| mirror.is_complete()).count();
+        self.has_seen_pods_and_nodes() && listed == JobKind::ALL.len()
+    }
+
+    /// Returns the writes to make now. Until pods and nodes have been listed once, only nodes whose
+    /// time is over lose the startup taint. Until the jobs have been, as where these may not be
+    /// listed, those without an object are done, and no pod counts as an orphan.
     pub fn step(&mut self, now: Now) -> Vec<PullWrite> {
-        if !self.has_seen_all() {
+        if !self.has_seen_pods_and_nodes() {
             return self.untaint(now.moment);
         }
         self.share_room();
@@ -225,7 +226,9 @@ impl PullJobs {
                 self.settings.longest_try,
             )
         });
-        writes.extend(self.delete_orphans(now.moment));
+        if self.has_seen_all() {
+            writes.extend(self.delete_orphans(now.moment));
+        }
         let strays = self
             .strays()
             .filter(|pod| self.is_in_our_namespace(pod) && self.may_pull(pod, now.moment));
@@ -284,7 +287,7 @@ impl PullJobs {
             .startup_taints
             .as_ref()
             .and_then(|taints| taints.next_due(now.moment));
-        if !self.has_seen_all() {
+        if !self.has_seen_pods_and_nodes() {
             return of_taints;
         }
         let of_jobs = self

@@ -242,14 +242,15 @@ impl Predownload {
         let Ok(actions) = decide(workload, &self.pods(workload).await?, &jobs) else {
             return Ok(false);
         };
-        let (mut own, mut refused) = (Vec::new(), None);
+        let (mut own, mut refused, mut taken) = (Vec::new(), None, None);
         for action in actions.iter().take(A_TURN) {
             let outcome = self.writer.predownload(workload, action).await;
             self.health
                 .note_write(right_of(action), &workload.namespace, &outcome);
             match outcome {
                 Ok(()) => self.report_applied(workload, action),
-                Err(WriteError::Conflict | WriteError::Gone) => (),
+                Err(WriteError::Conflict) => taken = taken.or(action.created()),
+                Err(WriteError::Gone) => (),
                 Err(WriteError::Denied(words)) if is_gate_off(&words) => {
                     own.extend(object(workload, action));
                     refused = Some(words);
@@ -261,12 +262,15 @@ impl Predownload {
                 Err(WriteError::Failed { error, .. }) => return Err(Trouble::Passing(error)),
             }
         }
-        match refused {
-            Some(words) => Err(self.do_without_object(workload, own, &words)),
-            None => {
-                self.own.set(&key_of(workload), Vec::new());
-                Ok(!jobs.is_empty() || !actions.is_empty())
-            }
+        if let Some(words) = refused {
+            return Err(self.do_without_object(workload, own, &words));
+        }
+        self.own.set(&key_of(workload), Vec::new());
+        match taken {
+            Some(name) => Err(Trouble::Lasting(format!(
+                "there is another ImagePullJob {name}, which has not the label {PREDOWNLOAD} of this workload: delete it"
+            ))),
+            None => Ok(!jobs.is_empty() || !actions.is_empty()),
         }
     }
 
@@ -295,6 +299,7 @@ impl Predownload {
             Some(JobSeen {
                 name: job.metadata.name?.into(),
                 uid: job.metadata.uid?.into(),
+                deleting: job.metadata.deletion_timestamp.is_some(),
             })
         };
         let ours = ListParams::default().labels(&format!("{PREDOWNLOAD}={}", workload.uid));

@@ -115,6 +115,22 @@ pub struct Reported {
     pub state: ContainerState,
 }
 
+impl WarmerPod {
+    /// Returns true if what a write has made of the pod is in this state of it.
+    pub(crate) fn shows(&self, written: &Self) -> bool {
+        let spec = |pod: &Self| {
+            let images = pod.images.iter();
+            images
+                .map(|image| (image.wanted.clone(), image.image.clone()))
+                .collect::<Vec<_>>()
+        };
+        self.uid == written.uid
+            && self.generation >= written.generation
+            && self.deleting >= written.deleting
+            && spec(self) == spec(written)
+    }
+}
+
 // The reader of warmer pods.
 
 /// A pod of a list or watch.

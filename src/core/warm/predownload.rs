@@ -54,6 +54,8 @@ pub struct JobSeen {
     pub name: Box<str>,
     /// The uid of the job.
     pub uid: Box<str>,
+    /// True if it is being deleted, which a finalizer may hold up.
+    pub deleting: bool,
 }
 
 /// A write for a workload.
@@ -75,6 +77,16 @@ pub enum Action {
     Delete(JobSeen),
 }
 
+impl Action {
+    /// Returns the name of the job that is to be created.
+    pub fn created(&self) -> Option<&str> {
+        match self {
+            Self::Create { name, .. } => Some(name),
+            Self::Delete(_) => None,
+        }
+    }
+}
+
 /// Decides which jobs to delete and to create for a workload with these pods and jobs.
 ///
 /// # Errors
@@ -94,7 +106,7 @@ pub fn decide(
     let is_there = |name: &str| jobs.iter().any(|job| *job.name == *name);
     let superfluous: Vec<_> = jobs
         .iter()
-        .filter(|job| !wanted.contains_key(&job.name))
+        .filter(|job| !job.deleting && !wanted.contains_key(&job.name))
         .cloned()
         .map(Action::Delete)
         .collect();

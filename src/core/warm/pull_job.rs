@@ -102,7 +102,6 @@ pub fn limits(spec: &PullSpec, nodes: usize, leaving: usize, longest_try: Durati
 pub fn exceeds_deadline(spec: &PullSpec, started_at: Timestamp, today: Timestamp) -> bool {
     let Completion::Always {
         deadline_seconds: Some(seconds),
-        ..
     } = spec.completion
     else {
         return false;
@@ -115,7 +114,6 @@ pub fn exceeds_deadline(spec: &PullSpec, started_at: Timestamp, today: Timestamp
 pub fn lets_others_pull(spec: &PullSpec, started_at: Timestamp, today: Timestamp) -> bool {
     let Completion::Always {
         deadline_seconds: Some(seconds),
-        ..
     } = spec.completion
     else {
         return true;
@@ -131,14 +129,7 @@ pub fn is_over(spec: &PullSpec, warming: &Warming, cached: &Cached) -> bool {
 
 /// Returns the time until a completed job is to be deleted; `None` if it stays.
 pub fn time_to_live(job: &PullJob, today: Timestamp) -> Option<Duration> {
-    let Completion::Always {
-        ttl_seconds: Some(seconds),
-        ..
-    } = job.spec.as_ref().ok()?.completion
-    else {
-        return None;
-    };
     let age = today.duration_since(job.completed_at?);
-    let left = SignedDuration::from_secs(seconds.into()).saturating_sub(age);
+    let left = SignedDuration::from_secs(job.ttl_seconds?.into()).saturating_sub(age);
     Some(Duration::try_from(left).unwrap_or_default())
 }

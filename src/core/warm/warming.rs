@@ -172,6 +172,11 @@ impl Warming {
         self.active().count() < self.limits.parallelism
     }
 
+    /// Returns true if a pod is still to be created for a node, now or later.
+    pub fn has_more(&self) -> bool {
+        self.nodes.has_more()
+    }
+
     /// Returns true if the node waits only for a slot to begin.
     pub fn waits_for(&self, node: &str, now: Moment) -> bool {
         self.nodes
@@ -305,7 +310,7 @@ impl Warming {
 
     /// Returns true if everything is final and no pod is left but those being deleted.
     pub fn is_over(&self) -> bool {
-        !self.nodes.has_more() && self.nodes.busy().all(|(_, node)| node.is_over())
+        !self.has_more() && self.nodes.busy().all(|(_, node)| node.is_over())
     }
 }
 

@@ -225,6 +225,29 @@ fn a_swap_has_its_whole_time_whatever_is_seen_of_it_first() {
     }
 }
 
+/// Of a pod that runs there is no other event: what is forgotten never comes back.
+#[test]
+fn u110_an_answer_that_comes_after_the_node_has_acted_takes_nothing_back() {
+    let of = |generation: i64, image: &str, before: Option<&str>, said: &crate::warm::Said| {
+        let mut object = object("u", image, before, said);
+        object["metadata"]["generation"] = generation.into();
+        read(object)
+    };
+    let mut node = Node::new(&[A, B]);
+    let create = node.step().unwrap();
+    node.sees(of(1, A, None, &running("c0", A)));
+    node.answers(&create, Ok(Some(Box::new(of(1, A, None, &nothing())))));
+    let swap = node.step().unwrap();
+    assert!(
+        matches!(&swap, Action::Swap { to, .. } if **to == *B),
+        "{swap:?}"
+    );
+    node.sees(of(2, B, Some("c0"), &running("c1", B)));
+    let stored = of(2, B, Some("c0"), &running("c0", A));
+    node.answers(&swap, Ok(Some(Box::new(stored)))).deletes("u");
+    assert_eq!(node.ends(), [Some(String::new()), Some(String::new())]);
+}
+
 #[test]
 fn a_swap_that_was_done_and_never_answered_goes_on() {
     let mut node = Node::new(&[A, B]);

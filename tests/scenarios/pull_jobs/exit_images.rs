@@ -35,6 +35,19 @@ impl Jobs {
     }
 }
 
+/// No object stands for them.
+#[tokio::test(start_paused = true)]
+async fn u120_exit_images_are_kept_where_nobody_may_ask_whether_jobs_are_served() {
+    let jobs = Jobs::on(2, &ImageOptions::default()).await;
+    let world = &jobs.cluster.world;
+    world.fault(Effect::reply(403), |rule| {
+        rule.outside("/apis/apps.kruise.io")
+    });
+    let _life = jobs.keeps_exit_images(|_| ());
+    jobs.wait(60).await;
+    assert_eq!(jobs.pulled(EXIT).len(), 2);
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_exit_image_comes_to_every_node_that_keeps_images_and_then_nothing_is_written() {
     let mut jobs = Jobs::on(3, &ImageOptions::default()).await;

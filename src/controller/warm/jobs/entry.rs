@@ -24,11 +24,12 @@ use jiff::Timestamp;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::objects::pod::{Phase, Pod};
+use swaplet_core::objects::values::bounds::{self, cut};
 use swaplet_core::warm::image_cache::{CacheState, NewImageCache, patience, wanted};
 use swaplet_core::warm::pod::WarmerPod;
 use swaplet_core::warm::pull_job::object::{Completion, PullJob, PullSpec, Targets};
 use swaplet_core::warm::pull_job::{
-    Status, exceeds_deadline, lets_others_pull, limits, time_to_live, wants,
+    Stage, Status, exceeds_deadline, lets_others_pull, limits, time_to_live, wants,
 };
 use swaplet_core::warm::warming::{Action, Answer, Elsewhere, End, Pulled, Warming};
 
@@ -347,7 +348,7 @@ impl Entry {
         let run = self
             .run
             .as_mut()
-            .filter(|run| !run.cached.nodes.is_empty() && !run.gave_up)?;
+            .filter(|run| !run.cached.nodes.is_empty() && run.gave_up.is_none())?;
         let cache = match wanted(&self.job, &run.spec, &caches.options) {
             Ok(cache) => cache,
             Err(state) => {
@@ -395,12 +396,18 @@ impl Entry {
         let is_late = self
             .started_at
             .is_some_and(|started_at| exceeds_deadline(spec, started_at, now.today));
+        let is_unlisted = !self.waits_for_room && self.selected.are_unlisted(now.moment);
+        let gives_up = if is_late {
+            Some(Stage::DeadlineExceeded)
+        } else {
+            is_unlisted.then_some(Stage::GaveUp)
+        };
         let warmers = warmers(&self.job, self.has_object, spec, settings);
-        if self
-            .run
-            .as_ref()
-            .is_none_or(|run| run.warmers.run != warmers.run)
-        {
+        // One whose deadline has been raised begins again.
+        let goes_on = |run: &Run| {
+            run.warmers.run == warmers.run && (run.gave_up.is_none() || gives_up.is_some())
+        };
+        if !self.run.as_ref().is_some_and(goes_on) {
             self.run = Some(Run::new(
                 spec.clone(),
                 Arc::new(warmers),
@@ -425,8 +432,8 @@ impl Entry {
             self.has_news = true;
         }
         // Nodes and images that are new since then are not begun either.
-        if is_late && (!run.gave_up || self.has_news) {
-            run.give_up("job exceeds activeDeadlineSeconds");
+        if let Some(stage) = gives_up.filter(|_| run.gave_up.is_none() || self.has_news) {
+            run.give_up(stage);
             self.has_news = true;
         }
         self.try_failed_again(nodes, now.moment);
@@ -443,6 +450,8 @@ impl Entry {
 
 // The pods by which a job selects nodes.
 
+/// How long the pods are waited for, like all tries of an image.
+const LISTED_WITHIN: Duration = Duration::from_secs(600);
 /// What the number of a query grows by when its pods are collected again: no generation is as large.
 const ANOTHER: i64 = 1 << 32;
 
@@ -457,6 +466,10 @@ pub(crate) struct Selected {
     mirror: Mirror<Box<str>>,
     /// The number of pods when they were forgotten, until they have been listed again.
     forgotten: usize,
+    /// Since when the pods are waited for; `None` if they are known, or not watched.
+    since: Option<Moment>,
+    /// Why they could not be listed, if the API server said so.
+    pub trouble: String,
 }
 
 impl Selected {
@@ -467,6 +480,8 @@ impl Selected {
             pods: BTreeMap::new(),
             mirror: Mirror::new(),
             forgotten: 0,
+            since: None,
+            trouble: String::new(),
         }
     }
 
@@ -483,6 +498,16 @@ impl Selected {
     /// Returns true once the pods have been listed, or if the job has no `podSelector`.
     pub const fn are_known(&self) -> bool {
         self.query.is_none() || self.mirror.is_complete()
+    }
+
+    /// Returns true if the pods are watched and have not been listed for too long.
+    pub fn are_unlisted(&mut self, now: Moment) -> bool {
+        if self.are_known() || self.waits {
+            (self.since, self.trouble) = (None, String::new());
+        } else {
+            self.since = self.since.or(Some(now));
+        }
+        self.since.is_some_and(|since| now >= since + LISTED_WITHIN)
     }
 
     /// Returns the number of pods; where they were forgotten, as many as they were at least.
@@ -516,6 +541,9 @@ impl Selected {
             let pod = read("pod", || pod.read())?;
             Some((pod.uid.clone(), pod))
         };
+        if let Some(trouble) = event.trouble() {
+            self.trouble = cut(trouble, bounds::MESSAGE);
+        }
         let (were_known, before) = (self.are_known(), self.pods.len());
         let known = self.pods.keys().cloned();
         let change = self.mirror.change(event, known, read);
@@ -619,6 +647,7 @@ mod tests {
     use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
 
     use super::*;
+    use crate::frame::clock::TimeOfDay;
     use crate::frame::watch::Event;
 
     /// A job that selects pods.
@@ -671,5 +700,92 @@ mod tests {
         entry.apply(job(&status));
         entry.are_followed(&BTreeSet::new());
         assert_eq!(entry.selected.count(), 0);
+    }
+
+    fn now(seconds: u64) -> Now {
+        Now {
+            moment: Moment::START + Duration::from_secs(seconds),
+            today: Timestamp::from_second(1_767_225_600 + i64::try_from(seconds).unwrap()).unwrap(),
+        }
+    }
+
+    fn settings() -> WarmSettings {
+        WarmSettings {
+            namespace: "default".into(),
+            park_image: "registry.example/park:1".into(),
+            exit_image: None,
+            startup_taint_timeout: None,
+            startup_taint_namespaces: BTreeSet::new(),
+            longest_try: Duration::from_secs(1800),
+            coexist: swaplet_core::terminate::openkruise::Coexist::default(),
+            image_caches: None,
+            sandbox_keys: swaplet_core::warm::pull_job::sandbox::SandboxKeys::default(),
+            time_of_day: TimeOfDay(Arc::new(|| Timestamp::UNIX_EPOCH)),
+        }
+    }
+
+    fn prepare(entry: &mut Entry, seconds: u64) {
+        let nodes = Nodes::new(NodeTable::built_in(), None, false);
+        entry.prepare(&settings(), &nodes, &BTreeMap::new(), now(seconds));
+    }
+
+    /// Else it would say for ever that no node is selected.
+    #[test]
+    fn u112_a_job_whose_pods_cannot_be_listed_says_so_and_ends() {
+        let mut entry = Entry::new(job(&json!({"startTime": "2026-01-01T00:00:00Z"})));
+        prepare(&mut entry, 0);
+        entry.observe_selected(Event::Forbidden("pods is forbidden".to_owned()));
+        let Some(PullWrite::Report { report, .. }) = entry.report(now(0)) else {
+            panic!("no report")
+        };
+        let text = json!(report.status).to_string();
+        assert!(
+            text.contains("its nodes are not known: pods is forbidden"),
+            "{text}"
+        );
+        assert_eq!(report.completed_at, None);
+        entry.is_writing = false;
+        prepare(&mut entry, 599);
+        assert!(entry.run.as_ref().unwrap().gave_up.is_none());
+        prepare(&mut entry, 600);
+        assert!(entry.report(now(600)).is_none() || entry.is_writing);
+        entry.is_writing = false;
+        entry.has_news = true;
+        let Some(PullWrite::Report { report, .. }) = entry.report(now(603)) else {
+            panic!("no report")
+        };
+        let text = json!(report.status).to_string();
+        assert!(
+            text.contains("job has failed; the pods that its podSelector"),
+            "{text}"
+        );
+        assert!(report.completed_at.is_some());
+    }
+
+    /// The status that completes the job may have been refused.
+    #[test]
+    fn u113_a_job_whose_deadline_is_raised_begins_again() {
+        let of = |deadline: u64, generation: u64| {
+            let metadata =
+                json!({"name": "j", "namespace": "team", "uid": "u", "generation": generation});
+            let spec =
+                json!({"image": "a", "completionPolicy": {"activeDeadlineSeconds": deadline}});
+            let status = json!({"startTime": "2026-01-01T00:00:00Z"});
+            let object = json!({"metadata": metadata, "spec": spec, "status": status});
+            PullJob::read(
+                JobKind::ImagePullJob,
+                serde_json::from_value(object).unwrap(),
+            )
+            .unwrap()
+        };
+        let mut entry = Entry::new(of(60, 1));
+        prepare(&mut entry, 60);
+        assert_eq!(
+            entry.run.as_ref().unwrap().gave_up,
+            Some(Stage::DeadlineExceeded)
+        );
+        entry.apply(of(600, 2));
+        prepare(&mut entry, 61);
+        assert_eq!(entry.run.as_ref().unwrap().gave_up, None);
     }
 }

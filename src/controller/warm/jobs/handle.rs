@@ -131,9 +131,10 @@ impl PullJobs {
                 });
             }
             PullWrite::DeleteJob(job) => {
-                self.with_job(&job, moment, |entry| entry.deletion_was_sent(moment));
+                let answer = answer.map(drop);
+                self.with_job(&job, moment, |entry| entry.was_deleted(&answer, moment));
             }
-            PullWrite::Release(job) => self.finalizers.written(&job, answer.is_ok(), moment),
+            PullWrite::Release(job) => self.finalizers.written(&job, &answer.map(drop), moment),
             PullWrite::Untaint(untaint) => self.untainted(&untaint, &answer.map(drop), moment),
             PullWrite::CreateCache(cache) => {
                 let answer = answer.map(drop);

@@ -61,6 +61,7 @@ impl Occupancy {
             .iter()
             .filter(|(_, entry)| entry.has_a_slot())
             .filter_map(|(key, entry)| Some((key, entry.warming()?)))
+            .filter(|(_, warming)| warming.has_more())
             .collect();
         // Two are enough to decide, for each job, whether another one waits.
         let waits = |node: &str| {

@@ -11,6 +11,7 @@ use crate::frame::writer::{is_missing_right, is_unreached};
 use crate::warm::jobs::entry::Entry;
 use crate::warm::jobs::{Key, PodQuery, PullJobs, PullWrite, key_of};
 use swaplet_core::objects::moment::Moment;
+use swaplet_core::objects::values::backoff::Backoff;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::pod::WarmerPod;
 use swaplet_core::warm::pull_job::object::PullJob;
@@ -75,8 +76,8 @@ impl PullJobs {
 // OpenKruise's finalizer on jobs that are being deleted. Nothing else removes it where OpenKruise
 // is gone.
 
-/// The wait after the answer before the removal from the same job is retried.
-const AGAIN: Duration = Duration::from_secs(30);
+/// The wait after a removal that was not applied.
+pub(super) const AGAIN: Backoff = Backoff::seconds(60, 900);
 
 /// The jobs that are being deleted and have the finalizer.
 #[derive(Default)]
@@ -88,6 +89,7 @@ struct Held {
     job: PullJob,
     /// The earliest time of the next removal; `None` while one is in flight.
     not_before: Option<Moment>,
+    failures: u32,
 }
 
 impl Finalizers {
@@ -99,12 +101,15 @@ impl Finalizers {
             let is_same = held.job.version == job.version;
             held.job.uid == job.uid && (is_same || held.not_before.is_none())
         });
-        let not_before = known.map_or(Some(Moment::START), |held| held.not_before);
+        let (not_before, failures) = known.map_or((Some(Moment::START), 0), |held| {
+            (held.not_before, held.failures)
+        });
         self.jobs.insert(
             key.clone(),
             Held {
                 job: job.clone(),
                 not_before,
+                failures,
             },
         );
     }
@@ -128,7 +133,7 @@ impl Finalizers {
     }
 
     /// Records the answer to a removal; a later version that the watch shows counts.
-    pub fn written(&mut self, job: &PullJob, is_removed: bool, now: Moment) {
+    pub fn written(&mut self, job: &PullJob, answer: &Result<(), WriteError>, now: Moment) {
         let key = key_of(job);
         let held = self.jobs.get_mut(&key);
         let Some(held) = held.filter(|held| held.job.uid == job.uid) else {
@@ -136,15 +141,27 @@ impl Finalizers {
         };
         if held.job.version != job.version {
             held.not_before = Some(now);
-        } else if is_removed {
+        } else if answer.is_ok() {
             self.forget(&key);
         } else {
-            held.not_before = Some(now + AGAIN);
+            log_refusal(job, "its finalizer is not removed, so it stays", answer);
+            held.not_before = Some(now + AGAIN.after(held.failures));
+            held.failures += 1;
         }
     }
 
     pub fn next_due(&self) -> Option<Moment> {
         self.jobs.values().filter_map(|held| held.not_before).min()
+    }
+}
+
+/// Logs why a job that is to go stays.
+pub(super) fn log_refusal(job: &PullJob, what: &str, answer: &Result<(), WriteError>) {
+    // A missing right is reported once, for all jobs.
+    if let Err(WriteError::Denied(error) | WriteError::Failed { error, .. }) = answer
+        && !is_missing_right(error)
+    {
+        tracing::warn!(namespace = %job.namespace, job = %job.name, error, "{what}; trying again later");
     }
 }
 
@@ -156,19 +173,15 @@ const NOT_LISTED: &str = "which jobs want the node is not known";
 impl PullJobs {
     /// Returns the removals for nodes whose time is over, or that lack no image.
     pub(crate) fn untaint(&mut self, now: Moment) -> Vec<PullWrite> {
-        let has_seen_all = self.has_seen_all();
+        let namespaces = &self.settings.startup_taint_namespaces;
+        let is_known =
+            self.has_seen_all() || namespaces.is_empty() && self.has_seen_pods_and_nodes();
         let Some(taints) = &mut self.nodes.startup_taints else {
             return Vec::new();
         };
-        let counts = |entry: &&Entry| {
-            !entry.has_object()
-                || self
-                    .settings
-                    .startup_taint_namespaces
-                    .contains(entry.namespace())
-        };
+        let counts = |entry: &&Entry| !entry.has_object() || namespaces.contains(entry.namespace());
         let untaints = taints.step(now, |node| {
-            if !has_seen_all {
+            if !is_known {
                 return Some(NOT_LISTED.to_owned());
             }
             self.jobs
@@ -330,7 +343,12 @@ impl PullJobs {
         now: Moment,
     ) {
         let wait = match answer {
-            Err(WriteError::Denied(words)) if !is_unreached(words) => DENIED_AGAIN,
+            Err(WriteError::Denied(words)) if !is_unreached(words) => {
+                if !is_missing_right(words) {
+                    tracing::warn!(namespace = %pod.namespace, pod = %pod.name, error = words, "this warmer pod is no longer needed and cannot be deleted; trying again later");
+                }
+                DENIED_AGAIN
+            }
             _ => DELETE_AGAIN,
         };
         // Once it is seen terminating, that time counts.

@@ -13,6 +13,10 @@ const CREDENTIALS: &str = "newer kubelets check the pull secrets of each pod aga
 /// The note about a job whose pods are not watched, because those of so many others are.
 const WATCHES: &str = "waits until other jobs with a podSelector are completed or deleted, because pods are watched for 32 of a namespace at most, and for 256 in all";
 
+/// The note about a job whose pods have not been listed.
+const PODS: &str =
+    "the pods that its podSelector matches are not listed, so its nodes are not known";
+
 /// The note about a job without nodes, because those of so many others are kept.
 const ROOM: &str = "waits until other jobs are completed or deleted, because the images of all jobs on all their nodes, and the pods that they select, take memory: those of a namespace half of it at most, unless one job alone takes more";
 
@@ -30,13 +34,16 @@ pub(crate) fn message(stage: Stage, done: usize, all: usize, known: Known<'_>) -
         warming,
         cached,
         waits_for_watch,
+        waits_for_pods,
         waits_for_room,
     } = known;
     let mut parts = vec![progress(stage, done, all)];
-    if waits_for_room && stage == Stage::Running {
-        parts.push(ROOM.to_owned());
-    } else if waits_for_watch && stage == Stage::Running {
-        parts.push(WATCHES.to_owned());
+    if waits_for_room || waits_for_watch {
+        let why = if waits_for_room { ROOM } else { WATCHES };
+        parts.extend((stage == Stage::Running).then(|| why.to_owned()));
+    } else if let Some(why) = waits_for_pods {
+        let colon = if why.is_empty() { "" } else { ": " };
+        parts.push(format!("{PODS}{colon}{why}"));
     } else if warming.progress().next().is_none()
         && warming.skipped().is_empty()
         && cached.nodes.is_empty()
@@ -144,14 +151,14 @@ fn listed(words: &[&str]) -> String {
 
 fn progress(stage: Stage, done: usize, all: usize) -> String {
     match stage {
-        Stage::Completed => "job has completed".to_owned(),
-        Stage::DeadlineExceeded => "job exceeds activeDeadlineSeconds".to_owned(),
-        Stage::Running if all == 0 => "job is running, no progress".to_owned(),
+        Stage::Running if all == 0 => format!("{}, no progress", stage.words()),
         // Tenths of a percent.
         Stage::Running => format!(
-            "job is running, progress {}.{}%",
+            "{}, progress {}.{}%",
+            stage.words(),
             done * 100 / all,
             done * 1000 / all % 10
         ),
+        _ => stage.words().to_owned(),
     }
 }

@@ -56,6 +56,9 @@ pub struct PullJob {
     pub other_finalizers: Option<Vec<Box<str>>>,
     /// `spec`, or an error that names the field and the problem.
     pub spec: Result<PullSpec, String>,
+    /// `spec.completionPolicy.ttlSecondsAfterFinished`, which also holds for a job whose spec cannot
+    /// be used.
+    pub ttl_seconds: Option<u32>,
     /// `status.observedGeneration`
     pub observed_generation: Option<i64>,
     /// `status.startTime`
@@ -116,8 +119,6 @@ pub enum Completion {
     Always {
         /// `activeDeadlineSeconds`
         deadline_seconds: Option<u32>,
-        /// `ttlSecondsAfterFinished`
-        ttl_seconds: Option<u32>,
     },
     /// Never: new nodes get the images too.
     Never,
@@ -164,6 +165,7 @@ impl PullJob {
         );
         let annotations = metadata.annotations.unwrap_or_default();
         let pins = annotations.get(PIN_TAGS).filter(|value| *value != "false");
+        let ttl = data["spec"]["completionPolicy"]["ttlSecondsAfterFinished"].as_i64();
         let spec = SpecWire::deserialize(data["spec"].take()).map_err(|error| error.to_string());
         let finalizers = metadata.finalizers.unwrap_or_default();
         let other_finalizers = finalizers
@@ -188,6 +190,7 @@ impl PullJob {
             spec: spec
                 .and_then(|spec| pins.map_or_else(|| spec.read(), |_| Err(no_pins())))
                 .map_err(|error| cut(&error, bounds::MESSAGE)),
+            ttl_seconds: ttl.map(bounds::seconds),
             observed_generation,
             started_at,
             completed_at,

@@ -30,6 +30,20 @@ pub enum Stage {
     Completed,
     /// Each image on each node is final, because the deadline is over.
     DeadlineExceeded,
+    /// The pods by which the job selects nodes could not be listed.
+    GaveUp,
+}
+
+impl Stage {
+    /// Returns the words for it, those of OpenKruise where it has the stage.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Running => "job is running",
+            Self::Completed => "job has completed",
+            Self::DeadlineExceeded => "job exceeds activeDeadlineSeconds",
+            Self::GaveUp => "job has failed",
+        }
+    }
 }
 
 /// The status of a job of either kind.
@@ -53,6 +67,9 @@ pub struct Known<'a> {
     pub cached: &'a Cached,
     /// True if the pods by which the job selects nodes are not watched yet.
     pub waits_for_watch: bool,
+    /// Why these pods are not listed yet, empty if that is not known; `None` if they are, or none
+    /// are needed.
+    pub waits_for_pods: Option<&'a str>,
     /// True if the job has no nodes yet, because other jobs take as much memory as they may.
     pub waits_for_room: bool,
 }

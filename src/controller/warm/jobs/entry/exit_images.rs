@@ -61,6 +61,7 @@ pub(in crate::warm::jobs) fn job(
         generation: i64::try_from(images.len()).unwrap_or(i64::MAX),
         deleting: false,
         other_finalizers: None,
+        ttl_seconds: None,
         spec: Ok(PullSpec {
             images,
             targets: Targets::Labels(Selector::default()),

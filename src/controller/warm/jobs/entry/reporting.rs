@@ -16,6 +16,7 @@ use crate::frame::clock::Now;
 use crate::frame::writer::report::Notice;
 use crate::frame::writer::{Target, is_missing_right};
 use crate::warm::jobs::PullWrite;
+use crate::warm::jobs::step::{AGAIN, log_refusal};
 use crate::warm::write::pull_job::Report;
 
 /// The interval of status writes of a job under way: each image on each node changes its counts.
@@ -84,13 +85,14 @@ impl Entry {
             (Err(problem), _) => (unusable(self.job.kind, problem), true),
             (Ok(_), Some(run)) => {
                 // Nothing is left to do for one that gave up, although its pods were never listed.
-                let may_end = may_begin || run.gave_up;
+                let may_end = may_begin || run.gave_up.is_some();
                 let is_over = may_end && run.is_over(now.moment);
                 let known = Known {
                     spec: &run.spec,
                     warming: &run.warming,
                     cached: &run.cached,
                     waits_for_watch: self.selected.waits,
+                    waits_for_pods: (!self.selected.are_known()).then_some(&*self.selected.trouble),
                     waits_for_room: self.waits_for_room,
                 };
                 (status(self.job.kind, known, run.stage(is_over)), is_over)
@@ -152,9 +154,16 @@ impl Entry {
         }
     }
 
-    pub fn deletion_was_sent(&mut self, now: Moment) {
+    /// Records the answer to the deletion of the job. The watch shows when it is gone.
+    pub fn was_deleted(&mut self, answer: &Result<(), WriteError>, now: Moment) {
+        log_refusal(
+            &self.job,
+            "the job, whose time is over, is not deleted",
+            answer,
+        );
         self.is_writing = false;
-        self.not_before = now + RETRY.longest;
+        self.not_before = now + AGAIN.after(self.failures);
+        self.failures += u32::from(answer.is_err());
     }
 }
 

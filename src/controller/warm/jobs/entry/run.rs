@@ -34,7 +34,8 @@ pub(crate) struct Run {
     pub cached: Cached,
     /// The name of the wanted cache, and since when it is wanted.
     pub cache_since: Option<(Box<str>, Moment)>,
-    pub gave_up: bool,
+    /// The stage that it ends with, if it does not wait for its end.
+    pub gave_up: Option<Stage>,
     /// Since when everything is final; `None` while it is not.
     over_since: Option<Moment>,
 }
@@ -49,7 +50,7 @@ impl Run {
             nodes: BTreeMap::new(),
             cached: Cached::default(),
             cache_since: None,
-            gave_up: false,
+            gave_up: None,
             over_since: None,
         }
     }
@@ -79,11 +80,11 @@ impl Run {
         self.over_since.is_some()
     }
 
-    pub const fn stage(&self, is_over: bool) -> Stage {
-        match (is_over, self.gave_up) {
-            (false, _) => Stage::Running,
-            (true, false) => Stage::Completed,
-            (true, true) => Stage::DeadlineExceeded,
+    pub fn stage(&self, is_over: bool) -> Stage {
+        if is_over {
+            self.gave_up.unwrap_or(Stage::Completed)
+        } else {
+            Stage::Running
         }
     }
 
@@ -162,12 +163,13 @@ impl Run {
     }
 
     /// Fails everything that is not final.
-    pub fn give_up(&mut self, why: &str) {
+    pub fn give_up(&mut self, stage: Stage) {
+        let why = stage.words();
         self.warming.give_up(why);
         if self.cached.waits() {
             self.cached.state = CacheState::Failed(why.to_owned());
         }
-        self.gave_up = true;
+        self.gave_up = Some(stage);
     }
 
     fn begin(&mut self, node: &str, shape: Shape, ready: bool, pods: &[&WarmerPod], now: Moment) {

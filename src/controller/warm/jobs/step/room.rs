@@ -36,8 +36,9 @@ impl PullJobs {
 }
 
 /// Returns the jobs for which there is no room: of all, or of their namespace. Namespaces have one
-/// turn after another for one job each, in each turn the smallest first; within a namespace those
-/// come first that have room already, then those that have begun first.
+/// turn after another for one job each. In each turn, and within a namespace, those come first that
+/// have room already, because what they have done would be lost; then in a turn the smallest, and
+/// within a namespace those that have begun first.
 fn without_room(mut wanted: Vec<(&Key, Wanted)>, (all, each): (usize, usize)) -> BTreeSet<Key> {
     let sum: usize = wanted.iter().map(|(_, job)| job.cost).sum();
     if sum <= all.min(each) {
@@ -53,7 +54,7 @@ fn without_room(mut wanted: Vec<(&Key, Wanted)>, (all, each): (usize, usize)) ->
     let mut waiting = BTreeSet::new();
     while !lines.is_empty() {
         let mut turn: Vec<_> = lines.values_mut().filter_map(Vec::pop).collect();
-        turn.sort_by_key(|(_, job)| job.cost);
+        turn.sort_by_key(|(_, job)| (job.waits, job.cost));
         for (key, job) in turn {
             let in_namespace = in_namespaces.entry(&key.1).or_default();
             let fits_beside = *in_namespace == 0 || *in_namespace + job.cost <= each;
@@ -107,7 +108,13 @@ mod tests {
         let mut jobs = vec![("a", "w", 20, false), ("a", "x", 20, false)];
         jobs.extend([("b", "y", 50, false), ("c", "z", 20, true)]);
         assert_eq!(waiting(&jobs), ["x"]);
-        jobs.push(("d", "v", 60, false));
+        jobs.push(("d", "v", 60, true));
         assert_eq!(waiting(&jobs), ["x", "v"]);
+    }
+
+    #[test]
+    fn u110_a_job_that_has_room_keeps_it_beside_a_smaller_one_that_comes_later() {
+        let jobs = [("a", "x", 90, false), ("b", "y", 20, true)];
+        assert_eq!(waiting(&jobs), ["y"]);
     }
 }

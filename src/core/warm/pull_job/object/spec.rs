@@ -60,7 +60,6 @@ struct PullPolicyWire {
 struct CompletionPolicyWire {
     r#type: Option<Box<str>>,
     active_deadline_seconds: Option<i64>,
-    ttl_seconds_after_finished: Option<i64>,
 }
 
 #[derive(Default, Deserialize)]
@@ -227,7 +226,6 @@ impl CompletionPolicyWire {
         match self.r#type.as_deref() {
             None | Some("" | "Always") => Ok(Completion::Always {
                 deadline_seconds: seconds(self.active_deadline_seconds),
-                ttl_seconds: seconds(self.ttl_seconds_after_finished),
             }),
             Some("Never") => Ok(Completion::Never),
             Some(other) => Err(format!("unknown type of completionPolicy: {other}")),

@@ -28,7 +28,6 @@ fn what_is_not_said_is_as_openkruise_has_it() {
         spec.completion,
         Completion::Always {
             deadline_seconds: None,
-            ttl_seconds: None
         }
     );
     assert_eq!(
@@ -45,9 +44,28 @@ fn what_is_not_said_is_as_openkruise_has_it() {
     );
 }
 
+/// As in a cluster whose CRD allows more, or after an upgrade.
+#[test]
+fn u111_a_job_that_cannot_be_used_is_deleted_in_its_time_too() {
+    let job = read(
+        JobKind::ImagePullJob,
+        &json!({"image": "", "completionPolicy": {"type": "Always", "ttlSecondsAfterFinished": 60}}),
+    );
+    assert!(job.spec.is_err());
+    let completed = job.completed_at.unwrap();
+    let left = |seconds| {
+        crate::warm::pull_job::time_to_live(
+            &job,
+            completed + jiff::SignedDuration::from_secs(seconds),
+        )
+    };
+    assert_eq!(left(1), Some(Duration::from_secs(59)));
+    assert_eq!(left(61), Some(Duration::ZERO));
+}
+
 #[test]
 fn every_field_that_counts_is_read() {
-    let spec = read(
+    let job = read(
         JobKind::ImageListPullJob,
         &json!({
             "images": ["app:1", "docker.io/library/app:1", "log"], "pullSecrets": ["login"], "selector": {"names": ["a", "b"]},
@@ -55,9 +73,9 @@ fn every_field_that_counts_is_read() {
             "completionPolicy": {"type": "Always", "activeDeadlineSeconds": 60, "ttlSecondsAfterFinished": 5},
             "sandboxConfig": {"labels": {"a": "b"}, "annotations": {"c": "d"}},
         }),
-    )
-    .spec
-    .unwrap();
+    );
+    assert_eq!(job.ttl_seconds, Some(5));
+    let spec = job.spec.unwrap();
     assert_eq!(spec.images, ["app:1".into(), "log".into()]);
     assert_eq!(
         spec.targets,
@@ -71,7 +89,6 @@ fn every_field_that_counts_is_read() {
         spec.completion,
         Completion::Always {
             deadline_seconds: Some(60),
-            ttl_seconds: Some(5)
         }
     );
     assert!(

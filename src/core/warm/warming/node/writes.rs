@@ -70,9 +70,13 @@ impl NodeProgress {
         }
     }
 
+    /// Records the pod as a write has left it. Where the watch has shown that already, it may have
+    /// shown more since, and there is no other event of a pod that runs.
     fn stored(&mut self, pod: WarmerPod, now: Moment) {
         let images = pod.images.iter().map(|image| image.image.clone()).collect();
-        self.observe_pod(pod, now);
+        if !self.pod.as_ref().is_some_and(|seen| seen.pod.shows(&pod)) {
+            self.observe_pod(pod, now);
+        }
         if let Some(seen) = &mut self.pod {
             seen.stored = Some(images);
         }
