@@ -132,6 +132,74 @@ fn a_container_that_is_not_the_new_one_proves_nothing() {
     assert_eq!((node.image(1), node.image(2)), (OLD, NEW));
 }
 
+/// A kubelet shows an image that it knows by its digest alone as `sha256:` and a hash.
+#[test]
+fn u116_a_park_program_that_the_node_names_by_no_tag_is_not_the_new_image() {
+    let digest = |letter: &str| format!("sha256:{}", letter.repeat(64));
+    let park = format!("r.example/park@{}", digest("c"));
+    for has_run in [true, false] {
+        let (set, mut node, mut memory) = (set(), Node::new("a"), PodMemory::new());
+        let shows_park = |node: &mut Node| {
+            node.starts(2);
+            let status = &mut node.object["status"]["containerStatuses"][2];
+            (status["image"], status["imageID"]) = (json!(digest("d")), json!(park));
+            node.changed();
+        };
+        node.object["spec"]["containers"][2]["image"] = json!(park);
+        if has_run {
+            shows_park(&mut node);
+        } else {
+            node.object["status"]["containerStatuses"] = json!([]);
+            node.changed();
+        }
+        node.takes(write(&alone(&set, &node, &mut memory, 0)));
+        if !has_run {
+            node.object["status"]["containerStatuses"] = json!([{}, {}, {}]);
+        }
+        // The node starts it once more, and pulls the new image meanwhile.
+        shows_park(&mut node);
+        for now in [1, 10, 300] {
+            assert_eq!(alone(&set, &node, &mut memory, now).writes, [], "{has_run}");
+        }
+        node.starts(2);
+        let status = &mut node.object["status"]["containerStatuses"][2];
+        status["imageID"] = json!(format!("r.example/mesh@{}", digest("a")));
+        node.changed();
+        assert_eq!(alone(&set, &node, &mut memory, 301).writes, []);
+        node.takes(write(&alone(&set, &node, &mut memory, 304)));
+        assert_eq!((node.image(1), node.image(2)), (PARK, NEW), "{has_run}");
+    }
+}
+
+/// One that was edited again while it was pulled.
+#[test]
+fn u117_an_image_by_digest_that_was_taken_back_is_no_new_one_that_works() {
+    let pinned = |letter: &str| format!("r.example/mesh@sha256:{}", letter.repeat(64));
+    let (mut node, mut memory) = (Node::new("a"), PodMemory::new());
+    let of = |letter: &str| {
+        let mut set = set();
+        set.containers[0].image = pinned(letter).into();
+        set
+    };
+    node.object["status"]["containerStatuses"][2]["imageID"] =
+        json!(format!("r.example/park@sha256:{}", "c".repeat(64)));
+    node.takes(write(&alone(&of("a"), &node, &mut memory, 0)));
+    for now in [1, 2] {
+        node.takes(write(&alone(&of("b"), &node, &mut memory, now)));
+    }
+    assert_eq!(node.image(2), pinned("b"));
+    node.starts(2);
+    let status = &mut node.object["status"]["containerStatuses"][2];
+    (status["image"], status["imageID"]) = (
+        json!(format!("sha256:{}", "e".repeat(64))),
+        json!(pinned("a")),
+    );
+    node.changed();
+    for now in [3, 30] {
+        assert_eq!(alone(&of("b"), &node, &mut memory, now).writes, []);
+    }
+}
+
 #[test]
 fn an_image_that_does_not_work_is_taken_back_and_tried_on_no_other_pod() {
     for (reason, after) in [

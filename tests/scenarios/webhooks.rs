@@ -518,6 +518,31 @@ async fn u18_a_container_of_a_policy_by_image_stays_a_sidecar_under_another_name
     }
 }
 
+/// OpenKruise's own webhook is called for requests and not for their status, and refuses all changes
+/// while its manager is away.
+#[tokio::test(start_paused = true)]
+async fn u115_a_request_that_cannot_be_changed_ends_and_what_it_has_parked_comes_back() {
+    for passing in [0, 2] {
+        let world = parking::world("Always").await;
+        let _life = world.start_controller();
+        world.fault(Effect::reply(500).message(DOWN), |rule| {
+            let requests = rule.verb(Verb::Patch).resource("containerrecreaterequests");
+            requests.subresource("").after(passing)
+        });
+        world.request("r", &parking::forced()).await;
+        world.wait(10).await;
+        let is_parked = world.image("app") == PARK;
+        assert_eq!(is_parked, passing == 2, "{}", world.pod());
+        world.wait(900).await;
+        let (phase, words) = ended(&world, &format!("after {passing}"));
+        assert!(
+            phase == "Failed" && words.contains("failed calling webhook"),
+            "{words}"
+        );
+        runs(&world, &format!("after {passing}"));
+    }
+}
+
 /// What swaplet writes into the metadata of a request is not stored, although the rest is.
 #[tokio::test(start_paused = true)]
 async fn u26_a_request_whose_metadata_is_not_stored_is_written_seldom_and_ends_in_words() {

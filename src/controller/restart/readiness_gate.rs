@@ -28,6 +28,8 @@ use crate::frame::writer::{RETRY, Target};
 
 /// The maximum number of writes in flight.
 const AT_ONCE: usize = 8;
+/// The wait until a pod that still shows no condition is written again.
+const WRITTEN_AGAIN: Duration = Duration::from_secs(60);
 /// The wait after a denial: an administrator has to change something.
 const DENIED_RETRY: Duration = Duration::from_secs(60);
 
@@ -101,8 +103,6 @@ struct Waiting {
     readiness: Readiness,
     at: Moment,
     failures: u32,
-    /// True if it was observed while a write to it was in flight.
-    is_outdated: bool,
 }
 
 impl Gates {
@@ -143,7 +143,6 @@ impl Gates {
             readiness,
             at,
             failures,
-            is_outdated: self.in_flight.contains(&pod.pod.uid),
         });
     }
 
@@ -186,7 +185,7 @@ impl Gates {
                 let first = allowed.filter_map(|(_, due)| due.first()).min();
                 first.filter(|(at, _)| *at <= now).cloned()
             });
-            let Some(mut pod) = next.and_then(|(_, uid)| self.forget(&uid)) else {
+            let Some(pod) = next.and_then(|(_, uid)| self.forget(&uid)) else {
                 return;
             };
             self.shares.began(&pod.target.namespace);
@@ -201,7 +200,6 @@ impl Gates {
                 }
             });
             self.in_flight.insert(pod.target.uid.clone());
-            pod.is_outdated = false;
             self.wait(pod);
         }
     }
@@ -214,30 +212,21 @@ impl Gates {
         let wait = match outcome {
             Ok(()) => {
                 health.has_in(Right::OpenReadinessGates, &pod.namespace);
-                None
+                // The watch shows the condition soon. A virtual kubelet may take it away again.
+                WRITTEN_AGAIN
             }
-            // The watch shows what has become of it.
-            Err(WriteError::Conflict | WriteError::Gone) => None,
+            Err(WriteError::Gone) => return drop(self.forget(&pod.uid)),
+            Err(WriteError::Conflict) => Duration::ZERO,
             Err(WriteError::Denied(words)) => {
                 health.note_denial(Right::OpenReadinessGates, &pod.namespace, &words);
-                Some(DENIED_RETRY)
+                DENIED_RETRY
             }
-            Err(WriteError::Failed { retry_after, .. }) => Some(retry_after.unwrap_or_default()),
+            Err(WriteError::Failed { retry_after, .. }) => retry_after.unwrap_or_default(),
         };
-        let Some(mut pod) = self.forget(&pod.uid) else {
-            return;
-        };
-        pod.at = now
-            + match wait {
-                Some(wait) => {
-                    let wait = wait.max(RETRY.after(pod.failures));
-                    pod.failures += 1;
-                    wait
-                }
-                // What was observed meanwhile may be older than this write, and is newer soon.
-                None if pod.is_outdated => RETRY.first,
-                None => return,
-            };
-        self.wait(pod);
+        if let Some(mut pod) = self.forget(&pod.uid) {
+            pod.at = now + wait.max(RETRY.after(pod.failures));
+            pod.failures += 1;
+            self.wait(pod);
+        }
     }
 }

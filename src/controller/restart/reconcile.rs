@@ -17,7 +17,7 @@ use crate::frame::isolated::{Defects, isolated, log};
 use crate::frame::queue::{FairQueue, LOOK_AGAIN, pop_due, reschedule};
 use crate::frame::watch::mirror::Mirror;
 use crate::frame::writer::report::Notice;
-use crate::frame::writer::{RETRY, Target, TargetKind};
+use crate::frame::writer::{RETRY, Target, TargetKind, is_missing_right};
 use crate::restart::write::{Stored, is_later};
 use crate::terminate::index::{Effect, Index};
 use orphans::Orphans;
@@ -621,10 +621,9 @@ impl Restarts {
                 write.notices()
             }
             Err(error) => {
-                // Of writes to the request only those that a webhook has undone: a right that is
-                // missing may come.
+                // For a write to the request a right may be missing, which may come.
                 if let WriteError::Denied(words) | WriteError::Failed { error: words, .. } = &error
-                    && (write.is_of_pod() || words.contains(UNDONE))
+                    && (write.is_of_pod() || !is_missing_right(words))
                 {
                     entry.memory.note_in_vain(words, now);
                 }

@@ -100,6 +100,13 @@ impl RestartPod {
         };
         Some((index, container, self.details.get(index)?))
     }
+
+    /// Returns true if a node may ask the registry before it starts this container by another name
+    /// of its image, which may then not be there. (Kubelets from 1.35 on check the credentials of a
+    /// pod for each name again, KEP-2535.)
+    pub const fn may_ask_registry(&self, details: &Details) -> bool {
+        details.pulls_always || self.has_pull_secrets
+    }
 }
 
 // How the pod whose containers are to be restarted is read.
@@ -180,7 +187,9 @@ impl FromView for RestartPod {
         let uid = meta.uid.as_deref()?;
         let parked = meta.annotations.parked.as_deref();
         let mut managed = meta.managed_fields.iter();
-        let parked_through_status = managed.any(ManagedView::parked_through_status);
+        // What is too long to be read may say so.
+        let parked_through_status =
+            meta.managed_fields.too_long || managed.any(ManagedView::parked_through_status);
         Some(Self {
             parked_through_status,
             parked: parked.and_then(|value| Parked::read(value, uid)),

@@ -428,12 +428,12 @@ pub struct Memory {
     /// The first recorded value of the time since when the pod is not ready, and when it was
     /// observed. A value that is written later does not count.
     unready: Option<(Box<str>, Moment)>,
-    /// The last consecutive writes to the pod that were not applied.
+    /// The last consecutive writes to the pod or the request that were not applied.
     in_vain: Option<InVain>,
     containers: BTreeMap<Box<str>, Watched>,
 }
 
-/// Consecutive writes to the pod that were denied, or failed.
+/// Consecutive writes that were denied, undone or failed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct InVain {
     first: Moment,
@@ -503,8 +503,7 @@ impl Memory {
         }
     }
 
-    /// Records that a write to the pod was denied or failed, with this error, or that a webhook has
-    /// undone one to the request.
+    /// Records that a write to the pod or the request was denied, undone or failed, with this error.
     pub fn note_in_vain(&mut self, words: &str, now: Moment) {
         let first = self
             .in_vain

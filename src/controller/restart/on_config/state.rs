@@ -343,14 +343,8 @@ impl State {
 
     /// Returns the groups to reconcile now.
     pub fn fresh(&mut self, now: Moment) -> Vec<Group> {
-        let due: Vec<_> = self
-            .due
-            .iter()
-            .filter(|(_, at)| **at <= now)
-            .map(|(group, _)| group.clone())
-            .collect();
-        self.due.retain(|group, _| !due.contains(group));
-        self.fresh.extend(due);
+        let due = self.due.extract_if(.., |_, at| *at <= now);
+        self.fresh.extend(due.map(|(group, _)| group));
         self.fresh.iter().cloned().collect()
     }
 

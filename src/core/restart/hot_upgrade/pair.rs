@@ -240,6 +240,9 @@ impl<'a> Pair<'a> {
         let entry = Entry {
             image: image.clone(),
             run: empty.run.clone(),
+            bytes: Some(empty.image_id.clone())
+                .filter(|_| shows(empty, &empty.image))
+                .unwrap_or_default(),
             failed: None,
             earlier,
         };
@@ -375,15 +378,23 @@ impl<'a> Pair<'a> {
 
 /// Returns true if the status shows a container with the new image, which is ready. A kubelet shows
 /// it running when its postStart hook has ended (`docs/measured.md`). The image in the status may
-/// be spelled otherwise, so it only must be none of those before.
+/// be spelled otherwise, or be a bare `sha256:`, so it must be named, or be other bytes than those
+/// of the empty image and of the images before.
 fn runs(new: &UpgradeContainer, entry: &Entry, images: &UpgradeImages) -> bool {
     let mut earlier = entry.earlier.iter();
-    let digest = entry.image.split_once('@').map(|(_, digest)| digest);
-    let is_new = names(&new.shown, &entry.image)
-        || digest.is_some_and(|digest| new.image_id.ends_with(digest));
-    let is_earlier = !is_new && earlier.any(|image| names(&new.shown, image));
-    let is_before = images.is_empty(&new.shown) || is_earlier;
-    new.is_ready && new.run != entry.run && !is_before
+    let are_other_bytes = ![&*new.image_id, ""].contains(&&*entry.bytes)
+        && !new.image_id.is_empty()
+        && !images.is_empty(&new.shown)
+        && !earlier.any(|image| shows(new, image));
+    let is_new = shows(new, &entry.image) || shows(new, &new.image) || are_other_bytes;
+    new.is_ready && new.run != entry.run && is_new
+}
+
+/// Returns true if the status of a container shows this image, by its name or its digest.
+fn shows(container: &UpgradeContainer, image: &str) -> bool {
+    let digest = image.split_once('@').map(|(_, digest)| digest);
+    names(&container.shown, image)
+        || digest.is_some_and(|digest| container.image_id.ends_with(digest))
 }
 
 /// Returns true if a status shows this image by its own tag or digest, however it is spelled.

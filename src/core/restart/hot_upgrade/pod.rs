@@ -269,7 +269,8 @@ fn record(text: &str, containers: &[UpgradeContainer]) -> Record {
     let mut record = Record::read(text);
     record.0.retain(|sidecar, entry| {
         let is_there = has(containers, sidecar, &format!("{sidecar}{}", SUFFIXES[0]));
-        is_there && entry.image.len() <= bounds::TEXT && entry.run.len() <= bounds::TEXT
+        let texts = [&entry.image, &entry.run, &entry.bytes];
+        is_there && texts.iter().all(|text| text.len() <= bounds::TEXT)
     });
     record
 }

@@ -22,6 +22,9 @@ pub struct Entry {
     /// The container's status before it got the new image
     /// ([`UpgradeContainer::run`](super::pod::UpgradeContainer::run)).
     pub run: Box<str>,
+    /// The `imageID` of the empty image; empty if the node did not report it.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub bytes: Box<str>,
     /// The generation of the `SidecarSet` for which it was taken back; `None` until then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<i64>,

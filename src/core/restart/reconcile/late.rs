@@ -1,8 +1,8 @@
 //! The end of a request whose deadline has passed, or that is deleted. A container that is parked
-//! gets its image back first. So does one whose alias has to be pulled at its start
-//! (`imagePullPolicy: Always`) and cannot be: the tag may have moved, and the manifest of the
-//! digest be gone from the registry. Only the request records the image before, so a finalizer
-//! keeps it until the image is put back.
+//! gets its image back first. So does one for whose alias the registry may be asked at its start
+//! and says no ([`RestartPod::may_ask_registry`](super::RestartPod::may_ask_registry)): the tag may
+//! have moved, and the manifest of the digest be gone from the registry. Only the request records
+//! the image before, so a finalizer keeps it until the image is put back.
 
 use std::time::Duration;
 
@@ -101,7 +101,7 @@ fn put_back(case: Case<'_>) -> Option<Decision> {
 /// Returns the next step of a container whose alias may prove impossible to pull; else `None`.
 fn under_way(case: Case<'_>, name: &str) -> Option<Step> {
     let target = Target::of(case, name).filter(|target| {
-        target.details.pulls_always && !case.request.state(name).phase.is_final()
+        case.pod.may_ask_registry(target.details) && !case.request.state(name).phase.is_final()
     })?;
     let intent = target
         .mark

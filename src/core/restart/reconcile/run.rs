@@ -61,7 +61,12 @@ fn carry_out(plan: Plan, case: Case<'_>, journal: &Journal) -> Decision {
     if plan.states.iter().all(|state| state.phase.is_final()) {
         return report(case, RequestPhase::Completed, plan.states);
     }
-    if !request.wanted_states().eq(plan.states.iter().cloned()) {
+    // An older CRD may not store `isKilled`.
+    let is_told = |state: &RecreateState| {
+        let told = request.state(&state.name);
+        (told.phase, &told.message) == (state.phase, &state.message)
+    };
+    if !plan.states.iter().all(is_told) {
         return report(case, RequestPhase::Recreating, plan.states);
     }
     let reason = if plan.waits {
@@ -75,7 +80,7 @@ fn carry_out(plan: Plan, case: Case<'_>, journal: &Journal) -> Decision {
     }
 }
 
-/// Adds the finalizer before the first alias that has to be pulled is recorded; else `None`.
+/// Adds the finalizer before the first alias is recorded that may have to be pulled; else `None`.
 fn held_back(
     request: &RestartRequest,
     pod: &RestartPod,
@@ -89,7 +94,7 @@ fn held_back(
         is_alias
             && pod
                 .find(name)
-                .is_some_and(|(_, _, details)| details.pulls_always)
+                .is_some_and(|(_, _, details)| pod.may_ask_registry(details))
     };
     (!request.is_held_back() && marks.iter().any(asks))
         .then(|| Decision::act(Reason::RestartPending, readiness::hold(request)))
