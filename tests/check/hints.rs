@@ -62,6 +62,28 @@ fn a_template_with_a_field_of_a_wrong_type_is_noted_with_what_is_wrong() {
     );
 }
 
+/// A Pod without a restart policy would be one that runs for ever.
+#[test]
+fn u121_a_pod_with_a_field_of_a_wrong_type_is_still_one_that_ends() {
+    let marked = "env: [{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, value: \"true\"}]";
+    let odd = format!(
+        "kind: Pod\nmetadata: {{name: odd}}\nspec: {{restartPolicy: Never, initContainers: [{{name: native, image: \"n:1\", restartPolicy: Always, {marked}}}], containers: [{{name: main, image: \"m:1\", env: [{{name: A, value: 5}}]}}, {{name: log, image: \"l:1\", {marked}}}]}}\n"
+    );
+    let rows = json(&odd)["sidecars"].as_array().unwrap().clone();
+    let verdicts: Vec<_> = rows
+        .iter()
+        .map(|row| (row["container"].as_str(), row["verdict"].as_str()))
+        .collect();
+    assert!(
+        verdicts.contains(&(Some("log"), Some("NotSwappable"))),
+        "{verdicts:?}"
+    );
+    assert!(
+        verdicts.iter().any(|(name, _)| *name == Some("native")),
+        "{verdicts:?}"
+    );
+}
+
 #[test]
 fn a9_fields_that_mean_nothing_are_noted() {
     let text = job(

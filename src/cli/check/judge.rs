@@ -108,13 +108,11 @@ fn note_own_image(row: &mut Row, mark: &Mark, settings: &Settings) {
     let (Some(asked), None) = (&mark.with_image, &mark.problem) else {
         return;
     };
-    let Ok(image) = ImageReference::parse(asked) else {
+    if ImageReference::parse(asked).is_err() {
         return; // `unswapped` tells of it.
-    };
-    let counts = settings
-        .exit_images
-        .as_ref()
-        .is_none_or(|listed| listed.grants(&image));
+    }
+    let listed = settings.exit_images.as_ref();
+    let counts = listed.is_none_or(|listed| listed.lists(asked));
     if !counts {
         row.warnings.push(format!("its own exit image {asked} is not on the list of --exit-images: the default exit image is used"));
     } else if matches!(row.answer, Answer::Verdict(_)) {

@@ -7,7 +7,6 @@ use anyhow::{Error, anyhow};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 use swaplet_core::check::around::Described;
-use swaplet_core::image::reference::ImageReference;
 use swaplet_core::objects::pod::template::items;
 use swaplet_core::objects::pod::{Container, SidecarRule};
 use swaplet_core::objects::sidecar_policy::{GROUP, PolicyKind, SidecarPolicy, VERSION};
@@ -347,7 +346,7 @@ impl Known {
         };
         let unlisted = self.policy.rules.iter().filter_map(|rule| {
             let asked = rule.exit_image.as_deref()?;
-            let listed = ImageReference::parse(asked).is_ok_and(|image| images.grants(&image));
+            let listed = images.lists(asked);
             (!listed).then(|| {
                 format!(
                     "spec.sidecars[{}].exitImage: {asked} is not in --exit-images, so the default exit image is used",

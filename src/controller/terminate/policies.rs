@@ -17,7 +17,6 @@ use kube::api::Patch;
 use kube::core::Request;
 use serde_json::{Value, json};
 use swaplet_core::cluster::exit_images::ExitImages;
-use swaplet_core::image::ImageReference;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::sidecar_policy::{PolicyKind, SidecarPolicy};
 use swaplet_core::objects::values::bounded_object::BoundedObject;
@@ -355,7 +354,7 @@ const fn most(kind: PolicyKind) -> usize {
 fn unlisted_images(policy: &SidecarPolicy, images: &ExitImages) -> Vec<String> {
     let unlisted = policy.rules.iter().filter_map(|rule| {
         let asked = rule.exit_image.as_deref()?;
-        let listed = ImageReference::parse(asked).is_ok_and(|image| images.grants(&image));
+        let listed = images.lists(asked);
         (!listed).then(|| {
             format!(
                 "spec.sidecars[{}].exitImage: {asked} is not on the list of --exit-images, so the default exit image is used",

@@ -226,28 +226,35 @@ impl ExitImages {
         };
         let reference =
             ImageReference::parse(asked).map_err(|error| NoChoice::Invalid(error.to_string()))?;
-        if !self.grants(&reference) {
-            return self.fall_back(Some(asked));
+        match self.listed(asked, &reference) {
+            Some(image) => Ok(Choice {
+                image,
+                refused: None,
+                is_default: self.is_default(&reference),
+            }),
+            None => self.fall_back(Some(asked)),
         }
-        let is_default = self.is_default(&reference);
-        // In the administrator's spelling, which the admission policies compare as text.
-        let exact = |pattern: &&ImagePattern| {
-            !pattern.as_str().contains('*') && pattern.matches(&reference)
-        };
-        let default = self.default.as_ref().filter(|_| is_default);
-        let listed = self.listed.iter().find(exact).map(ImagePattern::as_str);
-        let is_spelled = self.listed.iter().any(|pattern| pattern.spells(asked));
-        if !(is_default || listed.is_some() || is_spelled) {
-            return self.fall_back(Some(asked));
+    }
+
+    /// Returns true if any pod that requests this image gets it.
+    pub fn lists(&self, asked: &str) -> bool {
+        let read = ImageReference::parse(asked);
+        read.is_ok_and(|reference| self.listed(asked, &reference).is_some())
+    }
+
+    /// Returns the image for a container that requests this one, in the administrator's spelling,
+    /// which the admission policies compare as text; `None` if it is not listed.
+    fn listed<'a>(&'a self, asked: &'a str, reference: &ImageReference) -> Option<&'a str> {
+        if self.is_default(reference) {
+            return self.default.as_ref().map(ImageReference::as_str);
         }
-        Ok(Choice {
-            image: default
-                .map(ImageReference::as_str)
-                .or(listed)
-                .unwrap_or(asked),
-            refused: None,
-            is_default,
-        })
+        let matching = |pattern: &&ImagePattern| pattern.matches(reference);
+        let exact = |pattern: &&ImagePattern| !pattern.as_str().contains('*') && matching(pattern);
+        let spelled = |pattern: &ImagePattern| pattern.spells(asked);
+        let patterns = || self.listed.iter();
+        let is_spelled = patterns().any(|pattern| matching(&pattern)) && patterns().any(spelled);
+        let exact = patterns().find(exact).map(ImagePattern::as_str);
+        exact.or(is_spelled.then_some(asked))
     }
 
     fn fall_back<'a>(&'a self, refused: Option<&'a str>) -> Result<Choice<'a>, NoChoice> {
@@ -265,10 +272,10 @@ impl ExitImages {
             .is_some_and(|default| default.normalized() == reference.normalized())
     }
 
-    /// Returns true if any pod that requests this image gets it. Exact, unlike
-    /// [`contains`](Self::contains): a digest that a tenant adds to a listed tag could name any
-    /// image of that repository.
-    pub fn grants(&self, reference: &ImageReference) -> bool {
+    /// Returns true if this is the image of the installation or matches one that is listed. Exact,
+    /// unlike [`contains`](Self::contains): a digest that a tenant adds to a listed tag could name
+    /// any image of that repository.
+    fn grants(&self, reference: &ImageReference) -> bool {
         self.is_default(reference) || self.listed.iter().any(|pattern| pattern.matches(reference))
     }
 }

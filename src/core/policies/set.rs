@@ -99,18 +99,29 @@ impl Policies {
         self.all.values().any(|policy| policy.namespaces.is_some())
     }
 
-    /// Records the labels of a namespace, or, for `None`, that it is gone. Returns true if that may
-    /// change the rules of pods.
+    /// Records the labels of a namespace, or, for `None`, that it is gone, with its pods. Returns
+    /// true if that changes the rules of pods.
     pub fn namespace(&mut self, name: &str, labels: Option<Labels>) -> bool {
         let before = match labels.clone() {
             Some(labels) => self.namespaces.insert(name.into(), labels),
             None => self.namespaces.remove(name),
         };
-        let has_changed = before != labels && self.ask_for_namespaces();
-        if has_changed {
-            self.forget_kept();
+        if before == labels || !self.ask_for_namespaces() {
+            return false;
         }
-        has_changed
+        self.forget_kept();
+        let is_selected = |selector: &Selector, labels: &Option<Labels>| {
+            labels
+                .as_ref()
+                .is_some_and(|labels| selector.matches(labels))
+        };
+        let mut selectors = self
+            .all
+            .values()
+            .filter_map(|policy| policy.namespaces.as_ref());
+        labels.is_some()
+            && selectors
+                .any(|selector| is_selected(selector, &before) != is_selected(selector, &labels))
     }
 
     /// Returns the problems with unknown presets; those that its reading found are not among them.
@@ -181,7 +192,7 @@ impl Policies {
         if let Some(kept) = kept {
             return kept.clone();
         }
-        let found: Arc<[Fitting]> = self.find(namespace, name, image).collect();
+        let found = self.find(namespace, name, image);
         if self.kept_answers >= MOST_KEPT || self.kept_rules >= MOST_KEPT_RULES {
             self.forget_kept();
         }
@@ -194,7 +205,10 @@ impl Policies {
         found
     }
 
-    fn find(&self, namespace: &str, name: &str, image: &str) -> impl Iterator<Item = Fitting> {
+    /// Finds the first entry of each policy that fits. Without the image, which a swapped container
+    /// shows no more, entries by an image fit each container: so the one of its name goes first,
+    /// unless an earlier one fits whatever the image, and policies by an image come last.
+    fn find(&self, namespace: &str, name: &str, image: &str) -> Arc<[Fitting]> {
         let labels = self.namespaces.get(namespace);
         let is_about = move |(key, policy): &(&PolicyKey, &Prepared)| match key.0 {
             PolicyKind::Namespaced => *key.1 == *namespace,
@@ -203,21 +217,23 @@ impl Policies {
                 .as_ref()
                 .is_none_or(|selector| labels.is_some_and(|labels| selector.matches(labels))),
         };
-        self.all
-            .iter()
-            .filter(is_about)
-            .filter_map(move |(_, policy)| {
-                let fits = |(matcher, _): &&(Matcher, _)| matcher.fits(name, image);
-                let mut rules = policy.rules.iter().filter(fits);
-                // Without its image every entry fits that has no name, so that of its name goes first.
-                let is_named = |(matcher, _): &&(Matcher, _)| matcher.is_of_one_name();
-                let named = rules.clone().find(is_named).filter(|_| image.is_empty());
-                let (_, rule) = named.or_else(|| rules.next())?;
-                Some(Fitting {
-                    selects: policy.selects.clone(),
-                    rule: rule.clone(),
-                })
-            })
+        let entry = |(_, policy): (_, &Prepared)| {
+            let fits = |(matcher, _): &&(Matcher, _)| matcher.fits(name, image);
+            let mut rules = policy.rules.iter().filter(fits);
+            let mut first = rules.next()?;
+            if image.is_empty() && first.0.is_by_image() {
+                let sure = rules.find(|(matcher, _)| !matcher.is_by_image());
+                let named = sure.filter(|(matcher, _)| matcher.is_of_one_name());
+                first = named.unwrap_or(first);
+            }
+            let (matcher, rule) = first;
+            let selects = policy.selects.clone();
+            let rule = rule.clone();
+            Some((matcher.is_by_image(), Fitting { selects, rule }))
+        };
+        let mut found: Vec<_> = self.all.iter().filter(is_about).filter_map(entry).collect();
+        found.sort_by_key(|(is_by_image, _)| image.is_empty() && *is_by_image);
+        found.into_iter().map(|(_, fitting)| fitting).collect()
     }
 
     fn forget_kept(&mut self) {
@@ -296,9 +312,17 @@ impl Selects {
 }
 
 impl Matcher {
-    /// Returns true for exactly the containers of one name.
+    /// Returns true if the entry names its containers.
     fn is_of_one_name(&self) -> bool {
-        matches!(self, Self::Pattern { name: Some(name), .. } if !name.contains('*'))
+        match self {
+            Self::Names(_) => true,
+            Self::Pattern { name, .. } => name.as_ref().is_some_and(|name| !name.contains('*')),
+        }
+    }
+
+    /// Returns true if it depends on the image whether the entry fits.
+    const fn is_by_image(&self) -> bool {
+        matches!(self, Self::Pattern { image: Some(_), .. })
     }
 
     fn fits(&self, name: &str, image: &str) -> bool {

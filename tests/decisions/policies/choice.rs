@@ -139,6 +139,19 @@ fn labels_of_a_namespace_count_as_they_are_now() {
     assert_eq!(sidecars(&pod.read_under(&mut policies)), [""; 0]);
 }
 
+/// Each change means that all pods are listed again.
+#[test]
+fn u114_a_namespace_that_no_policy_selects_or_that_is_gone_changes_no_rules() {
+    let spec =
+        json!({"namespaceSelector": {"matchLabels": {"a": "b"}}, "sidecars": [{"name": "log"}]});
+    let mut policies = policies(&[("p", spec)]);
+    let labels = |value: &str| Some([("a".to_owned(), value.to_owned())].into());
+    assert!(!policies.namespace("ci-1", labels("c")));
+    assert!(!policies.namespace("ci-1", labels("d")));
+    assert!(policies.namespace("ci-1", labels("b")));
+    assert!(!policies.namespace("ci-1", None));
+}
+
 /// The environment, then annotations, then the policies of the namespace, then those of the
 /// cluster; of one kind by name, of one policy by place.
 #[test]
@@ -281,14 +294,32 @@ fn one_that_was_swapped_is_known_by_its_name() {
 /// Else its rule would change with its own swap, and the steps of `order` with it.
 #[test]
 fn u104_one_that_was_swapped_keeps_the_entry_with_its_name() {
-    let spec = json!({"sidecars": [{"image": "*/proxyv2*", "order": 1}, {"name": "log"}]});
-    let order = |image: &str| {
-        let pod = done("Never", &[running("log").image(image)]);
-        let pod = pod.read_under(&mut policies(&[("p", spec.clone())]));
-        let log = pod.containers.iter().find(|one| &*one.name == "log");
-        log.unwrap().rule.as_ref().unwrap().order
+    let order = |name: &str, specs: &[(&str, serde_json::Value)]| {
+        ["log:1", EXIT].map(|image| {
+            let pod = done("Never", &[running(name).image(image)]);
+            let pod = pod.read_under(&mut policies(specs));
+            let found = pod.containers.iter().find(|one| &*one.name == name);
+            found.unwrap().rule.as_ref().unwrap().order
+        })
     };
-    assert_eq!((order("log:1"), order(EXIT)), (0, 0));
+    let by_image = json!({"image": "*/proxyv2*", "order": 1});
+    let named = |name: &str, order: u32| json!({"name": name, "order": order});
+    for (name, other) in [
+        ("log", named("log", 2)),
+        ("istio-proxy", json!({"preset": "istio", "order": 2})),
+    ] {
+        let spec = json!({"sidecars": [by_image, other]});
+        assert_eq!(order(name, &[("p", spec)]), [2, 2], "{name}");
+    }
+    // An entry that never depended on the image stays the first.
+    let spec = json!({"sidecars": [named("log-*", 3), named("log-agent", 5)]});
+    assert_eq!(order("log-agent", &[("p", spec)]), [3, 3]);
+    // So does a policy that names it.
+    let specs = [
+        ("a", json!({"sidecars": [by_image]})),
+        ("b", json!({"sidecars": [named("log", 4)]})),
+    ];
+    assert_eq!(order("log", &specs), [4, 4]);
 }
 
 #[test]

@@ -198,3 +198,18 @@ async fn u98_where_its_terminator_is_off_daemons_that_cannot_be_listed_keep_nobo
     world.wait(90).await;
     assert_eq!(world.phase("p"), "Succeeded", "{:?}", world.notes("p"));
 }
+
+/// Whether its terminator is on cannot be known, which is told, like all that nobody does.
+#[tokio::test(start_paused = true)]
+async fn u118_where_its_manager_cannot_be_read_a_pod_is_not_kept_without_a_word() {
+    let world = World::with_openkruise("OnFailure").await;
+    world.start_manager("ImagePullJobGate=true").await;
+    world.start_kubelet(Kubelet::default());
+    world.fault(Effect::reply(503), |rule| rule.resource("deployments"));
+    let _life = world.start_beside(both());
+    world.wait(1).await;
+    world.ends("p", "main", 0).await;
+    world.wait(90).await;
+    let told = world.events("p");
+    assert_eq!(told, ["OpenKruiseUnclear"], "{:?}", world.notes("p"));
+}

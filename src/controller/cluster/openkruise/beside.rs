@@ -8,9 +8,10 @@ use kube::api::ListParams;
 use kube::{Api, Resource as _};
 use swaplet_core::cluster::daemon_pod::{DaemonPodWire, LABEL, NAMESPACE};
 use swaplet_core::objects::recreate_request::RecreateRequestWire;
+use swaplet_core::terminate::openkruise::Terminator;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};
 
-use super::{Followed, Manager, News, Next, Scope, Tell, request_key};
+use super::{Followed, LISTED_WITHIN, Manager, News, Next, Scope, Tell, request_key};
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::serve::rights::Right;
 use crate::frame::watch::age::WatchAges;
@@ -33,9 +34,10 @@ pub(crate) struct Beside {
     checks: Interval,
     /// True if the manager matters.
     asks: bool,
-    /// True once the manager was checked, or if it does not matter.
+    /// True once the manager was checked, could not be for too long, or does not matter.
     settled: bool,
     reported: bool,
+    opened: Instant,
     /// The troubles that were reported: a missing right recurs with every try.
     troubles: HashSet<String>,
     discovery: Discovery,
@@ -84,6 +86,7 @@ impl Beside {
             asks: scope.terminator,
             settled: !scope.terminator,
             reported: false,
+            opened: Instant::now(),
             troubles: HashSet::new(),
             next_round: discovery.next_round(),
             discovery: discovery.clone(),
@@ -121,6 +124,11 @@ impl Beside {
             }
             Err(trouble) => {
                 self.checks.reset_after(NOT_ANSWERED);
+                // A query that is never answered must not keep all pods.
+                if !self.settled && self.opened.elapsed() >= LISTED_WITHIN {
+                    self.settled = true;
+                    return Next::News(vec![News::Terminator(Terminator::Unknown)]);
+                }
                 Next::Trouble(trouble)
             }
         }

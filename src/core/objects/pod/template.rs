@@ -149,7 +149,8 @@ pub fn pod_spec(spec: &Value) -> PodSpec {
     }
 }
 
-/// Returns what can be said of a spec that cannot be read: its containers, and their marks. A
+/// Returns what can be said of a spec that cannot be read: its containers and their marks, and
+/// when they are restarted. A
 /// variable with a value that is no text marks nothing, and is told.
 fn known_containers(spec: &Value) -> SpecView {
     let variable = |written: &Value| match VariableView::deserialize(written) {
@@ -160,12 +161,20 @@ fn known_containers(spec: &Value) -> SpecView {
         let env = written["env"].as_array().into_iter().flatten();
         let env: Vec<_> = env.map(variable).collect();
         let text = |field: &str| written[field].as_str();
-        let known = json!({"name": text("name"), "image": text("image"), "env": env});
-        ContainerView::deserialize(known).unwrap_or_default()
+        let known = json!({"name": text("name"), "image": text("image"), "env": env,
+            "restartPolicy": text("restartPolicy")});
+        let read = ContainerView::deserialize(written);
+        read.unwrap_or_else(|_| ContainerView::deserialize(known).unwrap_or_default())
+    };
+    let containers = |field: &str| {
+        let containers = spec[field].as_array().into_iter().flatten();
+        containers.take(bounds::ITEMS).map(container).collect()
     };
     let mut view = SpecView::default();
-    let containers = spec["containers"].as_array().into_iter().flatten();
-    view.containers.items = containers.take(bounds::ITEMS).map(container).collect();
+    let policy = Option::deserialize(&spec["restartPolicy"]);
+    view.restart_policy = policy.unwrap_or_default();
+    view.containers.items = containers("containers");
+    view.init_containers.items = containers("initContainers");
     view
 }
 
