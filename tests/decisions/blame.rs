@@ -213,7 +213,7 @@ fn a_sidecar_beside_one_that_the_exit_image_has_ended_has_failed_by_itself() {
         let failed = after.read();
         troubles.failed(&failed, &life.memory, life.now);
         let next = pod.read();
-        let held = troubles.holds(&next, &next.containers[1], EXIT, life.now);
+        let held = troubles.holds(&next, &next.containers[1], EXIT, life.now, "");
         assert_eq!(held.is_none(), by_itself, "{code} {image}");
     }
 }

@@ -105,6 +105,23 @@ fn a_virtual_node_that_replaces_containers_need_not_say_it() {
     assert_eq!(life.sees_pod(&pod).reason, Reason::SidecarSwapped);
 }
 
+/// As where no node may be read.
+#[test]
+fn u123_a_node_that_may_be_a_kubelet_has_to_say_it_where_the_phase_ends_the_pod() {
+    let mut pod = ready().read();
+    pod.node_runs_on = RunsOn::default();
+    for finish in [true, false] {
+        let mut life = Life {
+            node: NodeClass::VirtualUpdates,
+            ..Life::new()
+        };
+        life.facts.may_be_kubelet = true;
+        life.allowed.finish = finish;
+        let is_swapped = life.sees_pod(&pod).reason == Reason::SidecarSwapped;
+        assert_eq!(is_swapped, !finish);
+    }
+}
+
 #[test]
 fn the_pod_says_it_where_its_node_does_not() {
     let both = |system: &str, processor: &str| json!({"kubernetes.io/os": system, "kubernetes.io/arch": processor});

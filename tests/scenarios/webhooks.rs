@@ -491,6 +491,32 @@ async fn u17_a_swap_that_is_undone_for_one_of_two_sidecars_is_ended_by_the_phase
     assert!(!told.contains("has not reacted"), "{told}");
 }
 
+/// The rest of the write is stored, and ends no pod.
+#[tokio::test(start_paused = true)]
+async fn u122_a_phase_that_a_webhook_sets_back_is_denied_and_comes_when_that_is_over() {
+    let world = World::new();
+    world.run_pod(&pod("p", "OnFailure")).await;
+    world.start_kubelet(Kubelet::default());
+    let _life = world.start_finishing_controller();
+    world.wait(1).await;
+    let sets_back: UpdateWebhook = |resource, old, new| {
+        if resource == "pods" && new["status"]["conditions"] != old["status"]["conditions"] {
+            new["status"]["phase"] = old["status"]["phase"].clone();
+        }
+    };
+    world.server.set_update_webhook(Some(sets_back));
+    world.ends("p", "main", 0).await;
+    world.wait(600).await;
+    let told = format!("{:?}", world.notes("p"));
+    assert!(told.contains("status.phase is Running"), "{told}");
+    assert!(!told.contains("PhaseWritten"), "{told}");
+    assert!(world.patches("p") <= 20, "{}", world.patches("p"));
+    world.server.set_update_webhook(None);
+    world.wait(1800).await;
+    let told = format!("{:?}", world.notes("p"));
+    assert_eq!(world.phase("p"), "Succeeded", "{told}");
+}
+
 /// Its rule is for an image that it has no more.
 #[tokio::test(start_paused = true)]
 async fn u18_a_container_of_a_policy_by_image_stays_a_sidecar_under_another_name() {

@@ -8,6 +8,9 @@ use super::pods::DIGEST;
 
 const TOLD: &str = "allow it by leash.exitImageDigests of the chart";
 
+/// Brackets mean themselves in a list.
+const BY_ADDRESS: &str = "[fd00::1]:5000/swaplet/exit:v1";
+
 /// The image that it had, by its digest, and with its tag as well.
 fn pinned(exit: &str) -> [String; 2] {
     let repository = exit.rsplit_once(':').unwrap().0;
@@ -29,11 +32,16 @@ async fn a_digest_of_the_same_repository_is_for_those_who_allow_it() {
     }
     off.done().await;
 
-    let allow = |text: &str| text.replace("expression: 'false'", "expression: 'true'");
+    let allow = |text: &str| {
+        let listed = "[\"registry.example/swaplet/exit:v1\"";
+        text.replace("expression: 'false'", "expression: 'true'")
+            .replace(listed, &format!("{listed}, \"{BY_ADDRESS}\""))
+    };
     let on = Leashed::with("leash-digests-on", allow).await;
     on.pods_are_there().await;
     let exit = &on.world.images.exit;
-    for exit in pinned(exit) {
+    written(&on, "done", BY_ADDRESS).await.unwrap();
+    for exit in pinned(exit).into_iter().chain(pinned(BY_ADDRESS)) {
         written(&on, "done", &exit).await.unwrap();
         let words = written(&on, "running", &exit).await.expect_err("it runs");
         assert!(words.contains("whose main containers are done"), "{words}");

@@ -30,6 +30,8 @@ use crate::frame::writer::{RETRY, Target};
 const AT_ONCE: usize = 8;
 /// The wait until a pod that still shows no condition is written again.
 const WRITTEN_AGAIN: Duration = Duration::from_secs(60);
+/// After how many failures a pod that has changed is left to the watch.
+const CONFLICTS: u32 = 5;
 /// The wait after a denial: an administrator has to change something.
 const DENIED_RETRY: Duration = Duration::from_secs(60);
 
@@ -51,6 +53,7 @@ pub(crate) async fn run(
         due: BTreeMap::new(),
         writes: JoinSet::new(),
         in_flight: BTreeSet::new(),
+        rests: BTreeMap::new(),
         shares: Shares::default(),
     };
     loop {
@@ -95,6 +98,8 @@ struct Gates {
     writes: JoinSet<Written>,
     /// The pods with a write in flight.
     in_flight: BTreeSet<Uid>,
+    /// The pods that were written within a minute, and until when they rest.
+    rests: BTreeMap<Uid, Moment>,
     shares: Shares,
 }
 
@@ -136,7 +141,10 @@ impl Gates {
         };
         let (at, failures) = match before {
             Some(before) => (before.at, before.failures),
-            None => (self.clock.now(), 0),
+            None => {
+                let (now, rests) = (self.clock.now(), self.rests.get(&pod.pod.uid));
+                (rests.map_or(now, |until| now.max(*until)), 0)
+            }
         };
         self.wait(Waiting {
             target: Target::of(&pod.pod),
@@ -176,6 +184,7 @@ impl Gates {
 
     /// Begins the writes that are due, as far as there is room for their namespaces.
     fn begin_writes(&mut self, now: Moment) {
+        self.rests.retain(|_, until| *until > now);
         while self.writes.len() < AT_ONCE {
             let next = self.shares.next(AT_ONCE, now, |may_begin| {
                 let allowed = self
@@ -213,10 +222,18 @@ impl Gates {
             Ok(()) => {
                 health.has_in(Right::OpenReadinessGates, &pod.namespace);
                 // The watch shows the condition soon. A virtual kubelet may take it away again.
+                self.rests.insert(pod.uid.clone(), now + WRITTEN_AGAIN);
                 WRITTEN_AGAIN
             }
             Err(WriteError::Gone) => return drop(self.forget(&pod.uid)),
-            Err(WriteError::Conflict) => Duration::ZERO,
+            // The watch shows what has become of it; another pod may have its name.
+            Err(WriteError::Conflict) => {
+                let failures = self.waiting.get(&pod.uid).map(|pod| pod.failures);
+                if failures.is_some_and(|failures| failures >= CONFLICTS) {
+                    return drop(self.forget(&pod.uid));
+                }
+                Duration::ZERO
+            }
             Err(WriteError::Denied(words)) => {
                 health.note_denial(Right::OpenReadinessGates, &pod.namespace, &words);
                 DENIED_RETRY

@@ -611,9 +611,7 @@ impl Restarts {
             Ok(stored) => {
                 entry.retry = Retry::default();
                 entry.memory.not_before = None;
-                if write.is_of_pod() {
-                    entry.memory.note_applied();
-                }
+                entry.memory.note_applied(write.part());
                 if let (Action::Swap(change), Stored::Pod(pod)) = (&write.action, &stored) {
                     entry.memory.note_stored(change, pod);
                 }
@@ -625,7 +623,7 @@ impl Restarts {
                 if let WriteError::Denied(words) | WriteError::Failed { error: words, .. } = &error
                     && (write.is_of_pod() || !is_missing_right(words))
                 {
-                    entry.memory.note_in_vain(words, now);
+                    entry.memory.note_in_vain(write.part(), words, now);
                 }
                 let (not_before, news) = entry.retry.after(&write, &error, now);
                 entry.memory.not_before = Some(not_before);

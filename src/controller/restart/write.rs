@@ -63,6 +63,15 @@ impl RestartWrite {
         matches!(self.action, Action::Swap(_) | Action::SetReadiness(_))
     }
 
+    /// Returns what is written, by which denials are counted: a webhook for requests is not called
+    /// for their status.
+    pub fn part(&self) -> &'static str {
+        match self.action {
+            Action::Report(_) => "status",
+            _ => self.resource(),
+        }
+    }
+
     /// Returns the plural of the resource that is written.
     pub fn resource(&self) -> &'static str {
         match self.action {

@@ -11,19 +11,40 @@ use serde_json::{Value, json};
 use swaplet_core::objects::pod::PHASE_WRITTEN;
 use swaplet_core::objects::pod::annotations::FINISHED;
 use swaplet_core::objects::pod::wire::PodWire;
+use swaplet_core::objects::values::bounded_object::BoundedObject;
+use swaplet_core::objects::values::bounds::{TEXT, cut};
 use swaplet_core::report::decision::Finish;
+use swaplet_core::report::denial::UNDONE;
+use swaplet_core::report::write_error::WriteError;
 
 use crate::frame::clock::time_of_day;
 use crate::frame::writer::{Outcome, Target, Writer, params};
 
 impl Writer {
-    /// Writes the phase, the condition and the nudge.
+    /// Writes the phase, the condition and the nudge. Where a webhook has set the phase back, the
+    /// write is denied, whatever else was stored: the rest ends no pod.
     pub(crate) async fn finish(&self, target: &Target, finish: &Finish) -> kube::Result<Outcome> {
         let patch = Patch::Strategic(finish_patch(&target.uid, finish, time_of_day()));
         let pods = Request::new(PodWire::url_path(&(), Some(&target.namespace)));
         let built = pods.patch_subresource("status", &target.name, &params(), &patch);
-        Ok(self.send(built).await?.map(|_| Vec::new()))
+        let stored = self.send(built).await?;
+        Ok(
+            stored.and_then(|stored| match other_phase(&stored, finish) {
+                Some(undone) => Err(WriteError::Denied(undone)),
+                None => Ok(Vec::new()),
+            }),
+        )
     }
+}
+
+/// Returns the message for an answer with another phase than was written.
+fn other_phase(stored: &[u8], finish: &Finish) -> Option<String> {
+    let pod: BoundedObject = serde_json::from_slice(stored).ok()?;
+    let (phase, sent) = (pod.data["status"]["phase"].as_str()?, finish.phase.as_str());
+    (phase != sent).then(|| {
+        let phase = cut(phase, TEXT);
+        format!("{UNDONE}: status.phase is {phase}, where {sent} was written")
+    })
 }
 
 /// Returns the patch. The uid, and the resourceVersion if there is one, are preconditions (409).

@@ -208,7 +208,7 @@ impl PullJobs {
 
     /// Returns the writes to make now. Until pods and nodes have been listed once, only nodes whose
     /// time is over lose the startup taint. Until the jobs have been, as where these may not be
-    /// listed, those without an object are done, and no pod counts as an orphan.
+    /// listed, those without an object are done, and no other pod counts as an orphan.
     pub fn step(&mut self, now: Now) -> Vec<PullWrite> {
         if !self.has_seen_pods_and_nodes() {
             return self.untaint(now.moment);
@@ -226,9 +226,7 @@ impl PullJobs {
                 self.settings.longest_try,
             )
         });
-        if self.has_seen_all() {
-            writes.extend(self.delete_orphans(now.moment));
-        }
+        writes.extend(self.delete_orphans(now.moment));
         let strays = self
             .strays()
             .filter(|pod| self.is_in_our_namespace(pod) && self.may_pull(pod, now.moment));

@@ -206,8 +206,9 @@ impl Policies {
     }
 
     /// Finds the first entry of each policy that fits. Without the image, which a swapped container
-    /// shows no more, entries by an image fit each container: so the one of its name goes first,
-    /// unless an earlier one fits whatever the image, and policies by an image come last.
+    /// shows no more, entries by an image alone fit each container: so the one of its name goes first,
+    /// unless an earlier one fits whatever the image, and policies of which only such an entry fits
+    /// come last.
     fn find(&self, namespace: &str, name: &str, image: &str) -> Arc<[Fitting]> {
         let labels = self.namespaces.get(namespace);
         let is_about = move |(key, policy): &(&PolicyKey, &Prepared)| match key.0 {
@@ -220,19 +221,20 @@ impl Policies {
         let entry = |(_, policy): (_, &Prepared)| {
             let fits = |(matcher, _): &&(Matcher, _)| matcher.fits(name, image);
             let mut rules = policy.rules.iter().filter(fits);
-            let mut first = rules.next()?;
-            if image.is_empty() && first.0.is_by_image() {
-                let sure = rules.find(|(matcher, _)| !matcher.is_by_image());
-                let named = sure.filter(|(matcher, _)| matcher.is_of_one_name());
-                first = named.unwrap_or(first);
-            }
-            let (matcher, rule) = first;
-            let selects = policy.selects.clone();
-            let rule = rule.clone();
-            Some((matcher.is_by_image(), Fitting { selects, rule }))
+            let first = rules.clone().next()?;
+            // The first one that fits whatever the image ends the search for one of its name.
+            let ends =
+                |(matcher, _): &&(Matcher, _)| !matcher.is_by_image() || matcher.is_of_one_name();
+            let named = rules
+                .find(ends)
+                .filter(|(matcher, _)| matcher.is_of_one_name());
+            let (matcher, rule) = named.filter(|_| image.is_empty()).unwrap_or(first);
+            let is_guess = image.is_empty() && matcher.is_by_image() && !matcher.is_of_one_name();
+            let (selects, rule) = (policy.selects.clone(), rule.clone());
+            Some((is_guess, Fitting { selects, rule }))
         };
         let mut found: Vec<_> = self.all.iter().filter(is_about).filter_map(entry).collect();
-        found.sort_by_key(|(is_by_image, _)| image.is_empty() && *is_by_image);
+        found.sort_by_key(|(is_guess, _)| *is_guess);
         found.into_iter().map(|(_, fitting)| fitting).collect()
     }
 

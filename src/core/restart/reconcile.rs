@@ -436,6 +436,8 @@ pub struct Memory {
 /// Consecutive writes that were denied, undone or failed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct InVain {
+    /// What the last one was to change.
+    part: &'static str,
     first: Moment,
     last: Moment,
     /// The error of the last one.
@@ -503,20 +505,26 @@ impl Memory {
         }
     }
 
-    /// Records that a write to the pod or the request was denied, undone or failed, with this error.
-    pub fn note_in_vain(&mut self, words: &str, now: Moment) {
+    /// Records that a write to this part (of the pod, as its resource begins, of the request or of
+    /// its status) was denied, undone or failed, with this error.
+    pub fn note_in_vain(&mut self, part: &'static str, words: &str, now: Moment) {
         let first = self
             .in_vain
             .take()
             .filter(|before| now <= before.last + TRIED_WITHIN)
             .map_or(now, |before| before.first);
         let (last, words) = (now, words.into());
-        self.in_vain = Some(InVain { first, last, words });
+        self.in_vain = Some(InVain {
+            part,
+            first,
+            last,
+            words,
+        });
     }
 
-    /// Records that a write to the pod was applied.
-    pub fn note_applied(&mut self) {
-        self.in_vain = None;
+    /// Records that a write to this part was applied.
+    pub fn note_applied(&mut self, part: &str) {
+        self.in_vain.take_if(|in_vain| in_vain.part == part);
     }
 
     /// Records what the API server has stored of a change of images, if that is not what was
@@ -542,10 +550,18 @@ impl Memory {
         }
     }
 
-    /// Returns for how long every write to the pod has been in vain, and the last error.
-    pub(crate) fn in_vain(&self) -> Option<(Duration, &str)> {
+    /// Returns for how long every write to some part has been in vain, and the last error.
+    pub(crate) fn in_vain(&self) -> Option<(Duration, String)> {
         let in_vain = self.in_vain.as_ref()?;
-        Some((in_vain.last.since(in_vain.first), &in_vain.words))
+        let lasted = in_vain.last.since(in_vain.first);
+        let what = if in_vain.part.starts_with("pods") {
+            "the change of the pod"
+        } else {
+            "a write to the request"
+        };
+        let (seconds, words) = (lasted.as_secs(), &in_vain.words);
+        let why = format!("the API server has not applied {what} for {seconds} s: {words}");
+        Some((lasted, why))
     }
 
     /// Returns what a webhook has made of the last change of the container's image.

@@ -535,15 +535,20 @@ fn wanted(container: &WantedView) -> Wanted {
     }
 }
 
+/// The longest of the times for which a request needs its pod, in seconds: only so many pods are
+/// watched at once.
+const LONGEST: u32 = 86_400;
+
 fn strategy(written: &StrategyView) -> Strategy {
     let seconds = |field: Option<i64>| field.map(bounds::seconds);
+    let at_most_a_day = |field| seconds(field).map(|seconds| seconds.min(LONGEST));
     Strategy {
         ignores_failures: written.failure_policy.as_deref() == Some("Ignore"),
         ordered: written.ordered_recreate == Some(true),
         force: written.force_recreate == Some(true),
         grace_seconds: seconds(written.termination_grace_period_seconds),
-        unready_seconds: seconds(written.unready_grace_period_seconds),
-        min_started_seconds: seconds(written.min_started_seconds).unwrap_or_default(),
+        unready_seconds: at_most_a_day(written.unready_grace_period_seconds),
+        min_started_seconds: at_most_a_day(written.min_started_seconds).unwrap_or_default(),
     }
 }
 
@@ -656,6 +661,19 @@ mod wire_tests {
         assert_eq!(
             (request.state("log").phase, request.state("app").phase),
             (StatePhase::Failed, StatePhase::Pending)
+        );
+    }
+
+    #[test]
+    fn u119_no_request_needs_its_pod_for_years() {
+        let request = read(json!({
+            "metadata": {"name": "r", "namespace": "ns", "uid": "u"},
+            "spec": {"podName": "p", "strategy": {"minStartedSeconds": i32::MAX, "unreadyGracePeriodSeconds": i64::MAX}},
+        }));
+        let strategy = request.unwrap().strategy;
+        assert_eq!(
+            (strategy.min_started_seconds, strategy.unready_seconds),
+            (86_400, Some(86_400))
         );
     }
 

@@ -234,6 +234,15 @@ pub(crate) fn may_finish(pod: &Pod, memory: &Memory, allowed: &AllowedMethods) -
     allowed.finish && !is_denied && !roles::sidecars(pod).any(only_swaps)
 }
 
+/// Returns what to do where only the phase could end a pod, and may not be written.
+pub(crate) const fn allow_finish(allowed: &AllowedMethods) -> &'static str {
+    if allowed.finish {
+        "let the phase be written (an Event says why it is not)"
+    } else {
+        "allow finish (start the controller without --finish=never)"
+    }
+}
+
 /// Returns true if the phase is written for this sidecar, after all others have ended.
 pub(crate) fn is_finished(sidecar: &Container, around: &Circumstances<'_>) -> bool {
     method(sidecar) == RuleMethod::Finish

@@ -314,6 +314,9 @@ fn u104_one_that_was_swapped_keeps_the_entry_with_its_name() {
     // An entry that never depended on the image stays the first.
     let spec = json!({"sidecars": [named("log-*", 3), named("log-agent", 5)]});
     assert_eq!(order("log-agent", &[("p", spec)]), [3, 3]);
+    let spec =
+        json!({"sidecars": [{"name": "log", "image": "log:*", "order": 6}, named("log", 7)]});
+    assert_eq!(order("log", &[("p", spec)]), [6, 6]);
     // So does a policy that names it.
     let specs = [
         ("a", json!({"sidecars": [by_image]})),

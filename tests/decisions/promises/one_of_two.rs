@@ -62,7 +62,7 @@ fn e1_19_an_image_of_one_that_cannot_be_pulled_keeps_no_other_waiting() {
     let pod = named("Never", "x", "node-1").read();
     assert!(
         life.image_troubles
-            .holds(&pod, &pod.containers[1], &digest, life.now)
+            .holds(&pod, &pod.containers[1], &digest, life.now, "")
             .is_some(),
         "the same image"
     );

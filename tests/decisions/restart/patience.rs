@@ -93,7 +93,9 @@ fn denies(world: &mut World, minutes: u64) {
     for _ in 0..=minutes {
         let action = world.settle_until(|action| matches!(action, Action::Swap(..)));
         assert!(matches!(action, Action::Swap(..)));
-        world.memory.note_in_vain("policy says no", world.now);
+        world
+            .memory
+            .note_in_vain("pods", "policy says no", world.now);
         world.later(60);
     }
 }
@@ -114,7 +116,7 @@ fn bugs_b_a_denial_that_lasts_ends_what_was_not_begun() {
     let mut applied = World::of("Always");
     denies(&mut applied, 7);
     denies(&mut applied, 0);
-    applied.memory.note_applied();
+    applied.memory.note_applied("pods");
     denies(&mut applied, 0);
     applied.settle();
     assert_eq!(applied.swaps, 1);

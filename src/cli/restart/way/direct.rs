@@ -310,7 +310,7 @@ impl Direct {
         }
         match outcome {
             Ok(_) => {
-                restart.memory.note_applied();
+                restart.memory.note_applied("pods");
                 restart.trouble.clear();
             }
             Err(WriteError::Conflict | WriteError::Gone) => {}
@@ -318,7 +318,7 @@ impl Direct {
             // What has begun goes on for as long as in a request, and holds up no other pod.
             Err(WriteError::Denied(words) | WriteError::Failed { error: words, .. }) => {
                 let now = self.clock.now();
-                restart.memory.note_in_vain(&words, now);
+                restart.memory.note_in_vain("pods", &words, now);
                 restart.memory.not_before = Some(now + AGAIN);
                 let news = format!("not changed, trying again: {words}");
                 if std::mem::replace(&mut restart.trouble, news.clone()) != news {

@@ -110,22 +110,17 @@ impl Pods {
         if self.waiting.remove(pod) {
             self.shorten_line();
         }
-        if self.leave(pod) {
-            self.fill(now);
+        if self.followed.remove(pod).is_none() {
+            return;
         }
-    }
-
-    /// Takes the place of a pod; returns false if it has none.
-    fn leave(&mut self, pod: &Key) -> bool {
-        let had_one = self.followed.remove(pod).is_some();
-        self.have_changed |= had_one;
-        if let Some(count) = self.taken.get_mut(&pod.0).filter(|_| had_one) {
+        self.have_changed = true;
+        if let Some(count) = self.taken.get_mut(&pod.0) {
             *count -= 1;
             if *count == 0 {
                 self.taken.remove(&pod.0);
             }
         }
-        had_one
+        self.fill(now);
     }
 
     /// Drops from the queue the pods that no longer wait, once they are most of it: those of a
@@ -146,24 +141,19 @@ impl Pods {
     }
 
     /// Fills free places. A namespace takes one only while more are free than it has. So one alone
-    /// has half of them, and with several namespaces each has as many as stay free. Where none is
-    /// free, a namespace without any gets the last one of that which has most: a request may need
-    /// its pod for years.
+    /// has half of them, and with several namespaces each has as many as stay free: however long
+    /// the pods of some take, there is a place for the next.
     fn fill(&mut self, now: Moment) {
         loop {
             let free = AT_ONCE - self.followed.len();
             let taken = &self.taken;
-            let may_have = |namespace: &str| match taken.get(namespace) {
-                Some(taken) => *taken < free,
-                None => free > 0 || taken.values().any(|taken| *taken > 1),
-            };
-            let Some(pod) = self.line.pop_of(may_have) else {
+            let Some(pod) = self
+                .line
+                .pop_of(|namespace| taken.get(namespace).copied().unwrap_or_default() < free)
+            else {
                 return;
             };
             if self.waiting.remove(&pod) {
-                if free == 0 {
-                    self.make_room();
-                }
                 *self.taken.entry(pod.0.clone()).or_default() += 1;
                 self.followed.insert(
                     pod,
@@ -175,22 +165,6 @@ impl Pods {
                 );
                 self.have_changed = true;
             }
-        }
-    }
-}
-
-impl Pods {
-    /// Lets the last pod of the namespace with most places wait for another turn.
-    fn make_room(&mut self) {
-        let most = self.taken.iter().max_by_key(|(_, taken)| **taken);
-        let pods = self.followed.iter();
-        let of_most =
-            pods.filter(|(pod, _)| most.is_some_and(|(namespace, _)| *namespace == pod.0));
-        let last = of_most.max_by_key(|(_, entry)| entry.since);
-        if let Some(pod) = last.map(|(pod, _)| pod.clone()) {
-            self.leave(&pod);
-            self.waiting.insert(pod.clone());
-            self.line.push(&pod.0, pod.clone());
         }
     }
 }
@@ -250,27 +224,6 @@ mod tests {
         );
         pods.want(&pod("late", 0), Moment::START);
         assert_eq!(followed(&pods, "late"), 1);
-    }
-
-    #[test]
-    fn u119_where_all_places_are_taken_for_ever_the_next_namespace_has_one_all_the_same() {
-        let mut pods = Pods::default();
-        for other in 0..9 {
-            let namespace = format!("greedy-{other}");
-            (0..1000).for_each(|number| pods.want(&pod(&namespace, number), Moment::START));
-        }
-        assert_eq!(pods.followed.len(), AT_ONCE);
-        for late in 0..20 {
-            let namespace = format!("late-{late}");
-            (0..3).for_each(|number| pods.want(&pod(&namespace, number), Moment::START));
-            assert_eq!(followed(&pods, &namespace), 1);
-        }
-        assert_eq!(pods.followed.len(), AT_ONCE);
-        assert!(pods.taken.values().all(|taken| *taken >= 1));
-        // Whoever was sent away has its turn when a place is free.
-        let waiting = pods.waiting.len();
-        pods.release(&pod("late-0", 0), Moment::START);
-        assert!(pods.waiting.len() < waiting);
     }
 
     #[test]

@@ -246,10 +246,13 @@ pub(crate) struct Deletion {
 }
 
 impl PullJobs {
-    /// Returns the strays to delete: those of jobs that are not left alone after a panic.
+    /// Returns the strays to delete: those of jobs that are not left alone after a panic, and none
+    /// of jobs that may still be listed.
     pub(crate) fn orphans(&self, now: Moment) -> impl Iterator<Item = &WarmerPod> {
-        let jobs = self.by_uid();
-        self.strays().filter(move |pod| {
+        let (jobs, are_listed) = (self.by_uid(), self.has_seen_all());
+        let strays = self.strays();
+        let strays = strays.filter(move |pod| are_listed || pod.job == self.exit_images);
+        strays.filter(move |pod| {
             !jobs
                 .get(&*pod.job)
                 .is_some_and(|(key, _)| self.jobs.leaves_alone(key, now))

@@ -309,7 +309,7 @@ impl Account {
                 totals.restarts += swaps;
                 totals.under_way += swaps;
                 woken.push(turn.uid.clone());
-            } else if totals.under_way > 0 {
+            } else if totals.under_way > 0 || totals.room(limit) <= 0 {
                 break;
             }
         }

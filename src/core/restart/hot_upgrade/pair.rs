@@ -304,7 +304,15 @@ impl<'a> Pair<'a> {
             until = until.min(since + TROUBLE);
         }
         if until <= now {
-            let why = format!("it has not become ready in {} s", READY_WITHIN.as_secs());
+            let seconds = READY_WITHIN.as_secs();
+            let why = if new.is_ready && new.run != entry.run {
+                format!(
+                    "the node has not shown that it runs it in {seconds} s, but {}",
+                    new.shown
+                )
+            } else {
+                format!("it has not become ready in {seconds} s")
+            };
             return Step::Write(self.take_back(new, old, entry, Some(&why)));
         }
         Step::Wait(until)

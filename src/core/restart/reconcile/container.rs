@@ -15,7 +15,7 @@ use crate::objects::pod::{Container, ContainerState, ContainerStatus, PROVIDER_F
 use crate::report::decision::Swap;
 use crate::restart::pod::Details;
 use crate::restart::reconcile::parking::before;
-use crate::restart::reconcile::{Memory, Stored, age, deadline};
+use crate::restart::reconcile::{Stored, age, deadline};
 use crate::restart::request::{Intent, Mark, Parking, StatePhase};
 
 /// How long a kubelet may take beyond the grace period to show another container: seconds, and
@@ -606,7 +606,7 @@ impl Target<'_> {
 /// Returns the reason to give up what is not applied; `None` while it is retried. `is_lost` is true
 /// if nobody else would do it later.
 pub(crate) fn in_vain_for_long(case: Case<'_>, is_lost: bool) -> Option<String> {
-    let (lasted, _) = case.memory.in_vain()?;
+    let (lasted, why) = case.memory.in_vain()?;
     let made = case.request.created_at;
     let is_old = made.is_some_and(|made| age(made, case.around) >= PATIENCE);
     let longest = if is_old && !is_lost {
@@ -614,15 +614,5 @@ pub(crate) fn in_vain_for_long(case: Case<'_>, is_lost: bool) -> Option<String> 
     } else {
         PATIENCE
     };
-    in_vain(case.memory).filter(|_| lasted >= longest)
-}
-
-/// Returns for how long no change of the pod has been applied, or what has to be recorded before
-/// it, and the last error; `None` if the last change was.
-pub(crate) fn in_vain(memory: &Memory) -> Option<String> {
-    let (lasted, words) = memory.in_vain()?;
-    let seconds = lasted.as_secs();
-    Some(format!(
-        "the API server has not applied the change of the pod for {seconds} s: {words}"
-    ))
+    (lasted >= longest).then_some(why)
 }

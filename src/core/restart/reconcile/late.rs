@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::container::{Step, Target, in_vain};
+use super::container::{Step, Target};
 use super::decision::Decision;
 use super::{Around, Case, Memory, Sight, parking, readiness};
 use crate::objects::moment::Moment;
@@ -25,7 +25,8 @@ pub(crate) fn end(case: Case<'_>, why: &str) -> Decision {
         .iter()
         .flat_map(|journal| journal.0.keys());
     let mut waits = marks.filter_map(|name| Target::of(case, name)?.waits_for_node());
-    let more = in_vain(case.memory).or_else(|| waits.next());
+    let in_vain = case.memory.in_vain().map(|(_, why)| why);
+    let more = in_vain.or_else(|| waits.next());
     let more = more.map(|more| format!("{why}; {more}"));
     let why = more.as_deref().unwrap_or(why);
     parking::end(case, why)
@@ -109,9 +110,8 @@ fn under_way(case: Case<'_>, name: &str) -> Option<Step> {
         .as_ref()
         .filter(|intent| intent.parking.is_none() && target.container.image != intent.from)?;
     let has_started = target.has_started()
-        // It has started and crashes: a deleted request does not wait for that to end.
-        || case.request.deleting
-            && target.is_restarted()
+        // It has started and crashes, which is not waited for.
+        || target.is_restarted()
             && target.is_seen_by_node()
             && target.pull_trouble().is_none()
             && intent.back.is_none();

@@ -81,13 +81,15 @@ impl ImageTroubles {
         }
     }
 
-    /// Returns why a container of a pod does not get this image, and until when.
+    /// Returns why a container of a pod does not get this image, and until when; `allow` is what to
+    /// do so that the phase ends the pod.
     pub fn holds(
         &self,
         pod: &Pod,
         container: &Container,
         image: &str,
         now: Moment,
+        allow: &str,
     ) -> Option<(Report, Option<Moment>)> {
         if self.0.is_empty() {
             return None;
@@ -109,7 +111,7 @@ impl ImageTroubles {
             None => (of_pull()?, "seems not to have been pulled or started"),
         };
         let note = format!(
-            "container {name}: {image} {what} in another pod of this namespace within the last {} hours, so it is not tried: allow finish (start the controller without --finish=never), or mend it and restart the controller",
+            "container {name}: {image} {what} in another pod of this namespace within the last {} hours, so it is not tried: {allow}, or mend it and restart the controller",
             COUNTS.as_secs() / 3600
         );
         let reason = Reason::ExitImageDoubtful;

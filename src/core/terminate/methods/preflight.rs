@@ -22,6 +22,7 @@ use crate::report::decision::{Paths, Report};
 use crate::report::reason::Reason;
 use crate::report::shell_word::shell_word;
 use crate::terminate::Case;
+use crate::terminate::turn::may_finish;
 
 /// The result for a sidecar before it is swapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -166,7 +167,8 @@ pub(crate) fn uncertain(case: Case<'_>, container: &Container, image: &str) -> O
     }
     let runs_on = container.facts.as_deref().map(|facts| facts.runs_on);
     let is_known = pod.node_runs_on.or(runs_on.unwrap_or_default()).is_known();
-    if around.node.is_kubelet() && !is_known {
+    let must_be_known = around.node.is_kubelet() || may_finish(pod, case.memory, around.allowed);
+    if must_be_known && !is_known {
         let what = "neither its node nor the pod says on which operating system and processor it runs, and the exit image is not for all of them: give the node the labels kubernetes.io/os and kubernetes.io/arch";
         return Some(report(Reason::NotSwappable, container, what));
     }

@@ -54,7 +54,8 @@ fn without_room(mut wanted: Vec<(&Key, Wanted)>, (all, each): (usize, usize)) ->
     let mut waiting = BTreeSet::new();
     while !lines.is_empty() {
         let mut turn: Vec<_> = lines.values_mut().filter_map(Vec::pop).collect();
-        turn.sort_by_key(|(_, job)| (job.waits, job.cost));
+        // A job that is new has done nothing.
+        turn.sort_by_key(|(_, job)| (job.waits || job.since.is_none(), job.cost));
         for (key, job) in turn {
             let in_namespace = in_namespaces.entry(&key.1).or_default();
             let fits_beside = *in_namespace == 0 || *in_namespace + job.cost <= each;
@@ -82,9 +83,9 @@ mod tests {
             (JobKind::ImagePullJob, (*namespace).into(), (*name).into())
         };
         let keys: Vec<Key> = jobs.iter().map(key).collect();
-        let wanted = |(_, _, cost, waits): &(&str, &str, usize, bool)| Wanted {
+        let wanted = |(_, name, cost, waits): &(&str, &str, usize, bool)| Wanted {
             waits: *waits,
-            since: None,
+            since: (*name != "new").then_some(Timestamp::UNIX_EPOCH),
             cost: *cost,
         };
         let wanted = keys.iter().zip(jobs.iter().map(wanted)).collect();
@@ -114,7 +115,7 @@ mod tests {
 
     #[test]
     fn u110_a_job_that_has_room_keeps_it_beside_a_smaller_one_that_comes_later() {
-        let jobs = [("a", "x", 90, false), ("b", "y", 20, true)];
-        assert_eq!(waiting(&jobs), ["y"]);
+        let jobs = [("a", "x", 90, false), ("b", "new", 20, false)];
+        assert_eq!(waiting(&jobs), ["new"]);
     }
 }

@@ -15,7 +15,7 @@ use crate::report::reason::Reason;
 use crate::terminate::memory::Memory;
 use crate::terminate::methods::Step;
 use crate::terminate::methods::preflight::{Preflight, not_pushed, preflight, uncertain};
-use crate::terminate::turn::{has_failed_for_good, may_finish};
+use crate::terminate::turn::{allow_finish, has_failed_for_good, may_finish};
 use crate::terminate::{Case, Circumstances};
 
 /// How often the image of one container is swapped if something keeps reverting it.
@@ -181,21 +181,21 @@ fn held_back(
     doubt: Option<&str>,
 ) -> Option<(Report, Option<Moment>)> {
     let (pod, memory, around) = (case.pod, case.memory, case.around);
-    let (name, now) = (&container.name, around.now);
+    let (name, now, allow) = (&container.name, around.now, allow_finish(around.allowed));
     let because = |reason, note, until| Some((Report::new(reason, note), until));
     if let Some(report) = uncertain(case, container, image) {
         return Some((report, None));
     }
     if let Some(failed) = failed_and_ignored(case) {
         let note = format!(
-            "container {name}: when it has ended the pod is Failed, because {} has failed; that it is to be ignored only the phase can do: allow finish (start the controller without --finish=never)",
+            "container {name}: when it has ended the pod is Failed, because {} has failed; that it is to be ignored only the phase can do: {allow}",
             failed.name
         );
         return because(Reason::NoRung, note, None);
     }
     if let Some(owner) = owner::counting(pod) {
         let note = format!(
-            "container {name}: a swap is a restart, and {owner}, so the swap may fail it: start the controller without --finish=never, or end the sidecars yourself"
+            "container {name}: a swap is a restart, and {owner}, so the swap may fail it: {allow}, or end the sidecars yourself"
         );
         return because(Reason::NoHeadroom, note, None);
     }
@@ -214,11 +214,13 @@ fn held_back(
     }
     if let Some(doubt) = doubt.filter(|_| around.may_be_kubelet()) {
         let note = format!(
-            "container {name}: {doubt}, so it is not tried: allow finish (start the controller without --finish=never), or give it an exit image whose paths are known (--exit-image with --exit-image-paths, --derived-repository)"
+            "container {name}: {doubt}, so it is not tried: {allow}, or give it an exit image whose paths are known (--exit-image with --exit-image-paths, --derived-repository)"
         );
         return because(Reason::ExitImageDoubtful, note, None);
     }
-    around.image_troubles.holds(pod, container, image, now)
+    around
+        .image_troubles
+        .holds(pod, container, image, now, allow)
 }
 
 /// Returns the sidecar that has failed for good, is to be ignored, and by which a kubelet judges the
