@@ -33,6 +33,7 @@ struct Explored {
 
 /// Goes through every state that can be reached.
 fn explore(start: World) -> Explored {
+    let started = tokio::time::Instant::now();
     let mut explored = Explored::default();
     let mut met = HashSet::new();
     let mut open = vec![start];
@@ -42,6 +43,7 @@ fn explore(start: World) -> Explored {
             open.extend(visit(&world, &mut explored));
         }
     }
+    println!("{explored:?} {:?}", started.elapsed());
     explored
 }
 
@@ -82,6 +84,8 @@ const UNDISTURBED: Left = Left {
     losses: 0,
     kills: 0,
     raises: 0,
+    undoings: 0,
+    bad_ends: 0,
 };
 
 /// Explores with each of the limits; no Job may fail by the swaps.
@@ -269,6 +273,86 @@ fn a_raised_limit_lets_those_go_on_that_were_given_up() {
     }
 }
 
+/// A webhook that undoes a write, or all of it but one swap, once or twice: what was stored counts
+/// before the watch shows it, and the rest is written once there is room.
+#[test]
+fn what_a_webhook_undoes_neither_leaks_nor_blocks() {
+    let undoings = |undoings| Left {
+        undoings,
+        ..UNDISTURBED
+    };
+    for (sidecars, limits) in [(1, 2..=3), (2, 3..=4)] {
+        for explored in explore_all(limits, 2, sidecars, undoings(2)) {
+            assert!(explored.complete > 0, "{explored:?}");
+        }
+    }
+    for left in [
+        Left {
+            restarts: 1,
+            ..undoings(1)
+        },
+        Left {
+            losses: 1,
+            ..undoings(1)
+        },
+        Left {
+            kills: 1,
+            ..undoings(1)
+        },
+    ] {
+        explore_all(3..=4, 2, 2, left);
+    }
+}
+
+/// Whose swaps are undone for good ends by its phase, or else waits and is told so; the others go
+/// on. What was stored of its swaps is the last restart that it causes.
+#[test]
+fn a_webhook_that_undoes_a_swap_for_good_stops_nobody_else() {
+    for (pods, sidecars, limit) in [(3, 1, 2), (3, 1, 3), (2, 2, 3), (2, 2, 4)] {
+        for finishes in [false, true] {
+            let explored = explore(World {
+                undoes: true,
+                finishes,
+                ..World::new(limit, pods, sidecars, UNDISTURBED)
+            });
+            assert_eq!(explored.failed_by_swaps, 0, "{explored:?}");
+            assert_eq!(
+                explored.complete > 0 && explored.given_up == 0,
+                finishes,
+                "{pods} pods with {sidecars} sidecars, limit {limit}: {explored:?}"
+            );
+        }
+    }
+}
+
+/// An exit image that ends badly is started once more, after a back-off: that counts from when its
+/// end is shown, and where it was to be feared it is reserved.
+#[test]
+fn an_exit_image_that_ends_badly_once_fails_no_job_where_that_can_be_known() {
+    let left = Left {
+        bad_ends: 1,
+        ..UNDISTURBED
+    };
+    for (pods, sidecars, limits) in [(2, 2, 0..=5), (3, 1, 0..=3)] {
+        explore_all(limits, pods, sidecars, left);
+    }
+    for (pods, sidecars, limit) in [(2, 1, 3), (2, 1, 5), (2, 2, 5), (3, 1, 3)] {
+        let explored = explore(World {
+            doubtful: true,
+            ..World::new(limit, pods, sidecars, left)
+        });
+        assert_eq!(
+            (explored.failed_by_others, explored.failed_by_swaps),
+            (0, 0),
+            "{explored:?}"
+        );
+        assert!(
+            explored.complete > 0 && explored.given_up == 0,
+            "{pods} pods with {sidecars} sidecars, limit {limit}: {explored:?}"
+        );
+    }
+}
+
 /// The model can tell: without the ledger the Job fails.
 #[test]
 fn without_the_ledger_the_swaps_fail_the_job() {
@@ -287,7 +371,7 @@ proptest! {
     /// The same with more pods and every disturbance, along random paths to their end.
     #[test]
     fn random_paths(limit in 0..9_u32, pods in 1..6_usize, sidecars in 1..4_u8, choices in prop::collection::vec(any::<u16>(), 400)) {
-        let left = Left { restarts: 2, deletions: 1, refusals: 2, losses: 2, kills: 1, raises: 1 };
+        let left = Left { restarts: 2, deletions: 1, refusals: 2, losses: 2, kills: 1, raises: 1, undoings: 2, bad_ends: 1 };
         let mut world = World::new(limit, pods, sidecars, left);
         let mut explored = Explored::default();
         for choice in choices {

@@ -13,11 +13,13 @@ mod ending;
 mod facts;
 mod forger;
 mod model;
+mod mutants;
 mod reads;
 mod server;
 mod state;
 mod steps;
 mod store;
+mod webhooks;
 mod world;
 
 use std::collections::HashSet;
@@ -27,6 +29,7 @@ use stateright::{Checker, Expectation, HasDiscoveries, Model};
 use self::forger::Forger;
 use self::model::Restart;
 use self::state::State;
+use self::webhooks::Webhook;
 use self::world::Mutant;
 
 /// The properties that do not hold, sorted.
@@ -244,6 +247,197 @@ fn v1_bug13_bug14_forged_notes() {
     }
 }
 
+/// Each with the image that has an alias, and with the one that is parked.
+fn both(faults: u8, policy: &'static str) -> [Restart; 2] {
+    [
+        Restart::new(1, faults, policy),
+        Restart::parking(1, faults, policy),
+    ]
+}
+
+/// The properties that do not hold where a webhook changes each image, or some.
+fn violated_by_webhook(
+    webhook: Webhook,
+    always_changed: bool,
+    model: Restart,
+) -> Vec<&'static str> {
+    println!("{webhook:?}, always: {always_changed}");
+    let model = Restart {
+        webhook,
+        always_changed,
+        ..model
+    };
+    violated(&model, HasDiscoveries::All)
+}
+
+/// A mirror of registries, and what gives tags their digests: nothing is lost, nothing is trapped,
+/// and no image is written but the user's, whether each image is changed or one of them. Some 9,000
+/// states at most.
+#[test]
+fn w_a_webhook_that_gives_images_other_names() {
+    for webhook in [Webhook::Renames, Webhook::Pins] {
+        for policy in ["OnFailure", "Never"] {
+            for always_changed in [true, false] {
+                for model in both(1, policy) {
+                    let parks = model.parks;
+                    // A park image by another name may be any image: it is taken back.
+                    let is_taken_back = parks && always_changed && webhook != Webhook::Pins;
+                    let expected = Vec::from_iter(is_taken_back.then_some("R1 a restart succeeds"));
+                    assert_eq!(
+                        violated_by_webhook(webhook, always_changed, model),
+                        expected,
+                        "{webhook:?} {policy} {parks} {always_changed}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// A cache, whose names say nothing. Who sees the pod and not its request takes the park image for
+/// one that somebody has set, and takes away the record of the image before: where the request is
+/// deleted, or not read yet, the container stays parked. Nothing else goes wrong.
+#[test]
+fn w_a_webhook_that_gives_images_names_that_say_nothing() {
+    for policy in ["OnFailure", "Never"] {
+        for always_changed in [true, false] {
+            for model in both(1, policy) {
+                // Else the new name is the one thing that goes wrong.
+                let is_parked = model.parks && always_changed;
+                let wrong = ["R1 a restart succeeds", "no trap"];
+                let expected: Vec<_> = wrong.into_iter().filter(|_| is_parked).collect();
+                assert_eq!(
+                    violated_by_webhook(Webhook::Replaces, always_changed, model),
+                    expected,
+                    "{policy} {always_changed}"
+                );
+            }
+        }
+        let undisturbed = Restart::parking(1, 0, policy);
+        assert_eq!(
+            violated_by_webhook(Webhook::Replaces, true, undisturbed),
+            ["R1 a restart succeeds"],
+            "{policy}"
+        );
+    }
+}
+
+/// All that is wrong where each change is undone is that none can succeed. Some 7,500 states at
+/// most.
+#[test]
+fn w_a_webhook_that_undoes_changes() {
+    for webhook in [Webhook::UndoesImages, Webhook::UndoesAll] {
+        for policy in ["OnFailure", "Never"] {
+            for always_changed in [true, false] {
+                for model in both(1, policy) {
+                    // Else one that has crashed since the request was made has been restarted.
+                    let model = Restart {
+                        force: true,
+                        ..model
+                    };
+                    let parks = model.parks;
+                    let expected =
+                        Vec::from_iter(always_changed.then_some("R1 a restart succeeds"));
+                    assert_eq!(
+                        violated_by_webhook(webhook, always_changed, model),
+                        expected,
+                        "{webhook:?} {policy} {parks} {always_changed}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Of two controllers one remembers what was stored.
+#[test]
+fn w_two_controllers_and_a_webhook() {
+    for webhook in [Webhook::Renames, Webhook::UndoesAll] {
+        for model in [Restart::new(2, 0, "Never"), Restart::parking(2, 0, "Never")] {
+            let parks = model.parks;
+            let succeeds = !parks && webhook != Webhook::UndoesAll;
+            let expected = Vec::from_iter((!succeeds).then_some("R1 a restart succeeds"));
+            assert_eq!(
+                violated_by_webhook(webhook, true, model),
+                expected,
+                "{webhook:?} {parks}"
+            );
+        }
+    }
+}
+
+/// Three restarts, one soon after another: each has a name that the node has not seen, so it starts
+/// at once. Some 1,400 states each.
+#[test]
+fn b_a_node_that_keeps_a_back_off_for_each_name() {
+    for policy in ["Always", "OnFailure", "Never"] {
+        for exits_0 in [false, true] {
+            assert_safe_and_has_no_traps(&Restart {
+                requests: 3,
+                backs_off: true,
+                exits_0,
+                ..Restart::new(1, 0, policy)
+            });
+        }
+    }
+}
+
+/// Somebody takes up the second request who has read no pod since the first restart was made: the
+/// name that they write down is the one that is there, and a restart from before the request looks
+/// like theirs. Only the clock of the node could tell. Nothing is lost by it. Some 30,000 states
+/// at most.
+#[test]
+fn b_what_an_old_pod_tells_of_the_request_before() {
+    for policy in ["OnFailure", "Never"] {
+        let model = Restart {
+            requests: 2,
+            backs_off: true,
+            ..Restart::new(1, 1, policy)
+        };
+        assert_eq!(
+            violated(&model, HasDiscoveries::All),
+            ["S5 success is true"],
+            "{policy}"
+        );
+    }
+}
+
+/// A second restart by parking comes back to the name of the first one: that is refused, unless it
+/// is forced. Then the container is down for a while, and lost where it does not come back by
+/// itself: what forceRecreate overrules. Some 15,000 states at most.
+#[test]
+fn b_a_container_that_is_parked_twice_comes_back_to_a_name() {
+    let twice = |policy, force| Restart {
+        requests: 2,
+        backs_off: true,
+        force,
+        ..Restart::parking(1, 0, policy)
+    };
+    for force in [false, true] {
+        assert_safe_and_has_no_traps(&twice("Always", force));
+    }
+    assert_safe_and_has_no_traps(&twice("OnFailure", true));
+    let lost = [
+        twice("Never", true),
+        Restart {
+            exits_0: true,
+            ..twice("OnFailure", true)
+        },
+    ];
+    for model in lost {
+        assert_safe_and_has_no_traps(&Restart {
+            requests: 1,
+            ..model.clone()
+        });
+        assert_eq!(
+            violated(&model, HasDiscoveries::All),
+            ["W1 no stop is the end of the work"],
+            "{}",
+            model.policy
+        );
+    }
+}
+
 /// All that the API server and the node can come to.
 fn outcomes(model: &Restart) -> HashSet<State> {
     let mut known: HashSet<State> = model.init_states().into_iter().collect();
@@ -285,6 +479,34 @@ fn what_is_left_out_is_nothing_new() {
     }
 }
 
+/// Nor where webhooks change what is stored, and where there are several requests.
+#[test]
+fn what_is_left_out_is_nothing_new_with_webhooks_and_back_offs() {
+    let by = |webhook, model| Restart {
+        webhook,
+        always_changed: true,
+        ..model
+    };
+    for model in [
+        by(Webhook::Renames, Restart::new(1, 1, "OnFailure")),
+        by(Webhook::Renames, Restart::parking(1, 0, "Never")),
+        by(Webhook::UndoesImages, Restart::parking(1, 0, "Never")),
+        by(Webhook::UndoesAll, Restart::parking(1, 1, "Never")),
+        Restart {
+            requests: 2,
+            backs_off: true,
+            ..Restart::new(1, 0, "Never")
+        },
+    ] {
+        let all = outcomes(&Restart {
+            all_orders: true,
+            ..model.clone()
+        });
+        println!("{:?} {} outcomes", model.webhook, all.len());
+        assert_eq!(outcomes(&model), all, "{:?}", model.webhook);
+    }
+}
+
 /// Each mistake is found: the test of the test.
 #[test]
 fn mutants_are_caught() {
@@ -315,6 +537,21 @@ fn mutants_are_caught() {
     };
     let violated = violated(&forgets, HasDiscoveries::All);
     assert!(violated.contains(&"R1 a restart succeeds"), "{violated:?}");
+}
+
+/// The names of a build that comes back to them.
+#[test]
+fn names_that_come_back_are_caught() {
+    let mutant = |policy| Restart {
+        requests: 3,
+        backs_off: true,
+        mutant: Mutant::NamesComeBack,
+        ..Restart::new(1, 0, policy)
+    };
+    let lost = "W1 no stop is the end of the work";
+    let violated_by = |policy| violated(&mutant(policy), HasDiscoveries::All);
+    assert_eq!(violated_by("Never"), [lost]);
+    assert_eq!(violated_by("Always"), [""; 0], "it is down for a while");
 }
 
 /// The mistakes that parking can be built with.

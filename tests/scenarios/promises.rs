@@ -5,6 +5,7 @@ mod crashes;
 mod failures;
 mod on_a_node;
 mod part_lists;
+mod part_writes;
 mod starts;
 
 use std::time::Duration;

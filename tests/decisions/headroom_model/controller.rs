@@ -3,7 +3,7 @@
 use swaplet_core::cluster::headroom::{Headroom, Ledger, Need, Swapped};
 use swaplet_core::objects::job::Job;
 
-use super::world::{Answer, JOB, Known, World};
+use super::world::{Answer, JOB, Known, State, Unseen, World};
 
 impl World {
     pub(super) fn job_is_seen(&mut self) {
@@ -29,6 +29,7 @@ impl World {
             if !self.pods[at].gone {
                 self.known[at].view = self.pods[at];
                 self.known[at].watched = self.pods[at];
+                self.known[at].counted = self.pods[at];
                 self.known[at].seen = true;
                 self.reconcile(at);
             }
@@ -47,15 +48,19 @@ impl World {
         // index.
         known.view = state;
         known.watched = state;
-        let wants = state.main_ended > 0 && !state.swapped && !state.finished;
-        known.unseen &= wants || known.in_flight;
+        // An older one may come after the answer.
+        if state.swapped >= known.awaited {
+            (known.counted, known.awaited) = (state, 0);
+        }
         if state.gone {
             known.seen = false;
             known.ready = false;
             let pod = state.pod(at);
+            known.unseen = Unseen::Nothing;
             self.ledger.pod_gone(&pod);
             self.reconcile_woken();
         } else {
+            self.is_seen(at);
             self.reconcile(at);
         }
     }
@@ -66,11 +71,17 @@ impl World {
         if self.known[at].ready {
             self.known[at].ready = false;
             self.known[at].in_flight = true;
-            let need = Need::Begun(self.sidecars.into());
-            self.ledger.need(&self.known[at].view.pod(at), need);
+            let view = self.known[at].view;
+            self.known[at].from = view.swapped;
+            let need = Need::Begun(self.wanted(&view));
+            self.ledger.need(&view.pod(at), need);
             for (pod, known) in self.known.iter().enumerate() {
-                self.excused[pod] =
-                    self.pods[pod].others - known.view.others.min(self.pods[pod].others);
+                let extra = |state: &State| match self.doubtful {
+                    true => state.others,
+                    false => state.extra(),
+                };
+                let (all, seen) = (extra(&self.pods[pod]), extra(&known.view));
+                self.excused[pod] = all.saturating_sub(seen);
             }
         }
     }
@@ -93,9 +104,39 @@ impl World {
         }
     }
 
-    /// A pod that is finished waits for no room.
-    fn ends_by_phase(&self, at: usize) -> bool {
-        self.finishes && self.known[at].answer == Answer::Never
+    /// The restarts that the swaps which are still to be made may cause.
+    fn wanted(&self, state: &State) -> u32 {
+        u32::from(self.sidecars - state.swapped) * self.reserved()
+    }
+
+    /// The swaps in a state, as the index counts them.
+    fn swapped(&self, state: &State) -> Swapped {
+        let starts = u32::from(state.swapped.saturating_sub(state.restarted));
+        Swapped {
+            containers: state.swapped.into(),
+            coming: starts * self.reserved() + u32::from(state.fails),
+            left: (self.sidecars - state.swapped).into(),
+        }
+    }
+
+    fn wants(&self, at: usize) -> bool {
+        let known = &self.known[at];
+        let view = known.view;
+        let is_left = view.swapped < self.sidecars && !known.closed;
+        view.main_ended > 0 && is_left && !view.finished
+    }
+
+    /// What the watch shows is the effect of all that was written, unless something is wanted.
+    fn is_seen(&mut self, at: usize) {
+        if !self.known[at].in_flight && !self.wants(at) {
+            self.known[at].unseen = Unseen::Nothing;
+        }
+    }
+
+    /// A pod that is finished waits for no room, and for no webhook.
+    pub(super) fn ends_by_phase(&self, at: usize) -> bool {
+        let known = &self.known[at];
+        self.finishes && (known.answer == Answer::Never || known.closed)
     }
 
     /// As the index looks at a pod.
@@ -106,24 +147,11 @@ impl World {
         }
         let view = known.view;
         let pod = view.pod(at);
-        let containers = if known.watched.swapped {
-            self.sidecars
-        } else {
-            0
-        };
-        let coming = containers.saturating_sub(known.watched.restarted);
-        self.ledger.observe(
-            &pod,
-            Swapped {
-                containers: containers.into(),
-                coming: coming.into(),
-                left: 0,
-            },
-            self.list,
-        );
-        let wants = view.main_ended > 0 && !view.swapped && !view.finished;
+        self.ledger
+            .observe(&pod, self.swapped(&known.counted), self.list);
+        let wants = self.wants(at);
         let answer = if wants && !self.naive {
-            let restarts = self.sidecars.into();
+            let restarts = self.wanted(&view);
             if self.finishes {
                 self.ledger.answer_sparing(&pod, restarts)
             } else {
@@ -141,10 +169,10 @@ impl World {
         };
         let acts = known.answer == Answer::Go;
         known.ready = acts && !known.in_flight && !known.backs_off;
-        let need = if known.in_flight || known.unseen {
+        let need = if known.in_flight || known.unseen != Unseen::Nothing {
             Need::Held
         } else if wants && !acts && !self.ends_by_phase(at) {
-            Need::Waits(self.sidecars.into())
+            Need::Waits(self.wanted(&view))
         } else {
             Need::Nothing
         };

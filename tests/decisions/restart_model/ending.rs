@@ -7,6 +7,7 @@ use super::forger::Forger;
 use super::model::Restart;
 use super::state::{ABSENT, Controller, NOTHING, Run, Sender, State, Step, Truth};
 use super::store::Mix;
+use super::webhooks::Webhook;
 use super::world::{EXITED, PARKED, Stores};
 
 /// States without what makes no difference to the end: what was read before, and what happened.
@@ -29,7 +30,7 @@ impl Restart {
         let as_specified = runs && state.real.image == facts.image;
         // The record of a container that does not start again stays: it goes where one is seen
         // running, and is nobody's need where none will.
-        facts.image != PARKED
+        stores.plain(facts.image) != PARKED
             && (has_ended || !facts.is_noted && (as_specified || state.real.image == EXITED))
     }
 
@@ -38,8 +39,8 @@ impl Restart {
     fn is_told(&self, stores: &Stores, state: &State) -> bool {
         let gave_up =
             || state.request != ABSENT && stores.request_facts(state.request).gave_up_parked;
-        let is_parked = stores.pod_facts(state.pod).image == PARKED;
-        self.forger != Forger::Nobody
+        let is_parked = stores.plain(stores.pod_facts(state.pod).image) == PARKED;
+        (self.forger != Forger::Nobody || self.webhook != Webhook::None)
             && is_parked
             && (gave_up() || stores.stays(state.request, state.pod))
     }
@@ -71,6 +72,7 @@ impl Restart {
         for controller in &mut state.controllers {
             *controller = Controller {
                 sent: controller.sent,
+                in_vain: controller.in_vain,
                 ..Controller::NEW_LIFE
             };
         }
@@ -103,6 +105,9 @@ impl Restart {
     fn after_fair_steps(&self, stores: &mut Stores, state: &State) -> Vec<State> {
         let mut read = state.clone();
         let mut steps = vec![Step::Report, Step::Sync];
+        if state.held != 0 {
+            steps.push(Step::BackOffsEnd);
+        }
         if stores.pod_facts(state.pod).deleting {
             steps.push(Step::Gone);
         }
@@ -115,9 +120,13 @@ impl Restart {
             if controller.sent != NOTHING {
                 steps.push(Step::Deliver(Sender::Controller(nth)));
             } else if state.request != ABSENT {
-                let waits = stores.decide(state.request, state.pod, false) == NOTHING;
+                let controller = *controller;
+                let waits = stores.decide(controller, false) == NOTHING;
                 let late = waits && self.may_be_late(stores, state, state.pod);
                 steps.push(Step::Decide(nth, late));
+                if controller.in_vain != NOTHING && !late {
+                    steps.push(Step::Decide(nth, true));
+                }
             }
         }
         steps.extend((0..state.strays.len()).map(|nth| Step::Deliver(Sender::Stray(nth))));

@@ -20,6 +20,7 @@ pub struct RequestFacts {
     pub is_over: bool,
     /// It is being deleted, and nothing keeps it.
     pub is_gone: bool,
+    pub uid: Box<str>,
     pub pod_uid: Option<Box<str>>,
     /// What it says of the container.
     pub state: RecreateState,
@@ -41,6 +42,7 @@ impl RequestFacts {
                 && !request.active
                 && request.states.iter().all(|state| state.phase.is_final()),
             is_gone: request.deleting && request.finalizers.is_empty(),
+            uid: request.uid.clone(),
             pod_uid: request.pod_uid.clone(),
             state: request.state("app"),
             intent: request.mark("app").and_then(|mark| mark.intent.clone()),

@@ -13,6 +13,7 @@ use super::state::{
     ABSENT, Controller, Event, Id, NOTHING, Real, Run, Sender, State, Step, Truth, reads_pod,
     reads_request,
 };
+use super::webhooks::Webhook;
 use super::world::{Mutant, PodChange, Stores, started_at};
 use crate::restart::world::{park_image, pod, read_pod, without_digests};
 
@@ -42,6 +43,15 @@ pub struct Restart {
     pub exits_0: bool,
     /// Whether the node tells up to where it has seen the spec.
     pub observes: bool,
+    /// How many requests are made, one after another.
+    pub requests: u8,
+    /// Whether the node does not start a container by a name by which it was started before, until
+    /// the back-off of that name has ended. The first start of a pod begins none.
+    pub backs_off: bool,
+    /// What a webhook makes of changes of images.
+    pub webhook: Webhook,
+    /// Whether it changes each of them, or some, each of which is a fault.
+    pub always_changed: bool,
     pub mutant: Mutant,
     /// Who writes what is not theirs.
     pub forger: Forger,
@@ -68,6 +78,10 @@ impl Restart {
             outlasts: false,
             exits_0: false,
             observes: true,
+            requests: 1,
+            backs_off: false,
+            webhook: Webhook::None,
+            always_changed: false,
             mutant: Mutant::None,
             forger: Forger::Nobody,
             most_states: usize::MAX,
@@ -115,8 +129,20 @@ impl Restart {
         match run {
             Run::Running => false,
             Run::Ended => self.policy == "Always",
-            Run::Stopped | Run::NotPulled => self.policy != "Never",
+            Run::Stopped | Run::NotPulled | Run::BacksOff => self.policy != "Never",
         }
+    }
+
+    /// Whether what was undone is not written any more after long.
+    fn gives_up(&self, controller: Controller) -> bool {
+        let Controller {
+            request,
+            pod,
+            in_vain,
+            ..
+        } = controller;
+        let has_read = ![request, pod].contains(&NOTHING) && request != ABSENT;
+        in_vain == NOTHING || !has_read || self.stores().decide(controller, true) != in_vain
     }
 
     /// Whether the patience of somebody who sees this pod may be over.
@@ -149,7 +175,7 @@ impl Model for Restart {
         };
         object["metadata"]["generation"] = json!(1);
         object["status"]["containerStatuses"][0]["state"] =
-            json!({"running": {"startedAt": started_at(false).to_string()}});
+            json!({"running": {"startedAt": started_at(0).to_string()}});
         if let Some(known_as) = self.known_as {
             object["status"]["containerStatuses"][0]["imageID"] = json!(known_as);
         }
@@ -169,11 +195,13 @@ impl Model for Restart {
         let mut stores = self.stores();
         stores.park = self.parks.then(park_image);
         stores.mutant = self.mutant;
+        stores.webhook = self.webhook;
         let mut state = State {
             request: ABSENT,
             pod: stores.pod(read_pod(&object)),
             real: Real::FIRST,
             seen: 1,
+            held: 0,
             controllers: [Controller::NEW_LIFE; 2],
             strays: Vec::new(),
             faults: self.faults,
@@ -181,7 +209,7 @@ impl Model for Restart {
             // theirs.
             edits: u8::from(self.forger == Forger::Nobody && !self.outlasts),
             deletes: u8::from(self.forger == Forger::Nobody),
-            requests: 1,
+            requests: self.requests,
             ours: false,
             truth: Truth::default(),
         };
@@ -208,7 +236,8 @@ impl Model for Restart {
         for nth in 0..state.strays.len() {
             self.push_write(&stores, state, Sender::Stray(nth), unread, events);
         }
-        if state.requests > 0 {
+        let is_free = state.request == ABSENT || stores.request_facts(state.request).is_over;
+        if state.requests > 0 && is_free {
             self.push(events, Step::MakeRequest, unread & REQUEST);
         }
         self.push_node(&mut stores, state, unread, events);
@@ -255,6 +284,13 @@ impl Model for Restart {
             Property::sometimes("R1 a restart succeeds", |model: &Self, state: &State| {
                 state.request != ABSENT && model.stores().request_facts(state.request).succeeded()
             }),
+            Property::always(
+                "W4 no write is repeated for ever",
+                |model: &Self, state: &State| {
+                    let mut controllers = state.controllers.iter();
+                    controllers.all(|controller| model.gives_up(*controller))
+                },
+            ),
         ];
         // Whoever writes the journal has said what was there before, so what a verdict says is
         // theirs.

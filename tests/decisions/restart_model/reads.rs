@@ -24,7 +24,7 @@ impl Restart {
             }
             let is_over = match state.request {
                 ABSENT => state.requests == 0,
-                request => stores.request_facts(request).is_over,
+                request => stores.request_facts(request).is_over && state.requests == 0,
             };
             // What is parked for nobody is brought back in the newest version of the pod only.
             if pod == NOTHING || is_over && self.is_guarded() {

@@ -5,20 +5,50 @@ use swaplet_core::restart::request::StatePhase;
 use super::facts::{Message, SwapFacts, WriteFacts};
 use super::forger::Forger;
 use super::model::Restart;
-use super::state::{ABSENT, Id, NOTHING, Sender, State};
+use super::state::{ABSENT, Controller, Id, NOTHING, Sender, State};
+use super::webhooks::Webhook;
 use super::world::{Mutant, PARKED, PodChange, Stores};
 
+/// What its sender learns of a write to the pod.
+pub enum Answer {
+    /// Nothing that it remembers.
+    Nothing,
+    /// It was stored; what it remembers of another image.
+    Stored(Id),
+    /// A webhook has undone this write.
+    Undone(Id),
+}
+
+impl Controller {
+    /// Reads the answer to its write.
+    pub fn learn(&mut self, answer: &Answer) {
+        match *answer {
+            Answer::Nothing => {}
+            Answer::Stored(stored) => (self.stored, self.in_vain) = (stored, NOTHING),
+            Answer::Undone(write) => self.in_vain = write,
+        }
+    }
+}
+
 impl Restart {
-    /// The API server takes a write, or refuses it.
-    pub fn take(&self, stores: &mut Stores, state: &mut State, message: Message) {
+    /// The API server takes a write, or refuses it; whether a webhook has changed it if it was
+    /// taken.
+    pub fn take(
+        &self,
+        stores: &mut Stores,
+        state: &mut State,
+        message: Message,
+        by: Webhook,
+    ) -> Answer {
         match *stores.write_facts(message.write) {
-            WriteFacts::Swap(swap) => self.take_swap(stores, state, message, swap),
+            WriteFacts::Swap(swap) => return self.take_swap(stores, state, message, swap, by),
             WriteFacts::Unmark if message.pod == state.pod => {
                 state.pod = stores.change(state.pod, PodChange::Swap(message.write))
             }
             WriteFacts::Unmark => {}
             write => self.take_request(stores, state, message, write),
         }
+        Answer::Nothing
     }
 
     /// Whether the API server takes a change of the pod.
@@ -37,34 +67,59 @@ impl Restart {
         read.uid == now.uid && now.image == swap.from && same_generation && same_version
     }
 
-    fn take_swap(&self, stores: &mut Stores, state: &mut State, message: Message, swap: SwapFacts) {
+    fn take_swap(
+        &self,
+        stores: &mut Stores,
+        state: &mut State,
+        message: Message,
+        swap: SwapFacts,
+        by: Webhook,
+    ) -> Answer {
         if !self.accepts_swap(stores, state, message, swap) && self.mutant != Mutant::PodUnguarded {
-            return;
+            return Answer::Nothing;
         }
+        let by_webhook = by != Webhook::None;
         // What no guard holds up is to be found although the policy would; and it is another one
         // that nobody forges what pods say.
+        // What a webhook makes of an image the policy does not know; they are not used together.
         if self.is_guarded()
             && self.forger == Forger::Nobody
+            && self.webhook == Webhook::None
             && !stores.admits(state.pod, message.write, state.ours)
         {
-            return;
+            return Answer::Nothing;
         }
-        state.ours = true;
         let now = stores.pod_facts(state.pod);
         let (image, to) = (now.image, swap.to);
         state.truth.wrong_pod |= stores.pod_facts(message.pod).uid != now.uid;
-        let is_back = image == PARKED && state.truth.parked == Some(to);
-        let goes_out = image != PARKED && to == PARKED;
+        if by.undoes() {
+            state.pod = stores.change(state.pod, PodChange::Changed(message.write));
+            return Answer::Undone(message.write);
+        }
+        state.ours = true;
+        let was_parked = stores.plain(image) == PARKED;
+        let is_back = was_parked && state.truth.parked == Some(to);
+        let goes_out = !was_parked && to == PARKED;
         state.truth.other_bytes |= !is_back && !goes_out && !stores.are_same_bytes(image, to);
         state.truth.other_bytes |= self.forger != Forger::Nobody && !stores.is_honest(to);
         state.truth.parked = goes_out.then_some(image);
-        if message.request != NOTHING && !stores.request_facts(message.request).puts_back() {
+        let is_of_request = message.request != NOTHING && {
+            let (sent_for, now) = (stores.request_facts(message.request), state.request);
+            let is_present = now == ABSENT || stores.request_facts(now).uid == sent_for.uid;
+            is_present && !sent_for.puts_back()
+        };
+        if is_of_request {
             state.truth.swaps = (state.truth.swaps + 1).min(2);
             if self.force {
                 state.truth.count_before = Some(state.real.count);
             }
         }
-        state.pod = stores.change(state.pod, PodChange::Swap(message.write));
+        if !by_webhook {
+            state.pod = stores.change(state.pod, PodChange::Swap(message.write));
+            return Answer::Stored(NOTHING);
+        }
+        state.pod = stores.change(state.pod, PodChange::Changed(message.write));
+        Answer::Stored(stores.answer(message.write, state.pod))
     }
 
     fn take_request(
@@ -97,7 +152,8 @@ impl Restart {
                 .is_some_and(|count| state.real.count > count);
             // What is said of a pod that has just been replaced is not said of the next one.
             let is_of_pod = before.pod_uid.as_ref() == Some(&stores.pod_facts(state.pod).uid);
-            state.truth.lie |= (!restarted || state.real.image == PARKED) && is_of_pod;
+            let is_parked = stores.plain(state.real.image) == PARKED;
+            state.truth.lie |= (!restarted || is_parked) && is_of_pod;
         }
         state.request = stores.without_what_is_gone(written);
     }

@@ -25,6 +25,10 @@ pub struct Controller {
     pub pod: Id,
     /// Its write under way; there is one at a time.
     pub sent: Id,
+    /// The last change of an image of which a webhook has stored another one, as the answer said.
+    pub stored: Id,
+    /// The last write to the pod, where a webhook has undone that.
+    pub in_vain: Id,
 }
 
 /// The container as it is on the node.
@@ -33,8 +37,8 @@ pub struct Real {
     pub image: ImageId,
     pub count: u8,
     pub run: Run,
-    /// Whether it was started after the request was made.
-    pub since: bool,
+    /// How many requests had been made when it was started.
+    pub since: u8,
 }
 
 impl Real {
@@ -43,7 +47,7 @@ impl Real {
         image: super::world::ORIGINAL,
         count: 0,
         run: Run::Running,
-        since: false,
+        since: 0,
     };
 }
 
@@ -54,6 +58,8 @@ pub enum Run {
     /// By itself, or where it exits so when it is stopped, with exit code 0.
     Ended,
     NotPulled,
+    /// The back-off of its name has not ended.
+    BacksOff,
 }
 
 /// What really happened, which nobody in the model can read.
@@ -83,6 +89,8 @@ pub struct State {
     pub real: Real,
     /// Up to which generation the node has seen the spec.
     pub seen: u8,
+    /// The images, a bit for each, by which the node starts no container until their back-off ends.
+    pub held: u32,
     /// The second is idle in models of one.
     pub controllers: [Controller; 2],
     /// Writes under way that survived their senders, and those that put back what is parked for
@@ -114,15 +122,7 @@ impl Hash for State {
             second_verdict,
             lost,
         } = self.truth;
-        let wrongs = [
-            other_bytes,
-            wrong_pod,
-            lie,
-            second_verdict,
-            lost,
-            self.ours,
-            self.real.since,
-        ];
+        let wrongs = [other_bytes, wrong_pod, lie, second_verdict, lost, self.ours];
         let wrongs = wrongs
             .into_iter()
             .enumerate()
@@ -142,6 +142,13 @@ impl Hash for State {
             pair(self.deletes, self.requests),
             pair(option(count_before), swaps),
             pair(option(parked), wrongs),
+            pair(self.real.since, 0),
+            (self.held >> 16) as Id,
+            self.held as Id,
+            one.stored,
+            one.in_vain,
+            other.stored,
+            other.in_vain,
         ]
         .hash(hasher);
         self.strays.hash(hasher);
@@ -180,6 +187,8 @@ impl Controller {
         request: NOTHING,
         pod: NOTHING,
         sent: NOTHING,
+        stored: NOTHING,
+        in_vain: NOTHING,
     };
 
     /// The controller at this place reads what it reads of these.
@@ -231,8 +240,11 @@ pub enum Step {
     Decide(usize, bool),
     /// A controller puts back what it sees parked for nobody.
     Mend(usize),
-    /// Whether the answer comes makes no difference: nobody remembers it.
+    /// Its sender reads the answer, unless it is gone: all that it can remember of that is what a
+    /// webhook has made of a write.
     Deliver(Sender),
+    /// The same, and a webhook changes what is stored.
+    Change(Sender),
     /// It is lost. Whoever is to send it might as well not have decided.
     Drop(Sender),
     Dies(usize),
@@ -241,6 +253,8 @@ pub enum Step {
     /// The node tells how the container is.
     Report,
     PullFails,
+    /// All back-offs end.
+    BackOffsEnd,
     /// The container was stopped, and the node dies before it starts the next one.
     StopsOnly,
     Crashes,
@@ -270,6 +284,7 @@ impl Step {
                 | Self::Mend(_)
                 | Self::Deliver(_)
                 | Self::Sync
+                | Self::BackOffsEnd
                 | Self::Report
                 | Self::Gone
                 | Self::MakeRequest

@@ -6,6 +6,7 @@ use super::facts::{Message, WriteFacts};
 use super::forger::forged_request;
 use super::model::Restart;
 use super::state::{Controller, ImageId, NOTHING, Real, Run, Sender, State, Step};
+use super::webhooks::Webhook;
 use super::world::{EXITED, Mutant, ORIGINAL, OTHER, PARKED, PodChange, Stores};
 use crate::restart::world::{read_request, request};
 
@@ -16,10 +17,15 @@ impl Restart {
             Step::Look => {}
             Step::Decide(nth, late) => Self::decide(stores, state, nth, late)?,
             Step::Mend(nth) => Self::mend(stores, state, nth)?,
-            Step::Deliver(sender) => {
+            Step::Deliver(sender) | Step::Change(sender) => {
                 let message = Self::message(stores, state, sender);
-                self.take(stores, state, message);
+                let changes = self.always_changed || matches!(step, Step::Change(_));
+                let by = if changes { self.webhook } else { Webhook::None };
+                let answer = self.take(stores, state, message, by);
                 state.come_back(sender);
+                if let Sender::Controller(nth) = sender {
+                    state.controllers[nth].learn(&answer);
+                }
             }
             Step::Drop(sender) => state.come_back(sender),
             Step::Dies(nth) => {
@@ -27,14 +33,7 @@ impl Restart {
                 state.controllers[nth] = Controller::NEW_LIFE;
                 state.strays.extend((sent != NOTHING).then_some(sent));
             }
-            Step::MakeRequest => {
-                state.requests -= 1;
-                state.request = stores.request(read_request(&request(
-                    &["app"],
-                    &json!({"forceRecreate": self.force}),
-                )));
-                state.truth.count_before = (!self.force).then_some(state.real.count);
-            }
+            Step::MakeRequest => self.make_request(stores, state),
             Step::DeleteRequest => state.request = stores.delete_request(state.request),
             Step::ForgeRequest(form, labels) => {
                 state.requests -= 1;
@@ -48,8 +47,27 @@ impl Restart {
             Step::Sync | Step::Report | Step::PullFails | Step::StopsOnly | Step::Crashes => {
                 self.run_node(stores, state, step)?
             }
+            Step::BackOffsEnd => state.held = 0,
         }
         Some(())
+    }
+
+    /// A minute after the one before.
+    fn make_request(&self, stores: &mut Stores, state: &mut State) {
+        let nth = self.requests - state.requests;
+        state.requests -= 1;
+        let mut object = request(&["app"], &json!({"forceRecreate": self.force}));
+        if nth > 0 {
+            object["metadata"]["uid"] = json!(format!("ru{nth}"));
+            object["metadata"]["creationTimestamp"] = json!(format!("2026-01-01T00:0{nth}:00Z"));
+        }
+        state.request = stores.request(read_request(&object));
+        state.truth.count_before = (!self.force).then_some(state.real.count);
+        state.truth.swaps = 0;
+        // What is remembered is remembered for one request.
+        for controller in &mut state.controllers {
+            (controller.stored, controller.in_vain) = (NOTHING, NOTHING);
+        }
     }
 
     fn message(stores: &Stores, state: &State, sender: Sender) -> Message {
@@ -67,7 +85,7 @@ impl Restart {
     fn decide(stores: &mut Stores, state: &mut State, nth: usize, late: bool) -> Option<()> {
         let controller = &mut state.controllers[nth];
         let Controller { request, pod, .. } = *controller;
-        let write = stores.decide(request, pod, late);
+        let write = stores.decide(*controller, late);
         // A look without a write is a look that might as well come later: no time passes in
         // between.
         if write == NOTHING {
@@ -124,6 +142,7 @@ impl Restart {
             PodChange::Deleting => state.deletes -= 1,
             _ => {
                 state.real = Real::FIRST;
+                state.held = 0;
                 state.seen = 1;
                 state.ours = false;
                 state.truth.swaps = 0;
@@ -143,6 +162,12 @@ impl Restart {
             Step::Sync => {
                 to_be_changed.or(image.filter(|_| self.starts_again(before.run)))?;
                 match image? {
+                    name if Self::is_held(state, name) => {
+                        if (before.image, before.run) == (name, Run::BacksOff) {
+                            return None;
+                        }
+                        self.backs_off(state, name);
+                    }
                     alias if self.moved && Self::is_alias(alias) => {
                         if (before.image, before.run) == (alias, Run::NotPulled) {
                             return None;
@@ -159,6 +184,7 @@ impl Restart {
             }
             Step::Crashes if before.run != Run::Running => return None,
             Step::Crashes if self.policy == "Never" => state.real.run = Run::Stopped,
+            Step::Crashes if Self::is_held(state, before.image) => state.real.run = Run::BacksOff,
             Step::Crashes => {
                 // It is started again as the node knows the spec.
                 let seen = state.seen;
@@ -195,15 +221,36 @@ impl Restart {
         }
     }
 
+    /// Whether a container was started by this name and its back-off has not ended.
+    const fn is_held(state: &State, name: ImageId) -> bool {
+        state.held >> name & 1 != 0
+    }
+
+    /// The node stops what runs, and does not start it by this name yet.
+    fn backs_off(&self, state: &mut State, name: ImageId) {
+        if state.real.run == Run::Running {
+            self.stop(state);
+        }
+        state.real.image = name;
+        if self.starts_again(state.real.run) {
+            state.real.run = Run::BacksOff;
+        } else {
+            state.truth.lost |= state.ours;
+        }
+    }
+
     fn start(&self, stores: &Stores, state: &mut State, image: ImageId) {
+        if self.backs_off {
+            state.held |= 1 << image;
+        }
         // More restarts than these tell nothing new.
-        let ends = self.mutant == Mutant::ParkEnds && image == PARKED;
+        let ends = self.mutant == Mutant::ParkEnds && stores.plain(image) == PARKED;
         let run = if ends { Run::Ended } else { Run::Running };
         state.real = Real {
             image,
             count: (state.real.count + 1).min(5),
             run,
-            since: state.requests == 0,
+            since: self.requests - state.requests,
         };
         let generation = stores.pod_facts(state.pod).generation.unwrap_or_default();
         state.seen = u8::try_from(generation).unwrap();

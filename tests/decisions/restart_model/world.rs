@@ -14,6 +14,7 @@ use swaplet_core::cluster::headroom::Headroom;
 use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::runs_on::RunsOn;
+use swaplet_core::report::denial::UNDONE;
 use swaplet_core::restart::pod::RestartPod;
 use swaplet_core::restart::reconcile::{Action, Around, Memory, ParkImage, Sight, decide, orphan};
 use swaplet_core::restart::request::{Mark, Parking, RestartRequest, StatePhase};
@@ -21,8 +22,10 @@ use swaplet_core::restart::request::{Mark, Parking, RestartRequest, StatePhase};
 pub use self::pods::{PodChange, started_at};
 use super::facts::{Message, PodFacts, RequestFacts, WriteFacts};
 use super::forger::forged_journal;
-use super::state::{ABSENT, Id, ImageId, NOTHING};
+use super::mutants::with_old_names;
+use super::state::{ABSENT, Controller, Id, ImageId, NOTHING};
 use super::store::{Known, Store, key};
+use super::webhooks::{Webhook, plain};
 use crate::expect::{EXIT, moment};
 use crate::restart::leash::admits_in;
 use crate::restart::world::{PARK, apply, images, is_honest};
@@ -63,6 +66,8 @@ pub enum Mutant {
     NoOrphans,
     /// The API server admits no image without the digest that the one before had.
     DeniesBack,
+    /// The names of an image are two in turn, and not a new one each time.
+    NamesComeBack,
 }
 
 /// A pod and its text, by which it is found again.
@@ -89,7 +94,10 @@ pub struct Stores {
     exit_images: ExitImages,
     /// `None` where there is none.
     pub park: Option<ParkImage>,
+    pub webhook: Webhook,
     images: Vec<Box<str>>,
+    /// The images that these are of, by the name without what a webhook has made of it.
+    plain: Vec<ImageId>,
     requests: Store<RestartRequest>,
     request_facts: Vec<RequestFacts>,
     pods: Store<Kept>,
@@ -97,6 +105,7 @@ pub struct Stores {
     actions: Store<Action>,
     write_facts: Vec<WriteFacts>,
     messages: Store<Message>,
+    answers: Store<(Id, Id)>,
     same_bytes: Known<bool>,
     decisions: Known<Id>,
     changes: Known<Id>,
@@ -111,6 +120,8 @@ impl Default for Stores {
             mutant: Mutant::None,
             exit_images: ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new()),
             park: None,
+            webhook: Webhook::None,
+            plain: vec![ORIGINAL, PARKED, EXITED, OTHER],
             images: [&images("app").0, PARK, EXIT, "r.example/app:2"]
                 .map(Into::into)
                 .into(),
@@ -121,6 +132,7 @@ impl Default for Stores {
             actions: Store::default(),
             write_facts: Vec::new(),
             messages: Store::default(),
+            answers: Store::default(),
             same_bytes: Known::default(),
             decisions: Known::default(),
             changes: Known::default(),
@@ -135,14 +147,24 @@ impl Stores {
     fn image(&mut self, image: &str) -> ImageId {
         let known = self.images.iter().position(|known| **known == *image);
         let id = known.unwrap_or_else(|| {
+            let plain = (plain(image) != image).then(|| self.image(&plain(image)));
             self.images.push(image.into());
-            self.images.len() - 1
+            let id = self.images.len() - 1;
+            self.plain
+                .push(plain.unwrap_or_else(|| id.try_into().unwrap()));
+            id
         });
         id.try_into().unwrap()
     }
 
+    /// The image that was written where a webhook has stored this one.
+    pub fn plain(&self, image: ImageId) -> ImageId {
+        self.plain[usize::from(image)]
+    }
+
     /// Whether both names are of the same image.
     pub fn are_same_bytes(&mut self, one: ImageId, other: ImageId) -> bool {
+        let (one, other) = (self.plain(one), self.plain(other));
         let images = &self.images;
         *self
             .same_bytes
@@ -209,10 +231,35 @@ impl Stores {
         *self.messages.get(id)
     }
 
-    /// What a controller writes, or `NOTHING`; `late` is whether all that it waits for has lasted
-    /// too long.
-    pub fn decide(&mut self, request: Id, pod: Id, late: bool) -> Id {
-        let key = key([request, pod, late.into(), 0]);
+    /// What a controller remembers of an answer, if a webhook has stored another image than was
+    /// written, or `NOTHING`.
+    pub fn answer(&mut self, write: Id, pod: Id) -> Id {
+        let WriteFacts::Swap(swap) = *self.write_facts(write) else {
+            return NOTHING;
+        };
+        match [swap.from, swap.to].contains(&self.pod_facts(pod).image) {
+            true => NOTHING,
+            false => self.answers.id((write, pod)),
+        }
+    }
+
+    /// What a controller writes, or `NOTHING`; `late` is whether all that it waits for, or does in
+    /// vain, has lasted too long.
+    pub fn decide(&mut self, controller: Controller, late: bool) -> Id {
+        let Controller {
+            request,
+            pod,
+            stored,
+            in_vain,
+            ..
+        } = controller;
+        let in_vain = late && in_vain != NOTHING;
+        let key = key([
+            request,
+            pod,
+            Id::from(late) | Id::from(in_vain) << 1,
+            stored,
+        ]);
         if let Some(known) = self.decisions.get(&key) {
             return *known;
         }
@@ -220,6 +267,12 @@ impl Stores {
         let seen = Arc::clone(&self.pods.get(pod).0);
         let mut remembered = Memory::default();
         remembered.observe(object, &seen, Moment::START);
+        if stored != NOTHING {
+            let (write, pod) = *self.answers.get(stored);
+            if let Action::Swap(change) = self.actions.get(write) {
+                remembered.note_stored(change, &self.pods.get(pod).0);
+            }
+        }
         let room = |_| Headroom::Free;
         let mut around = Around {
             exit_images: &self.exit_images,
@@ -236,10 +289,16 @@ impl Stores {
         let mut decided = decide(object, Sight::There(&seen), &remembered, &around);
         if late {
             remembered.note(&decided, around.now);
+            for seconds in (0..=700).step_by(100).filter(|_| in_vain) {
+                remembered.note_in_vain("pods", UNDONE, moment(seconds));
+            }
             around.now = LONG;
             decided = decide(object, Sight::There(&seen), &remembered, &around);
         }
-        let action = decided.action;
+        let mut action = decided.action;
+        if self.mutant == Mutant::NamesComeBack {
+            action = action.map(|action| with_old_names(action, object, &seen));
+        }
         let decided = action.map_or(NOTHING, |action| self.action(action));
         self.decisions.insert(key, decided);
         decided

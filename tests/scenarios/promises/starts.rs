@@ -21,22 +21,37 @@ use crate::harness::rules;
 use crate::node::{running, status, terminated};
 use crate::objects::{main_container, pod_of, sidecar};
 
-const LISTED: &str = "registry.example/other/exit:v2";
+pub(super) const LISTED: &str = "registry.example/other/exit:v2";
 const RENAMED: &str = "mirror.example/exit:v2";
 pub(super) const NOW: Moment = Moment::after_start(Duration::from_secs(1));
 
 /// A pod of the Job whose main container is done.
 pub(super) fn seen(name: &str, image: &str, state: Value, restarts: u32) -> Pod {
-    let mut side = sidecar("side");
-    side["image"] = image.into();
-    side["env"]
-        .as_array_mut()
-        .unwrap()
-        .push(json!({"name": WITH_IMAGE, "value": LISTED}));
-    let mut of_side = status(&side, state);
-    of_side["restartCount"] = restarts.into();
-    let statuses = [status(&main_container(), terminated(0, 0)), of_side];
-    let mut pod = pod_of(name, "OnFailure", vec![main_container(), side]);
+    seen_of(name, &[(image, state, restarts)])
+}
+
+/// The same with several sidecars.
+pub(super) fn seen_of(name: &str, sidecars: &[(&str, Value, u32)]) -> Pod {
+    let mut containers = vec![main_container()];
+    let mut statuses = vec![status(&main_container(), terminated(0, 0))];
+    for (nth, (image, state, restarts)) in sidecars.iter().enumerate() {
+        let number = if nth == 0 {
+            String::new()
+        } else {
+            nth.to_string()
+        };
+        let mut side = sidecar(&format!("side{number}"));
+        side["image"] = (*image).into();
+        side["env"]
+            .as_array_mut()
+            .unwrap()
+            .push(json!({"name": WITH_IMAGE, "value": LISTED}));
+        let mut of_side = status(&side, state.clone());
+        of_side["restartCount"] = (*restarts).into();
+        containers.push(side);
+        statuses.push(of_side);
+    }
+    let mut pod = pod_of(name, "OnFailure", containers);
     pod["metadata"]["uid"] = name.into();
     pod["metadata"]["ownerReferences"] = json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": "job", "controller": true}]);
     pod["status"] = json!({"phase": "Running", "containerStatuses": statuses});
@@ -52,7 +67,7 @@ pub(super) fn index_of_job(pods: &[&str]) -> Index {
     index_with(pods.collect(), 6, true)
 }
 
-fn index_with(pods: Vec<Pod>, backoff_limit: u32, finish: bool) -> Index {
+pub(super) fn index_with(pods: Vec<Pod>, backoff_limit: u32, finish: bool) -> Index {
     let mut index = index_under(Rules {
         exit_images: ExitImages::new(None, vec!["registry.example/other/*".parse().unwrap()])
             .said_public(Public::Yes),
@@ -83,7 +98,7 @@ fn index_with(pods: Vec<Pod>, backoff_limit: u32, finish: bool) -> Index {
 }
 
 /// The method of the next write.
-fn next(index: &mut Index, now: Moment) -> Option<(Write, Method)> {
+pub(super) fn next(index: &mut Index, now: Moment) -> Option<(Write, Method)> {
     let write = index.next_write(now).0?;
     let method = write.action.method();
     Some((write, method))

@@ -40,8 +40,11 @@ pub(crate) struct Entry {
     pub(crate) unconfirmed: Option<Box<Write>>,
     /// What the watch has shown since the write in flight began.
     pub(crate) since: SinceBegun,
-    /// The restarts by swaps, as shown by the watch.
+    /// The restarts by swaps, as shown by the watch, or as stored where more swaps are to follow.
     pub(crate) swapped: Swapped,
+    /// How many swapped containers the watch has still to show, where swaps that are stored were
+    /// counted at once, and until when a state without them is taken for an older one.
+    awaited: Option<(u32, Moment)>,
     /// True if they were counted while the pod was new ([`Memory::was_found_done`]).
     is_new: bool,
     /// True while the watch has shown a state that has not been reconciled.
@@ -74,6 +77,7 @@ impl Entry {
             unconfirmed: None,
             since: SinceBegun::default(),
             swapped,
+            awaited: None,
             is_new: false,
             fresh: true,
             unseen: None,
@@ -407,12 +411,35 @@ impl Entry {
     /// returns true if it is one. A swap known only from our own write still counts as granted.
     fn shown(&mut self, rules: &Rules, now: Moment) -> bool {
         let is_new = self.memory.was_found_done(&self.pod, now);
-        if self.fresh || self.is_new != is_new {
+        let is_stored = self.unseen == Some(Moment::NEVER);
+        let shows = self.fresh || self.is_new != is_new;
+        if shows || is_stored {
             let (images, allowed) = (&rules.exit_images, &rules.allowed);
-            self.swapped = Swapped::of(&self.pod, &self.memory, images, allowed, is_new);
+            let swapped = Swapped::of(&self.pod, &self.memory, images, allowed, is_new);
+            if shows && !self.is_older(swapped, now) {
+                (self.swapped, self.awaited) = (swapped, None);
+            } else if !shows && swapped.left > 0 {
+                self.count_stored(swapped, now);
+            }
         }
         self.is_new = is_new;
         std::mem::take(&mut self.fresh)
+    }
+
+    /// Returns true for a state before swaps that were counted when they were stored.
+    fn is_older(&self, swapped: Swapped, now: Moment) -> bool {
+        self.awaited
+            .is_some_and(|(containers, until)| swapped.containers < containers && now < until)
+    }
+
+    /// Counts swaps as soon as they are stored, if sidecars are left: what is granted for those
+    /// replaces what was granted for these, and that may be before the watch shows these. A webhook
+    /// may have put some of the images back.
+    fn count_stored(&mut self, swapped: Swapped, now: Moment) {
+        if swapped.containers > self.swapped.containers {
+            self.awaited = Some((swapped.containers, now + LATE_EFFECT));
+            (self.swapped, self.unseen) = (swapped, None);
+        }
     }
 
     /// Returns the headroom that the decision needs. What a write has taken is kept until the watch

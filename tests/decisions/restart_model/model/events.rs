@@ -5,6 +5,7 @@ use crate::restart_model::forger::Forger;
 use crate::restart_model::state::{
     ABSENT, Controller, Event, NOTHING, Sender, State, Step, reads_pod, reads_request,
 };
+use crate::restart_model::webhooks::Webhook;
 use crate::restart_model::world::{PodChange, Stores};
 
 impl Restart {
@@ -60,13 +61,16 @@ impl Restart {
             }
             if controller.sent == NOTHING && controller.request != ABSENT {
                 // Only who has nothing to write waits.
-                if stores.decide(controller.request, controller.pod, false) != NOTHING {
+                let writes = stores.decide(controller, false) != NOTHING;
+                if writes {
                     events.push(Event {
                         step: Step::Decide(nth, false),
                         reads,
                     });
-                } else if self.may_be_late(stores, state, controller.pod)
-                    && stores.decide(controller.request, controller.pod, true) != NOTHING
+                }
+                if (!writes || controller.in_vain != NOTHING)
+                    && self.may_be_late(stores, state, controller.pod)
+                    && stores.decide(controller, true) != NOTHING
                 {
                     events.push(Event {
                         step: Step::Decide(nth, true),
@@ -97,6 +101,10 @@ impl Restart {
             REQUEST
         };
         self.push(events, Step::Deliver(sender), unread & changed);
+        let may_change = self.webhook != Webhook::None && !self.always_changed;
+        if may_change && changed == POD && state.faults > 0 {
+            self.push(events, Step::Change(sender), unread & changed);
+        }
         if self.all_orders && state.faults > 0 {
             self.push(events, Step::Drop(sender), 0);
         }
@@ -111,6 +119,9 @@ impl Restart {
         events: &mut Vec<Event>,
     ) {
         self.push(events, Step::Sync, 0);
+        if state.held != 0 {
+            self.push(events, Step::BackOffsEnd, 0);
+        }
         if stores.change(state.pod, PodChange::Status(state.real, state.seen)) != state.pod {
             self.push(events, Step::Report, unread & POD);
         }

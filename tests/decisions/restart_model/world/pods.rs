@@ -10,6 +10,7 @@ use super::{Mutant, ORIGINAL, Stores};
 use crate::restart_model::forger::forged_note;
 use crate::restart_model::state::{Id, ImageId, Real, Run};
 use crate::restart_model::store::key;
+use crate::restart_model::webhooks::{Webhook, renamed};
 
 /// What happens to the object of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub enum PodChange {
     Image(ImageId),
     /// By this write.
     Swap(Id),
+    /// By this write, of which a webhook changes what is stored.
+    Changed(Id),
     /// The container is like this, and the spec was seen up to this generation.
     Status(Real, u8),
     /// What it says of parked containers, by somebody else.
@@ -46,6 +49,7 @@ impl PodChange {
                 Id::from(image) << 8 | Id::from(count),
                 Id::from(since) << 8 | Id::from(seen),
             ]),
+            Self::Changed(write) => key([pod, 6, write, 0]),
             Self::Deleting => key([pod, 3, 0, 0]),
             Self::Replaced => key([pod, 4, 0, 0]),
             Self::Note(form) => key([pod, 5, form.into(), 0]),
@@ -62,7 +66,8 @@ impl Stores {
         }
         let mut object = (*self.pods.get(pod).0).clone();
         match change {
-            PodChange::Swap(write) => self.swap(&mut object, write),
+            PodChange::Swap(write) => self.swap(&mut object, write, Webhook::None),
+            PodChange::Changed(write) => self.swap(&mut object, write, self.webhook),
             PodChange::Image(image) => set_image(&mut object, &self.images[usize::from(image)]),
             PodChange::Status(real, seen) => show(
                 &mut object,
@@ -92,18 +97,17 @@ impl Stores {
     }
 
     /// What a write of the controller makes of a pod.
-    fn swap(&self, object: &mut RestartPod, write: Id) {
+    fn swap(&self, object: &mut RestartPod, write: Id, webhook: Webhook) {
         let Action::Swap(change) = self.actions.get(write) else {
             unreachable!("this write is not of the pod")
         };
-        if let Some(swap) = change.swaps.first() {
-            set_image(object, &swap.to);
+        let to = change.swaps.first().map(|swap| webhook.stores(&swap.to));
+        if let Some(Some(image)) = &to {
+            set_image(object, image);
         }
-        if let Some(note) = change
-            .note
-            .as_ref()
-            .filter(|_| self.mutant != Mutant::ParksWithoutNote)
-        {
+        let is_noted = to.is_none_or(|image| image.is_some() || webhook == Webhook::UndoesImages)
+            && self.mutant != Mutant::ParksWithoutNote;
+        if let Some(note) = change.note.as_ref().filter(|_| is_noted) {
             object.parked.clone_from(&note.parked);
         }
     }
@@ -122,6 +126,11 @@ fn show(object: &mut RestartPod, image: &str, real: Real, generation: u8) {
     // A runtime names the tag that it has.
     let named = original(image);
     status.image = named.split('@').next().unwrap_or_default().into();
+    // By which registry, where a webhook gives images that of a mirror.
+    let id = &mut object.details[0].image_id;
+    if let Some(mirrored) = renamed(id, image) {
+        *id = mirrored.into();
+    }
     status.restart_count = real.count.into();
     status.container_id = format!("containerd://app-{}", real.count).into();
     status.state = match real.run {
@@ -140,14 +149,18 @@ fn show(object: &mut RestartPod, image: &str, real: Real, generation: u8) {
             reason: "ErrImagePull".into(),
             message: image.into(),
         },
+        Run::BacksOff => ContainerState::Waiting {
+            reason: "CrashLoopBackOff".into(),
+            message: image.into(),
+        },
     };
 }
 
-pub fn started_at(since: bool) -> Timestamp {
-    let time = if since {
-        "2026-01-01T00:00:01Z"
-    } else {
-        "2025-12-31T00:00:00Z"
+/// A second after the last of so many requests, which are made one each minute.
+pub fn started_at(since: u8) -> Timestamp {
+    let time = match since.checked_sub(1) {
+        Some(minute) => format!("2026-01-01T00:0{minute}:01Z"),
+        None => "2025-12-31T00:00:00Z".into(),
     };
     time.parse().unwrap()
 }

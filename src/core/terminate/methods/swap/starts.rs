@@ -6,7 +6,7 @@
 use crate::cluster::exit_images::ExitImages;
 use crate::cluster::headroom::{Ledger, Swapped};
 use crate::objects::pod::evidence::{Footprint, exit_image_shown, is_other_tag, shows_written};
-use crate::objects::pod::{Container, Pod, roles};
+use crate::objects::pod::{Container, ContainerState, Pod, roles};
 use crate::terminate::memory::{Memory, SwapRecord};
 use crate::terminate::methods::AllowedMethods;
 use crate::terminate::methods::preflight::{Preflight, preflight};
@@ -109,7 +109,19 @@ fn restarts_coming(
     let is_certain = record.is_some_and(|record| is_certain(pod, sidecar, record, exit_images));
     let all = restarts_of(pod, memory, allowed, is_certain);
     let seen = before.map_or(0, |before| before.restarts_until(&Footprint::of(sidecar)));
-    all.saturating_sub(if is_started { seen.max(1) } else { 0 })
+    let coming = all.saturating_sub(if is_started { seen.max(1) } else { 0 });
+    coming.max(u32::from(is_started && starts_again(pod, sidecar)))
+}
+
+/// Returns true if an exit image that has been started is down, and its node will start it again.
+fn starts_again(pod: &Pod, sidecar: &Container) -> bool {
+    match sidecar.end() {
+        Some(end) => end.has_failed() && sidecar.comes_back_after(pod, end.exit_code) == Some(true),
+        None => sidecar
+            .status
+            .as_ref()
+            .is_some_and(|status| matches!(status.state, ContainerState::Waiting { .. })),
+    }
 }
 
 /// Returns true if the exit image has been started. A run of the process that did not make the swap
