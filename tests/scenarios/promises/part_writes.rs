@@ -9,8 +9,10 @@ use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::report::decision::{Action, Method};
 
-use super::starts::{LISTED, NOW, index_with, next, seen_of};
+use super::starts::{LISTED, NOW, index_with, next, seen_asking, seen_of};
 use crate::node::{running, terminated};
+
+const OTHER: &str = "registry.example/other/another-exit:v2";
 
 const fn at(second: u64) -> Moment {
     Moment::after_start(Duration::from_secs(second))
@@ -37,11 +39,10 @@ fn next_swap(index: &mut Index, now: Moment) -> Option<(Write, usize)> {
 fn what_is_stored_of_a_write_counts_before_the_watch_shows_it() {
     for shows_an_older_state in [false, true] {
         let mut index = index_with(vec![of_two("a", "side:1")], 3, false);
-        index.apply(of_two("b", "side:1"), NOW);
         let (write, swaps) = next_swap(&mut index, NOW).unwrap();
         assert_eq!((&*write.target.name, swaps), ("a", 2));
         index.written(write, &Ok(vec![LISTED.into(), "side:1".into()]), at(2));
-        index.apply(seen_of("c", &[("side:1", running(), 0)]), at(2));
+        index.apply(seen_of("b", &[("side:1", running(), 0)]), at(2));
         let (second, swaps) = next_swap(&mut index, at(2)).unwrap();
         assert_eq!((&*second.target.name, swaps), ("a", 1));
         if shows_an_older_state {
@@ -79,7 +80,8 @@ fn a_pod_half_of_whose_swaps_were_stored_holds_no_more_than_it_needs() {
     assert_eq!((&*third.target.name, method), ("b", Method::Swap));
 }
 
-/// It has ended badly, and its node starts it once more: at once, or after its back-off.
+/// It has ended badly, and its node starts it once more: at once, or after its back-off. The other
+/// pod asks for another image, of which nothing bad is known.
 #[test]
 fn the_next_start_of_an_exit_image_that_has_failed_counts_before_it_comes() {
     let waiting = json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}});
@@ -88,11 +90,13 @@ fn the_next_start_of_an_exit_image_that_has_failed_counts_before_it_comes() {
         (waiting, false),
         (terminated(0, 0), true),
     ] {
-        let mut index = index_with(vec![seen_of("a", &[("side:1", running(), 0)])], 3, false);
+        let side = |image, state, restarts| [(image, state, restarts)];
+        let mut index = index_with(vec![seen_of("a", &side("side:1", running(), 0))], 3, false);
         let (write, _) = next(&mut index, NOW).unwrap();
         index.written(write, &Ok(vec![LISTED.into()]), at(2));
-        index.apply(seen_of("a", &[(LISTED, again(state.clone()), 1)]), at(3));
-        index.apply(seen_of("b", &[("side:1", running(), 0)]), at(3));
+        index.apply(seen_of("a", &side(LISTED, again(state.clone()), 1)), at(3));
+        let other = seen_asking(OTHER, "b", &side("side:1", running(), 0));
+        index.apply(other, at(3));
         let other = next(&mut index, at(3));
         assert_eq!(other.is_some(), is_free, "{state}");
     }

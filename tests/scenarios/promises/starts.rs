@@ -32,6 +32,11 @@ pub(super) fn seen(name: &str, image: &str, state: Value, restarts: u32) -> Pod 
 
 /// The same with several sidecars.
 pub(super) fn seen_of(name: &str, sidecars: &[(&str, Value, u32)]) -> Pod {
+    seen_asking(LISTED, name, sidecars)
+}
+
+/// The same with sidecars that ask for this image.
+pub(super) fn seen_asking(asked: &str, name: &str, sidecars: &[(&str, Value, u32)]) -> Pod {
     let mut containers = vec![main_container()];
     let mut statuses = vec![status(&main_container(), terminated(0, 0))];
     for (nth, (image, state, restarts)) in sidecars.iter().enumerate() {
@@ -45,7 +50,7 @@ pub(super) fn seen_of(name: &str, sidecars: &[(&str, Value, u32)]) -> Pod {
         side["env"]
             .as_array_mut()
             .unwrap()
-            .push(json!({"name": WITH_IMAGE, "value": LISTED}));
+            .push(json!({"name": WITH_IMAGE, "value": asked}));
         let mut of_side = status(&side, state.clone());
         of_side["restartCount"] = (*restarts).into();
         containers.push(side);
