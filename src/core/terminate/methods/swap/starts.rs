@@ -3,6 +3,7 @@
 //! and each start counts for the Job. On a kubelet no such image is tried knowingly; a virtual node
 //! has no better method, so some more are reserved there.
 
+use super::FAILURES;
 use crate::cluster::exit_images::ExitImages;
 use crate::cluster::headroom::{Ledger, Swapped};
 use crate::objects::pod::evidence::{Footprint, exit_image_shown, is_other_tag, shows_written};
@@ -110,7 +111,10 @@ fn restarts_coming(
     let all = restarts_of(pod, memory, allowed, is_certain);
     let seen = before.map_or(0, |before| before.restarts_until(&Footprint::of(sidecar)));
     let coming = all.saturating_sub(if is_started { seen.max(1) } else { 0 });
-    coming.max(u32::from(is_started && starts_again(pod, sidecar)))
+    // Where it has failed so often that the phase is written at once, no start is waited for.
+    let is_given_up = seen >= FAILURES && may_finish(pod, memory, allowed);
+    let again = is_started && !is_given_up && starts_again(pod, sidecar);
+    coming.max(u32::from(again))
 }
 
 /// Returns true if an exit image that has been started is down, and its node will start it again.
