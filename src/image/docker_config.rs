@@ -74,38 +74,10 @@ struct Entry {
     registrytoken: String,
 }
 
-/// A configuration file that cannot be used.
+/// Why a configuration file cannot be used, as a message.
 #[derive(Debug, thiserror::Error)]
-pub enum DockerConfigError {
-    /// The file cannot be read.
-    #[error("cannot read {path}: {source}", path = path.display())]
-    Read {
-        /// The path of the file.
-        path: PathBuf,
-        /// The error of reading it.
-        source: io::Error,
-    },
-    /// The file is not a docker configuration.
-    #[error("{path} is not a docker configuration file: {problem}", path = path.display())]
-    Format {
-        /// The path of the file.
-        path: PathBuf,
-        /// The error; it never holds contents of the file.
-        problem: String,
-    },
-    /// The credentials are not in the file, but behind a program or a protocol that is not used.
-    #[error("{path}: the credentials for {registry} are {place}; {fix}", path = path.display())]
-    Elsewhere {
-        /// The path of the file.
-        path: PathBuf,
-        /// The registry of the credentials.
-        registry: String,
-        /// The place of the credentials, as text.
-        place: String,
-        /// The remedy, as text.
-        fix: &'static str,
-    },
-}
+#[error("{0}")]
+pub struct DockerConfigError(String);
 
 impl DockerConfig {
     /// Reads `$DOCKER_CONFIG/config.json`, or `~/.docker/config.json`. A missing file means no
@@ -129,30 +101,25 @@ impl DockerConfig {
     /// # Errors
     /// [`DockerConfigError`] if the file does not exist, or cannot be used.
     pub fn load_from(path: &Path) -> Result<Self, DockerConfigError> {
-        let text = read(path).map_err(|source| DockerConfigError::Read {
-            path: path.to_owned(),
-            source,
+        let text = read(path).map_err(|error| {
+            DockerConfigError(format!("cannot read {}: {error}", path.display()))
         })?;
         Self::parse(path, &text)
     }
 
     fn load_if_there(path: &Path) -> Result<Self, DockerConfigError> {
-        match Self::load_from(path) {
-            Err(DockerConfigError::Read { source, .. })
-                if source.kind() == io::ErrorKind::NotFound =>
-            {
-                Ok(Self::default())
-            }
-            loaded => loaded,
+        if matches!(path.try_exists(), Ok(false)) {
+            return Ok(Self::default());
         }
+        Self::load_from(path)
     }
 
     fn parse(path: &Path, text: &str) -> Result<Self, DockerConfigError> {
         // Only the place of the problem is reported: the message of the parser could quote a
         // secret.
-        let file = serde_json::from_str(text).map_err(|error| DockerConfigError::Format {
-            path: path.to_owned(),
-            problem: format!("line {}, column {}", error.line(), error.column()),
+        let file = serde_json::from_str(text).map_err(|error| {
+            let problem = format!("line {}, column {}", error.line(), error.column());
+            no_configuration(path, &problem)
         })?;
         Ok(Self {
             path: path.to_owned(),
@@ -205,7 +172,7 @@ impl DockerConfig {
         if !entry.identitytoken.is_empty() {
             return Err(self.elsewhere(
                 registry,
-                "an identity token, which is not supported".to_owned(),
+                "an identity token, which is not supported",
                 "log in with a user name and a password or access token",
             ));
         }
@@ -233,29 +200,36 @@ impl DockerConfig {
                 user: user.to_owned(),
                 password: password.trim_end_matches('\0').to_owned(),
             }),
-            None => Err(DockerConfigError::Format {
-                path: self.path.clone(),
-                problem: format!("the auth of {registry} is not the base64 form of USER:PASSWORD"),
-            }),
+            None => Err(no_configuration(
+                &self.path,
+                &format!("the auth of {registry} is not the base64 form of USER:PASSWORD"),
+            )),
         }
     }
 
     fn behind_helper(&self, registry: &str, helper: &str) -> DockerConfigError {
         self.elsewhere(
             registry,
-            format!("kept by the credential helper {helper:?}, and swaplet does not execute helpers"),
+            &format!("kept by the credential helper {helper:?}, and swaplet does not execute helpers"),
             "write them into a separate file with `docker --config DIR login` where no credsStore is set, and set DOCKER_CONFIG=DIR",
         )
     }
 
-    fn elsewhere(&self, registry: &str, place: String, fix: &'static str) -> DockerConfigError {
-        DockerConfigError::Elsewhere {
-            path: self.path.clone(),
-            registry: registry.to_owned(),
-            place,
-            fix,
-        }
+    /// Returns the error that the credentials are behind a program or a protocol that is not used.
+    fn elsewhere(&self, registry: &str, place: &str, fix: &str) -> DockerConfigError {
+        let path = self.path.display();
+        DockerConfigError(format!(
+            "{path}: the credentials for {registry} are {place}; {fix}"
+        ))
     }
+}
+
+/// Returns an error whose message never holds contents of the file.
+fn no_configuration(path: &Path, problem: &str) -> DockerConfigError {
+    let path = path.display();
+    DockerConfigError(format!(
+        "{path} is not a docker configuration file: {problem}"
+    ))
 }
 
 fn read(path: &Path) -> io::Result<String> {

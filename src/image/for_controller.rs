@@ -2,7 +2,6 @@
 //! in its own words.
 
 use std::fmt::Display;
-use std::time::Duration;
 
 use swaplet_core::cluster::exit_images::derived::Trouble;
 use swaplet_core::image::{ImageReference, Kind};
@@ -11,7 +10,6 @@ use crate::build::build_derived;
 use crate::docker_config::{Credentials, DockerConfigError};
 use crate::push::{PushError, has_platforms, push};
 use crate::registry::{Registry, RegistryOptions};
-use crate::registry_error::RegistryError;
 
 /// The digits of a digest that make a tag which no other image has.
 const TAG_DIGITS: usize = 16;
@@ -30,57 +28,47 @@ pub async fn push_derived(
     options: RegistryOptions,
     paths: &[String],
 ) -> Result<Box<str>, Trouble> {
-    let credentials = credentials.map_err(|error| trouble(error, None))?;
-    let image = build_derived(Kind::Exit, paths).map_err(|error| trouble(error, None))?;
+    push_unless_there(repository, credentials, options, paths)
+        .await
+        .map_err(|error| Trouble {
+            words: error.to_string(),
+            retry_after: match error {
+                PushError::Registry(error) => error.wait(),
+                PushError::Refused(_) | PushError::Reference(_) => None,
+            },
+        })
+}
+
+async fn push_unless_there(
+    repository: &ImageReference,
+    credentials: Result<Credentials, DockerConfigError>,
+    options: RegistryOptions,
+    paths: &[String],
+) -> Result<Box<str>, PushError> {
+    let credentials = credentials.map_err(refused)?;
+    let image = build_derived(Kind::Exit, paths).map_err(refused)?;
     let digits = image
         .digest()
         .trim_start_matches("sha256:")
         .chars()
         .take(TAG_DIGITS);
-    let tag = repository
-        .with_tag(&digits.collect::<String>())
-        .map_err(|error| trouble(error, None))?;
+    let tag = repository.with_tag(&digits.collect::<String>())?;
     let by_digest = format!(
         "{}/{}@{}",
         repository.registry(),
         repository.repository(),
         image.digest()
     );
-    let reference = ImageReference::parse(&by_digest).map_err(|error| trouble(error, None))?;
-    let registry = Registry::connect(repository, &credentials, options)
-        .await
-        .map_err(trouble_with_registry)?;
-    let has_index = registry
-        .digest(&reference)
-        .await
-        .map_err(trouble_with_registry)?
-        .is_some();
-    let is_there = has_index
-        && has_platforms(&registry, &reference, &image)
-            .await
-            .map_err(trouble_with_registry)?;
+    let reference = ImageReference::parse(&by_digest)?;
+    let registry = Registry::connect(repository, &credentials, options).await?;
+    let is_there = registry.digest(&reference).await?.is_some()
+        && has_platforms(&registry, &reference, &image).await?;
     if !is_there {
-        push(&registry, &tag, &image, false)
-            .await
-            .map_err(of_push)?;
+        push(&registry, &tag, &image, false).await?;
     }
     Ok(by_digest.into())
 }
 
-fn trouble_with_registry(error: RegistryError) -> Trouble {
-    trouble(&error, error.wait())
-}
-
-fn of_push(error: PushError) -> Trouble {
-    match error {
-        PushError::Registry(error) => trouble_with_registry(error),
-        error => trouble(error, None),
-    }
-}
-
-fn trouble(words: impl Display, retry_after: Option<Duration>) -> Trouble {
-    Trouble {
-        words: words.to_string(),
-        retry_after,
-    }
+fn refused(error: impl Display) -> PushError {
+    PushError::Refused(error.to_string())
 }

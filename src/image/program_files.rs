@@ -4,7 +4,7 @@
 mod cross;
 
 use std::collections::BTreeMap;
-use std::io;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -50,49 +50,10 @@ pub struct ProgramFiles {
     pub program_size: usize,
 }
 
-/// A program that cannot be packed.
+/// Why a program cannot be packed, as a message.
 #[derive(Debug, thiserror::Error)]
-pub enum ProgramError {
-    /// A file cannot be read.
-    #[error("cannot read {}: {error}", .path.display())]
-    Read {
-        /// The path of the file.
-        path: PathBuf,
-        /// The error of reading it.
-        error: io::Error,
-    },
-    /// A shared object of a program for another platform is not on this machine.
-    #[error(
-        "{} is a program for {platform}, whose shared objects this machine has to have in {}: {words}; install Debian's packages libc6-{platform}-cross and libgcc-s1-{platform}-cross, or build it as a static program",
-        .program.display(), .folder.display()
-    )]
-    Cross {
-        /// The path of the program.
-        program: PathBuf,
-        /// The platform that it is built for.
-        platform: Platform,
-        /// The folder in which its shared objects are searched.
-        folder: PathBuf,
-        /// The error, as a message.
-        words: String,
-    },
-    /// The program is not one for Linux on a platform that images are made for.
-    #[error("{} is not a 64-bit Linux program for amd64 or arm64, so no image can be built from it: run this on Linux", .0.display())]
-    NotLinux(PathBuf),
-    /// The loader does not list what the program needs.
-    #[error(
-        "{loader} does not report which shared objects {} needs ({words}); build swaplet as a static program: RUSTFLAGS='-C target-feature=+crt-static' cargo build --profile dist --target x86_64-unknown-linux-gnu",
-        .program.display()
-    )]
-    Loader {
-        /// The path of the loader.
-        loader: String,
-        /// The path of the program.
-        program: PathBuf,
-        /// The message of the loader.
-        words: String,
-    },
-}
+#[error("{0}")]
+pub struct ProgramError(String);
 
 impl ProgramFiles {
     /// Reads a program and the files that it needs.
@@ -104,7 +65,7 @@ impl ProgramFiles {
         // The loader looks for a name without a slash among the libraries.
         let program = &std::path::absolute(program).unwrap_or_else(|_| program.to_owned());
         let (platform, loader) =
-            kind_of(&bytes).ok_or_else(|| ProgramError::NotLinux(program.to_owned()))?;
+            kind_of(&bytes).ok_or_else(|| ProgramError(format!("{} is not a 64-bit Linux program for amd64 or arm64, so no image can be built from it: run this on Linux", program.display())))?;
         let program_size = bytes.len();
         let mut packed = Self {
             platform,
@@ -142,18 +103,18 @@ impl ProgramFiles {
         };
         if let Some(file) = file.filter(|_| !found.as_ref().is_some_and(is_pem)) {
             let words = "it holds no certificate in PEM (-----BEGIN CERTIFICATE-----)";
-            let (path, error) = (file.to_owned(), io::Error::other(words));
-            return Err(ProgramError::Read { path, error });
+            return Err(unreadable(file, words));
         }
         let added = found.map(|bytes| self.files.insert(CERTIFICATES.to_owned(), bytes));
         Ok(added.is_some())
     }
 
     fn add_shared_objects(&mut self, program: &Path, loader: &str) -> Result<(), ProgramError> {
-        let fail = |words: String| ProgramError::Loader {
-            loader: loader.to_owned(),
-            program: program.to_owned(),
-            words,
+        let fail = |words: String| {
+            ProgramError(format!(
+                "{loader} does not report which shared objects {} needs ({words}); build swaplet as a static program: RUSTFLAGS='-C target-feature=+crt-static' cargo build --profile dist --target x86_64-unknown-linux-gnu",
+                program.display()
+            ))
         };
         let output = Command::new(loader)
             .arg("--list")
@@ -185,11 +146,13 @@ impl ProgramFiles {
         loader: &str,
         folder: &Path,
     ) -> Result<(), ProgramError> {
-        let fail = |words: String| ProgramError::Cross {
-            program: program.to_owned(),
-            platform: self.platform,
-            folder: folder.to_owned(),
-            words,
+        let platform = self.platform;
+        let fail = |words: String| {
+            ProgramError(format!(
+                "{} is a program for {platform}, whose shared objects this machine has to have in {}: {words}; install Debian's packages libc6-{platform}-cross and libgcc-s1-{platform}-cross, or build it as a static program",
+                program.display(),
+                folder.display()
+            ))
         };
         let needed = cross::needed(&self.files[PROGRAM], folder).map_err(fail)?;
         let name = Path::new(loader).file_name().unwrap_or_default();
@@ -223,10 +186,11 @@ impl ProgramFiles {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, ProgramError> {
-    std::fs::read(path).map_err(|error| ProgramError::Read {
-        path: path.to_owned(),
-        error,
-    })
+    std::fs::read(path).map_err(|error| unreadable(path, error))
+}
+
+fn unreadable(path: &Path, words: impl Display) -> ProgramError {
+    ProgramError(format!("cannot read {}: {words}", path.display()))
 }
 
 /// Returns the platform of a program, and its loader unless it is static.

@@ -38,49 +38,9 @@ pub enum Outcome {
 /// A push that was refused or failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PushError {
-    /// The reference names no tag to write to.
-    #[error(
-        "{0} names no tag; write it as REPOSITORY:TAG, with @DIGEST behind it if the digest is to be checked"
-    )]
-    NoTag(String),
-    /// The reference is pinned to another digest.
-    #[error(
-        "{reference} is pinned, but the image that would be pushed has the digest {digest}; leave the digest away, or use the release of swaplet that made it"
-    )]
-    OtherDigest {
-        /// The reference that is pinned.
-        reference: String,
-        /// The digest of the image.
-        digest: String,
-    },
-    /// The tags of the platforms would be too long.
-    #[error(
-        "the tag of {reference} is too long: with the name of a platform behind it, it must not exceed {MAX_TAG} characters"
-    )]
-    LongTag {
-        /// The reference with the tag.
-        reference: String,
-    },
-    /// The reference holds an image of another kind.
-    #[error(
-        "{reference} holds the {there} image of swaplet, and images of two kinds never share a reference: containers would end that should stay, or stay that should end; push the {pushed} image to another repository"
-    )]
-    OtherKind {
-        /// The reference that was given.
-        reference: String,
-        /// The kind of image that it holds.
-        there: Label,
-        /// The kind of image that was to be pushed.
-        pushed: Label,
-    },
-    /// The reference holds something that swaplet did not make.
-    #[error(
-        "{reference} holds an image that swaplet did not make; push to another repository or tag, or overwrite it with --force"
-    )]
-    Foreign {
-        /// The reference that was given.
-        reference: String,
-    },
+    /// The image or the reference does not allow it, for the reason in this message.
+    #[error("{0}")]
+    Refused(String),
     /// A name derived from the reference is not a reference.
     #[error(transparent)]
     Reference(#[from] ReferenceError),
@@ -181,17 +141,15 @@ struct Targets {
 
 impl Targets {
     fn new(reference: &ImageReference, image: &BuiltImage) -> Result<Self, PushError> {
-        let tag = reference
-            .tag()
-            .ok_or_else(|| PushError::NoTag(reference.to_string()))?;
-        if reference
-            .digest()
-            .is_some_and(|digest| digest != image.digest())
-        {
-            return Err(PushError::OtherDigest {
-                reference: reference.to_string(),
-                digest: image.digest().to_owned(),
-            });
+        let refused = |words: String| PushError::Refused(format!("{reference} {words}"));
+        let tag = reference.tag().ok_or_else(|| {
+            refused("names no tag; write it as REPOSITORY:TAG, with @DIGEST behind it if the digest is to be checked".to_owned())
+        })?;
+        let digest = image.digest();
+        if reference.digest().is_some_and(|pinned| pinned != digest) {
+            return Err(refused(format!(
+                "is pinned, but the image that would be pushed has the digest {digest}; leave the digest away, or use the release of swaplet that made it"
+            )));
         }
         let tags: Vec<String> = image
             .platforms
@@ -199,9 +157,9 @@ impl Targets {
             .map(|platform| format!("{tag}-{}", platform.platform))
             .collect();
         if tags.iter().any(|tag| tag.len() > MAX_TAG) {
-            return Err(PushError::LongTag {
-                reference: reference.to_string(),
-            });
+            return Err(PushError::Refused(format!(
+                "the tag of {reference} is too long: with the name of a platform behind it, it must not exceed {MAX_TAG} characters"
+            )));
         }
         Ok(Self {
             index: reference.with_tag(tag)?,
@@ -219,14 +177,13 @@ fn guard(
     pushed: Label,
     force: bool,
 ) -> Result<(), PushError> {
-    let reference = reference.to_string();
     match holding {
-        Holding::Ours(there) if there != pushed => Err(PushError::OtherKind {
-            reference,
-            there,
-            pushed,
-        }),
-        Holding::Foreign if !force => Err(PushError::Foreign { reference }),
+        Holding::Ours(there) if there != pushed => Err(PushError::Refused(format!(
+            "{reference} holds the {there} image of swaplet, and images of two kinds never share a reference: containers would end that should stay, or stay that should end; push the {pushed} image to another repository"
+        ))),
+        Holding::Foreign if !force => Err(PushError::Refused(format!(
+            "{reference} holds an image that swaplet did not make; push to another repository or tag, or overwrite it with --force"
+        ))),
         Holding::Nothing | Holding::Ours(_) | Holding::Foreign => Ok(()),
     }
 }
