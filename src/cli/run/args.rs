@@ -1,14 +1,12 @@
 //! The flags that select the work of the controller, and the resulting settings.
 
-mod image_caches;
 mod restart;
 mod warm;
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use self::restart::RestartArgs;
-use self::warm::{Beside, WarmArgs};
+use self::warm::WarmArgs;
 use crate::cli::duration::seconds;
 use crate::cli::image::RegistryArgs;
 use crate::cli::program::process::instance;
@@ -18,14 +16,13 @@ use crate::image::pattern::ImagePattern;
 use crate::image::reference::ImageReference;
 use anyhow::{Context, ensure};
 use clap::builder::NonEmptyStringValueParser;
-use clap::{ArgAction, Args, ValueEnum};
+use clap::{ArgAction, Args};
 use swaplet_controller::cluster::rules::Rules;
 use swaplet_controller::frame::lease::Leadership;
 use swaplet_controller::run::{CONCURRENCY, Settings, TimeOfDay, WRITE_SECONDS};
 use swaplet_controller::terminate::selection::Selection;
 use swaplet_core::restart::hot_upgrade::sidecar_set::UpgradeImages;
 use swaplet_core::restart::reconcile::ParkImage;
-use swaplet_core::terminate::openkruise::Coexist;
 
 /// What the controller is to do.
 #[derive(Debug, Args)]
@@ -99,29 +96,22 @@ impl ControllerArgs {
     ///
     /// # Errors
     /// Contradictory flags, and files that cannot be used.
-    pub(super) fn settings(self) -> anyhow::Result<Settings> {
-        let Self { mut rules, .. } = self;
+    pub(super) fn settings(mut self) -> anyhow::Result<Settings> {
         ensure!(
             self.terminate
-                || self.restart.is_on()
-                || self.hot_upgrade.is_on()
-                || self.warm.is_on()
+                || self.restart.restart
+                || self.hot_upgrade.hot_upgrade
+                || self.warm.warm
                 || self.predownload
                 || self.protect,
             "nothing to do: --terminate=false needs --restart, --hot-upgrade, --warm, --predownload or --protect"
         );
-        if !self.terminate && rules.needs_exit_image() {
-            rules.assume_exit_image(ImageReference::parse(ASSUMED_EXIT_IMAGE)?);
+        if !self.terminate && self.rules.needs_exit_image() {
+            let assumed = ImageReference::parse(ASSUMED_EXIT_IMAGE)?;
+            self.rules.assume_exit_image(assumed);
         }
-        let state_namespace = self.state_namespace;
-        let warm = self.warm.settings(&Beside {
-            namespaces: &self.namespace,
-            state_namespace: state_namespace.as_deref(),
-            exit_image: rules.exit_image(),
-            terminate: self.terminate,
-            park_image: self.park_image.as_ref(),
-        });
-        let rules = rules.rules()?;
+        let warm = self.warm.settings(&self);
+        let rules = self.rules.rules()?;
         let park = self
             .park_image
             .map(|image| park(image, self.park_image_paths, &rules))
@@ -129,7 +119,7 @@ impl ControllerArgs {
         let hot_upgrade = self.hot_upgrade.settings(park.as_ref(), &rules)?;
         Ok(Settings {
             hot_upgrade,
-            restart: self.restart.settings(state_namespace.as_deref(), park),
+            restart: self.restart.settings(self.state_namespace.as_deref(), park),
             ask_public: self.terminate.then(|| self.registry.hosts.ask_public()),
             push: self.registry.push(&rules),
             namespaces: self.namespace.into_iter().collect(),
@@ -138,7 +128,7 @@ impl ControllerArgs {
             write_deadline: Duration::from_secs(self.write_timeout.into()),
             instance: instance(),
             warm,
-            state_namespace,
+            state_namespace: self.state_namespace,
             predownload: self.predownload,
             protect: self.protect,
             sidecar_policies: self.sidecar_policies && self.terminate,
@@ -159,102 +149,6 @@ fn park(image: ImageReference, paths: Vec<String>, rules: &Rules) -> anyhow::Res
         image,
         derived_paths(paths).context("--park-image-paths")?,
     ))
-}
-
-// The admission policies that `swaplet run --restart` requires before it restarts anything.
-
-#[derive(Debug, Args)]
-struct LeashArgs {
-    /// The leash without which --restart restarts nothing: the ValidatingAdmissionPolicyBindings
-    /// NAME-pods (deploy/leash.yaml) and NAME-parked (deploy/leash-parked.yaml). Reading them needs
-    /// the role swaplet-restart-leash of deploy/restart.yaml
-    #[arg(hide_short_help = true, long, value_name = "NAME", default_value = "swaplet-leash", env = "SWAPLET_LEASH", value_parser = NonEmptyStringValueParser::new())]
-    leash: String,
-    /// Restart containers even without the leash. Then anyone who may write
-    /// ContainerRecreateRequests, or statuses of pods, may restart containers, and anyone who may
-    /// write statuses of pods chooses the image of a container that is in the park image, without
-    /// any request
-    #[arg(
-        hide_short_help = true,
-        long,
-        env = "SWAPLET_RESTART_WITHOUT_LEASH",
-        requires = "restart"
-    )]
-    restart_without_leash: bool,
-}
-
-impl LeashArgs {
-    /// Returns the name of the required admission policies; `None` if none are required.
-    fn needed(self) -> Option<String> {
-        (!self.restart_without_leash).then_some(self.leash)
-    }
-}
-
-// The flags of `swaplet run` that bound the jobs of tenants.
-
-/// The default deadline of one pull of an image, in seconds.
-const TRY_SECONDS: u32 = 1800;
-
-#[derive(Debug, Args)]
-struct WarmBoundsArgs {
-    /// How long one try of an image may take at most, whatever pullPolicy.timeoutSeconds of its job
-    /// says
-    #[arg(hide_short_help = true, long, value_name = "DURATION", env = "SWAPLET_WARM_TRY_SECONDS_MAX", default_value_t = TRY_SECONDS)]
-    #[arg(value_parser = seconds(60..=86_400))]
-    warm_try_seconds_max: u32,
-    /// Who does ImagePullJobs and ImageListPullJobs where OpenKruise's CRDs are there
-    #[arg(hide_short_help = true, long, value_enum, default_value_t = WarmCoexistArg::Auto, env = "SWAPLET_WARM_COEXIST")]
-    warm_coexist: WarmCoexistArg,
-    /// Let nodes with the startup taint wait for the jobs of this namespace, too (repeatable):
-    /// anyone who may create jobs there can delay each new node. They always wait for
-    /// --warm-exit-images, and for jobs of --state-namespace
-    #[arg(
-        hide_short_help = true,
-        long,
-        value_name = "NAMESPACE",
-        env = "SWAPLET_WARM_STARTUP_TAINT_NAMESPACE",
-        value_delimiter = ','
-    )]
-    #[arg(requires = "warm_startup_taint", value_parser = NonEmptyStringValueParser::new())]
-    warm_startup_taint_namespace: Vec<String>,
-}
-
-/// [`Coexist`] as a flag, for jobs that pull images.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum WarmCoexistArg {
-    /// OpenKruise while its manager does them; swaplet where that is gone, or runs with
-    /// KruiseDaemon or ImagePullJobGate off
-    Auto,
-    /// OpenKruise
-    Defer,
-    /// Swaplet: OpenKruise's manager does none
-    Own,
-}
-
-impl WarmBoundsArgs {
-    /// Returns who handles jobs beside OpenKruise.
-    const fn coexist(&self) -> Coexist {
-        match self.warm_coexist {
-            WarmCoexistArg::Auto => Coexist::Auto,
-            WarmCoexistArg::Defer => Coexist::Defer,
-            WarmCoexistArg::Own => Coexist::Own,
-        }
-    }
-
-    /// Returns the maximum deadline of one pull of an image.
-    fn longest_try(&self) -> Duration {
-        Duration::from_secs(self.warm_try_seconds_max.into())
-    }
-
-    /// Returns the namespaces for whose jobs nodes wait.
-    fn startup_taint_namespaces(&self, state_namespace: Option<&str>) -> BTreeSet<Box<str>> {
-        self.warm_startup_taint_namespace
-            .iter()
-            .map(String::as_str)
-            .chain(state_namespace)
-            .map(Box::from)
-            .collect()
-    }
 }
 
 // The flags of `swaplet run` for hot upgrades of sidecars, and their images.
@@ -284,11 +178,6 @@ struct HotUpgradeArgs {
 }
 
 impl HotUpgradeArgs {
-    /// Returns true if sidecars are hot-upgraded.
-    pub const fn is_on(&self) -> bool {
-        self.hot_upgrade
-    }
-
     /// Returns the images of hot upgrades, if they are on.
     ///
     /// # Errors

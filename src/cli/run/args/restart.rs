@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use swaplet_controller::frame::clock::TimeOfDay;
 use swaplet_controller::restart::driver::RestartSettings;
 use swaplet_controller::restart::on_config::{MOUNT_DELAY_SECONDS, RestartOnSettings};
 use swaplet_core::restart::reconcile::ParkImage;
 
-use super::LeashArgs;
 use crate::cli::duration::seconds;
 
 #[derive(Debug, Args)]
@@ -17,9 +17,23 @@ pub(super) struct RestartArgs {
     /// Restart containers on request, by a ContainerRecreateRequest; needs deploy/restart.yaml, the
     /// leash (--leash), and the CRD where OpenKruise is not installed
     #[arg(long, env = "SWAPLET_RESTART")]
-    restart: bool,
-    #[command(flatten)]
-    leash: LeashArgs,
+    pub(super) restart: bool,
+    /// The leash without which --restart restarts nothing: the ValidatingAdmissionPolicyBindings
+    /// NAME-pods (deploy/leash.yaml) and NAME-parked (deploy/leash-parked.yaml). Reading them needs
+    /// the role swaplet-restart-leash of deploy/restart.yaml
+    #[arg(hide_short_help = true, long, value_name = "NAME", default_value = "swaplet-leash", env = "SWAPLET_LEASH", value_parser = NonEmptyStringValueParser::new())]
+    leash: String,
+    /// Restart containers even without the leash. Then anyone who may write
+    /// ContainerRecreateRequests, or statuses of pods, may restart containers, and anyone who may
+    /// write statuses of pods chooses the image of a container that is in the park image, without
+    /// any request
+    #[arg(
+        hide_short_help = true,
+        long,
+        env = "SWAPLET_RESTART_WITHOUT_LEASH",
+        requires = "restart"
+    )]
+    restart_without_leash: bool,
     /// Restart containers also when a ConfigMap or Secret changes: one that the annotation
     /// swaplet.io/restart-on of their pod names, as in
     /// `app=configmap/app-settings,secret-metadata/app-tls; log=configmap/log-settings`. Of Secrets
@@ -52,11 +66,6 @@ pub(super) struct RestartArgs {
 }
 
 impl RestartArgs {
-    /// Returns true if containers are restarted.
-    pub const fn is_on(&self) -> bool {
-        self.restart
-    }
-
     /// Returns the settings of restarts, if they are on; the state of `--restart-on-config` is kept
     /// in this namespace.
     pub fn settings(
@@ -75,7 +84,7 @@ impl RestartArgs {
             }),
             readiness_gates: self.restart_readiness_gates,
             park,
-            leash: self.leash.needed(),
+            leash: (!self.restart_without_leash).then_some(self.leash),
         })
     }
 }
