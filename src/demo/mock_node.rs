@@ -124,44 +124,32 @@ impl ProfileName {
 #[command(next_help_heading = "Options of the kubelet profile")]
 struct KubeletArgs {
     /// The version whose habits are played
-    #[arg(long, value_enum, default_value = "1.34")]
-    kubelet_version: Version,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Version {
-    #[value(name = "1.30")]
-    V1_30,
-    #[value(name = "1.32")]
-    V1_32,
-    #[value(name = "1.34")]
-    V1_34,
-    #[value(name = "1.36")]
-    V1_36,
+    #[arg(long, default_value = "1.34", value_parser = ["1.30", "1.32", "1.34", "1.36"])]
+    kubelet_version: String,
 }
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Options of the other profiles")]
 struct ProviderArgs {
     /// How statuses reach the API server: sent at once, or polled every 5 s
-    #[arg(long, value_enum, default_value = "notify")]
-    status: StatusName,
+    #[arg(long, default_value = "notify", value_parser = ["notify", "poll"])]
+    status: String,
     /// The containerID of a container that was started again
-    #[arg(long, value_enum, default_value = "constant")]
-    container_ids: Ids,
+    #[arg(long, default_value = "constant", value_parser = ["constant", "new"])]
+    container_ids: String,
     /// The restartCount of a container that was started again
-    #[arg(long, value_enum, default_value = "unchanged")]
-    restart_count: Count,
+    #[arg(long, default_value = "unchanged", value_parser = ["unchanged", "counted"])]
+    restart_count: String,
     /// The imageID of every container
-    #[arg(long, value_enum, default_value = "empty")]
-    image_id: ImageId,
+    #[arg(long, default_value = "empty", value_parser = ["empty", "digest"])]
+    image_id: String,
     /// What the status shows between the old and the new container: nothing, the old one's end, or
     /// that and a phase derived from it
-    #[arg(long, value_enum, default_value = "hidden")]
-    gap: GapName,
+    #[arg(long, default_value = "hidden", value_parser = ["hidden", "reported", "judged"])]
+    gap: String,
     /// Whether changed labels and annotations are kept; if not, the next status report reverts them
-    #[arg(long, value_enum, default_value = "stored")]
-    metadata: Metadata,
+    #[arg(long, default_value = "stored", value_parser = ["stored", "reverting"])]
+    metadata: String,
     /// Show containers that ended well as running
     #[arg(long)]
     completed_as_running: bool,
@@ -174,43 +162,6 @@ struct ProviderArgs {
     /// How long after an update the old containers get SIGTERM
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = time)]
     update_latency: Duration,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum StatusName {
-    Notify,
-    Poll,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Ids {
-    Constant,
-    New,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Count {
-    Unchanged,
-    Counted,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ImageId {
-    Empty,
-    Digest,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum GapName {
-    Hidden,
-    Reported,
-    Judged,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Metadata {
-    Stored,
-    Reverting,
 }
 
 impl MockNodeArgs {
@@ -265,9 +216,14 @@ impl MockNodeArgs {
 
     fn profile(&self) -> Profile {
         match self.profile {
-            ProfileName::Kubelet => {
-                Profile::Kubelet(KubeletOptions::of(self.kubelet.kubelet_version.into()))
-            }
+            ProfileName::Kubelet => Profile::Kubelet(KubeletOptions::of(
+                match self.kubelet.kubelet_version.as_str() {
+                    "1.30" => KubeletVersion::V1_30,
+                    "1.32" => KubeletVersion::V1_32,
+                    "1.36" => KubeletVersion::V1_36,
+                    _ => KubeletVersion::V1_34,
+                },
+            )),
             ProfileName::Updates => Profile::Virtual(self.provider.options(OnUpdate::Replaces)),
             ProfileName::Inert => Profile::Virtual(self.provider.options(OnUpdate::Nothing)),
             ProfileName::Rejects => Profile::Virtual(self.provider.options(OnUpdate::Fails)),
@@ -279,42 +235,25 @@ impl ProviderArgs {
     fn options(&self, on_update: OnUpdate) -> ProviderOptions {
         ProviderOptions {
             on_update,
-            status: if self.status == StatusName::Poll {
+            status: if self.status == "poll" {
                 StatusMode::Poll
             } else {
                 StatusMode::Notify
             },
-            new_container_ids: self.container_ids == Ids::New,
-            counts_restarts: self.restart_count == Count::Counted,
-            reports_image_id: self.image_id == ImageId::Digest,
-            gap: self.gap.into(),
-            keeps_metadata: self.metadata == Metadata::Stored,
+            new_container_ids: self.container_ids == "new",
+            counts_restarts: self.restart_count == "counted",
+            reports_image_id: self.image_id == "digest",
+            gap: match self.gap.as_str() {
+                "reported" => Gap::Reported,
+                "judged" => Gap::Judged,
+                _ => Gap::Hidden,
+            },
+            keeps_metadata: self.metadata == "stored",
             completed_as_running: self.completed_as_running,
             exit_runs: self.exit_runs,
             start_delay: self.start_delay,
             update_latency: self.update_latency,
             ..ProviderOptions::default()
-        }
-    }
-}
-
-impl From<GapName> for Gap {
-    fn from(name: GapName) -> Self {
-        match name {
-            GapName::Hidden => Self::Hidden,
-            GapName::Reported => Self::Reported,
-            GapName::Judged => Self::Judged,
-        }
-    }
-}
-
-impl From<Version> for KubeletVersion {
-    fn from(version: Version) -> Self {
-        match version {
-            Version::V1_30 => Self::V1_30,
-            Version::V1_32 => Self::V1_32,
-            Version::V1_34 => Self::V1_34,
-            Version::V1_36 => Self::V1_36,
         }
     }
 }
