@@ -7,11 +7,12 @@ mod roll;
 mod way;
 
 use std::collections::BTreeSet;
+use std::fmt::Debug;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use self::member::{status, was_started};
-use super::client::{ClusterArgs, plain};
+use super::client::{ClusterArgs, named_or_own, plain};
 use super::exit::{FAILED, INTERRUPTED};
 use super::print;
 use super::program::process::stopped;
@@ -22,10 +23,12 @@ use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet}
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::api::ListParams;
-use kube::core::Selector;
+use kube::core::{ApiResource, Object, Selector};
 use kube::{Api, Client, Resource, ResourceExt};
 use member::{Member, Outcome, State};
 use roll::{Roll, Settings};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use swaplet_controller::frame::clock::time_of_day;
 use swaplet_controller::frame::connection::discovery::Discovery;
 use swaplet_controller::frame::list::list_with;
@@ -38,7 +41,6 @@ use tokio::time::timeout;
 use way::Way;
 use way::asked::Asked;
 use way::direct::Direct;
-use way::requests::Requests;
 use way::strategy::StrategyArgs;
 
 const EXAMPLES: &str = "\
@@ -133,10 +135,7 @@ impl RestartArgs {
             Target::read(&self.targets, self.selector.as_deref()).map_err(anyhow::Error::msg)?;
         let containers = distinct(&self.containers)?;
         let client = self.cluster.client().await?;
-        let namespace = self
-            .namespace
-            .clone()
-            .unwrap_or_else(|| client.default_namespace().to_owned());
+        let namespace = named_or_own(&client, self.namespace.as_deref());
         let group = Group {
             client: client.clone(),
             namespace: namespace.clone(),
@@ -188,11 +187,8 @@ impl RestartArgs {
         if !self.direct
             && known.context("cannot check whether the cluster has ContainerRecreateRequests")?
         {
-            let deadline = Duration::from_secs(strategy.timeout.into());
-            return Ok(Way::Asked(Box::new(Asked::new(
-                Requests::new(client.clone(), namespace, strategy, time_of_day()),
-                deadline,
-            ))));
+            let asked = Asked::new(client.clone(), namespace, strategy, time_of_day());
+            return Ok(Way::Asked(Box::new(asked)));
         }
         if !self.direct {
             eprintln!(
@@ -257,6 +253,15 @@ async fn answer<T>(asked: impl Future<Output = kube::Result<T>>) -> kube::Result
             format!("no answer in {} s", ANSWER.as_secs()).into(),
         )),
     }
+}
+
+/// Returns an object, if it is there.
+async fn get<K>(api: &Api<K>, kind: &str, name: &str) -> anyhow::Result<Option<K>>
+where
+    K: Clone + Debug + DeserializeOwned,
+{
+    let found = answer(api.get_opt(name)).await.map_err(plain);
+    found.with_context(|| format!("cannot get {kind} {name}"))
 }
 
 // The pods to restart, checked before any request is made.
@@ -406,6 +411,14 @@ impl Workload {
         }
     }
 
+    fn resource(self) -> ApiResource {
+        match self {
+            Self::Deployment => ApiResource::erase::<Deployment>(&()),
+            Self::StatefulSet => ApiResource::erase::<StatefulSet>(&()),
+            Self::DaemonSet => ApiResource::erase::<DaemonSet>(&()),
+        }
+    }
+
     /// Parses the words that kubectl accepts for it.
     fn read(word: &str) -> Option<Self> {
         match word {
@@ -536,10 +549,17 @@ struct Seen {
 }
 
 /// The fields of a workload about its pods.
-struct Spec {
-    uids: BTreeSet<String>,
+#[derive(Clone, Debug, Deserialize)]
+struct WorkloadSpec {
     selector: LabelSelector,
-    desired: i32,
+    replicas: Option<i32>,
+}
+
+/// The pods that a `DaemonSet` is to have.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WorkloadStatus {
+    desired_number_scheduled: Option<i32>,
 }
 
 impl Group {
@@ -562,10 +582,7 @@ impl Group {
     async fn named(&self, names: &[String]) -> anyhow::Result<Seen> {
         let mut pods = Vec::new();
         for name in names {
-            let found = answer(self.api::<Pod>().get_opt(name))
-                .await
-                .map_err(plain)
-                .with_context(|| format!("cannot get pod {name}"))?;
+            let found = get(&self.api::<Pod>(), "pod", name).await?;
             pods.extend(found.filter(is_live));
         }
         Ok(Seen {
@@ -575,91 +592,50 @@ impl Group {
     }
 
     async fn of_workload(&self, kind: Workload, name: &str) -> anyhow::Result<Seen> {
-        let spec = match kind {
-            Workload::Deployment => self.deployment(name).await?,
-            Workload::StatefulSet => {
-                self.workload(kind, name, |set: StatefulSet| {
-                    let uids = set.uid();
-                    set.spec.map(|spec| Spec {
-                        uids: uids.into_iter().collect(),
-                        selector: spec.selector,
-                        desired: spec.replicas.unwrap_or(1),
-                    })
-                })
-                .await?
-            }
-            Workload::DaemonSet => {
-                self.workload(kind, name, |set: DaemonSet| {
-                    let uids = set.uid();
-                    let desired = set
-                        .status
-                        .map_or(0, |status| status.desired_number_scheduled);
-                    set.spec.map(|spec| Spec {
-                        uids: uids.into_iter().collect(),
-                        selector: spec.selector,
-                        desired,
-                    })
-                })
-                .await?
-            }
+        let (client, resource) = (self.client.clone(), kind.resource());
+        let workloads: Api<Object<WorkloadSpec, WorkloadStatus>> =
+            Api::namespaced_with(client, &self.namespace, &resource);
+        let Some(found) = get(&workloads, kind.kind(), name).await? else {
+            bail!(
+                "there is no {} {name} in namespace {}",
+                kind.kind(),
+                self.namespace
+            )
         };
-        let mut pods = self
-            .list(ListParams::default().labels_from(&Selector::try_from(spec.selector)?))
-            .await?;
-        pods.retain(|pod| is_controlled_by(pod, &spec.uids));
+        let desired = match kind {
+            Workload::Deployment | Workload::StatefulSet => found.spec.replicas.unwrap_or(1),
+            Workload::DaemonSet => found
+                .status
+                .and_then(|status| status.desired_number_scheduled)
+                .unwrap_or(0),
+        };
+        let selected = ListParams::default().labels_from(&Selector::try_from(found.spec.selector)?);
+        let mut owners = BTreeSet::from_iter(found.metadata.uid);
+        if kind == Workload::Deployment {
+            owners = self.replica_sets(selected.clone(), &owners).await?;
+        }
+        let mut pods = self.list(selected).await?;
+        pods.retain(|pod| is_controlled_by(pod, &owners));
         Ok(Seen {
             pods,
-            desired: usize::try_from(spec.desired).unwrap_or_default(),
+            desired: usize::try_from(desired).unwrap_or_default(),
         })
     }
 
-    async fn workload<K>(
+    /// Returns the uids of the `ReplicaSet`s of a Deployment, to which its pods belong.
+    async fn replica_sets(
         &self,
-        kind: Workload,
-        name: &str,
-        read: impl Fn(K) -> Option<Spec>,
-    ) -> anyhow::Result<Spec>
-    where
-        K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
-            + Clone
-            + std::fmt::Debug
-            + serde::de::DeserializeOwned,
-    {
-        let kind = kind.kind();
-        let found = answer(self.api::<K>().get_opt(name))
-            .await
-            .map_err(plain)
-            .with_context(|| format!("cannot get {kind} {name}"))?;
-        let Some(found) = found else {
-            bail!("there is no {kind} {name} in namespace {}", self.namespace)
-        };
-        read(found).with_context(|| format!("{kind} {name} has no spec"))
-    }
-
-    /// Reads a Deployment, whose pods belong to its `ReplicaSet`s.
-    async fn deployment(&self, name: &str) -> anyhow::Result<Spec> {
-        let spec = self
-            .workload(Workload::Deployment, name, |deployment: Deployment| {
-                let uids = deployment.uid();
-                deployment.spec.map(|spec| Spec {
-                    uids: uids.into_iter().collect(),
-                    selector: spec.selector,
-                    desired: spec.replicas.unwrap_or(1),
-                })
-            })
-            .await?;
-        let parameters =
-            ListParams::default().labels_from(&Selector::try_from(spec.selector.clone())?);
+        selected: ListParams,
+        deployment: &BTreeSet<String>,
+    ) -> anyhow::Result<BTreeSet<String>> {
         let uid = |set: WholeObject<ReplicaSet>| {
             let set = set.read()?;
-            set.uid().filter(|_| is_controlled_by(&set, &spec.uids))
+            set.uid().filter(|_| is_controlled_by(&set, deployment))
         };
-        let found = list_with(&self.api(), parameters, uid)
-            .await
-            .map_err(plain)
-            .context("cannot list ReplicaSets")?;
-        let uids = found.into_iter().collect();
-        Ok(Spec { uids, ..spec })
+        let found = list_with(&self.api(), selected, uid).await.map_err(plain);
+        Ok(BTreeSet::from_iter(
+            found.context("cannot list ReplicaSets")?,
+        ))
     }
 
     async fn list(&self, parameters: ListParams) -> anyhow::Result<Vec<Pod>> {

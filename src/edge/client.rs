@@ -78,6 +78,18 @@ impl ClusterArgs {
     }
 }
 
+/// Returns the namespace that is named, else that of the context.
+pub fn named_or_own(client: &Client, named: Option<&str>) -> String {
+    named.unwrap_or(client.default_namespace()).to_owned()
+}
+
+/// Returns a namespace, or all of them, in words.
+pub fn place_of(namespace: Option<&str>) -> String {
+    namespace.map_or("all namespaces".to_owned(), |name| {
+        format!("namespace {name}")
+    })
+}
+
 impl ConnectionArgs {
     /// Returns a client that never retries by itself, and whose user sets the time for each
     /// request.

@@ -16,8 +16,8 @@ use swaplet_core::restart::rollout::{self, Hold, Situation, Stage, Step, next};
 use tokio::time::sleep;
 
 use super::member::{Member, Outcome, State};
+use super::way::Heard;
 use super::way::Way;
-use super::way::heard::Heard;
 use super::{Group, Seen, results};
 use crate::cli::program::table::{Output, pods_wait, report};
 
@@ -58,6 +58,10 @@ impl Roll {
         }
     }
 
+    fn all_are(&self, stage: Stage) -> bool {
+        self.members.iter().all(|member| member.stage() == stage)
+    }
+
     /// Restarts all pods, and prints the progress. Returns true if it was interrupted.
     ///
     /// # Errors
@@ -66,21 +70,10 @@ impl Roll {
         tokio::pin!(stopped);
         loop {
             match self.round().await {
-                Err(error)
-                    if self
-                        .members
-                        .iter()
-                        .all(|member| member.stage() == Stage::Waiting) =>
-                {
-                    return Err(error);
-                }
+                Err(error) if self.all_are(Stage::Waiting) => return Err(error),
                 round => self.note(round).await,
             }
-            if self
-                .members
-                .iter()
-                .all(|member| member.stage() == Stage::Over)
-            {
+            if self.all_are(Stage::Over) {
                 return Ok(false);
             }
             // A round is never cut short: it would be unknown whether a request was made.

@@ -2,16 +2,24 @@
 
 pub(super) mod asked;
 pub(super) mod direct;
-pub(super) mod heard;
-pub(super) mod requests;
 pub(super) mod strategy;
 
 use std::time::Duration;
 
 use self::asked::Asked;
 use self::direct::Direct;
-use self::heard::Heard;
-use super::member::Member;
+use super::member::{Member, Outcome};
+use swaplet_core::restart::request::RestartRequest;
+
+/// The news of a pod that is being restarted.
+pub(super) enum Heard {
+    /// The steps that were made for it, in words.
+    News(String),
+    /// Its current request, and the steps that were made after it, in words.
+    Says(Box<RestartRequest>, Vec<String>),
+    /// Nothing more is done for it.
+    Over(Outcome),
+}
 
 /// One of the two ways.
 pub(super) enum Way {

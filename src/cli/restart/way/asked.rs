@@ -1,18 +1,26 @@
-//! Restarts by requests that a controller handles: creating, following and withdrawing them.
+//! Restarts by requests: each pod gets a `ContainerRecreateRequest`, which `swaplet run` or
+//! OpenKruise handles. They are created, followed and withdrawn here.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
+use jiff::Timestamp;
+use kube::api::{ApiResource, DynamicObject, PostParams};
+use kube::{Api, Client};
+use serde_json::Value;
 use swaplet_controller::frame::list::words;
 use swaplet_controller::frame::remarks::is_forbidden;
+use swaplet_controller::frame::writer;
 use swaplet_core::objects::recreate_request::{KIND, RequestPhase};
-use swaplet_core::restart::request::RestartRequest;
+use swaplet_core::restart::request::{
+    RequestedPod, RestartRequest, RestartRequestWire, new_request, request_name,
+};
 
-use super::heard::Heard;
-use super::requests::{Requests, Withdrawn};
+use super::Heard;
+use super::strategy::StrategyArgs;
 use crate::cli::restart::member::{Member, Outcome};
-use crate::cli::restart::plain;
+use crate::cli::restart::{answer, get, plain};
 
 /// The time after which it is reported that no controller has accepted a request.
 const UNANSWERED: Duration = Duration::from_secs(10);
@@ -21,10 +29,17 @@ const NEVER_ANSWERED: Duration = Duration::from_secs(75);
 /// How much longer than its deadline a request may take, because it has to be observed.
 const AFTER_THE_DEADLINE: Duration = Duration::from_secs(30);
 
+/// A request is deleted with its pod, and this long after its completion: an hour is enough to
+/// inspect it.
+const TTL_SECONDS: u32 = 3600;
+
 /// The requests of this run, and their state.
 pub(in crate::cli::restart) struct Asked {
-    requests: Requests,
-    deadline: Duration,
+    client: Client,
+    namespace: String,
+    /// The part of the request names that is unique to this run.
+    run: String,
+    strategy: StrategyArgs,
     /// The pods whose request is known to exist.
     made: BTreeSet<String>,
     /// The pods whose request was reported as not accepted.
@@ -32,10 +47,17 @@ pub(in crate::cli::restart) struct Asked {
 }
 
 impl Asked {
-    pub(in crate::cli::restart) fn new(requests: Requests, deadline: Duration) -> Self {
+    pub(in crate::cli::restart) fn new(
+        client: Client,
+        namespace: &str,
+        strategy: StrategyArgs,
+        today: Timestamp,
+    ) -> Self {
         Self {
-            requests,
-            deadline,
+            client,
+            namespace: namespace.to_owned(),
+            run: format!("{} {}", today.as_nanosecond(), std::process::id()),
+            strategy,
             made: BTreeSet::new(),
             unanswered: BTreeSet::new(),
         }
@@ -43,7 +65,7 @@ impl Asked {
 
     /// Lets the API server check the request of a pod, without creating it.
     pub(in crate::cli::restart) async fn try_out(&self, member: &Member) -> anyhow::Result<()> {
-        let tried = self.requests.create(member, true).await;
+        let tried = self.create(member, true).await;
         tried.map_err(|error| anyhow::Error::msg(words(&error) + hint(&error)))
     }
 
@@ -56,7 +78,7 @@ impl Asked {
         if !self.made.contains(&member.uid) {
             return self.make(member).await;
         }
-        let Some(request) = self.requests.get(member).await? else {
+        let Some(request) = self.get(member).await? else {
             return Ok(deleted(member));
         };
         if let Some(why) = self
@@ -84,8 +106,8 @@ impl Asked {
     }
 
     async fn make(&mut self, member: &Member) -> anyhow::Result<Heard> {
-        let name = self.requests.name_for(member);
-        match self.requests.create(member, false).await {
+        let name = self.name_for(member);
+        match self.create(member, false).await {
             Ok(()) => {
                 self.made.insert(member.uid.clone());
                 Ok(Heard::News(format!("{KIND} {name} created")))
@@ -103,36 +125,128 @@ impl Asked {
         if request.phase == RequestPhase::Unanswered && age >= NEVER_ANSWERED {
             return Some("no controller has accepted its request");
         }
-        (age >= self.deadline + AFTER_THE_DEADLINE)
-            .then_some("its request was not completed in time")
+        let deadline = Duration::from_secs(self.strategy.timeout.into());
+        (age >= deadline + AFTER_THE_DEADLINE).then_some("its request was not completed in time")
     }
 
+    /// Deletes the request of a pod, unless somebody works on it.
     async fn withdraw(&self, member: &Member, why: &str) -> anyhow::Result<Heard> {
-        let name = self.requests.name_for(member);
-        Ok(match self.requests.withdraw(member).await? {
-            Withdrawn::Yes => Heard::Over(Outcome::NotStarted(format!(
-                "{why}; {KIND} {name} was deleted before it was begun"
-            ))),
-            Withdrawn::No(request) if request.is_completed() => Heard::Says(request, Vec::new()),
-            Withdrawn::No(_) => Heard::Over(Outcome::Left(format!(
-                "{why}; {KIND} {name} continues: {}",
-                self.get_command(member)
-            ))),
-            Withdrawn::Absent if self.made.contains(&member.uid) => deleted(member),
-            Withdrawn::Absent => Heard::Over(Outcome::Left(format!(
-                "{why}; {KIND} {name} may still be created: {}",
-                self.get_command(member)
-            ))),
-        })
+        let name = self.name_for(member);
+        let left = |what: &str| {
+            let command = self.get_command(member);
+            Heard::Over(Outcome::Left(format!(
+                "{why}; {KIND} {name} {what}: {command}"
+            )))
+        };
+        // A round fails if the request has changed, and it changes a few times at most before
+        // somebody works on it.
+        for _ in 0..5 {
+            let Some(request) = self.get(member).await? else {
+                return Ok(match self.made.contains(&member.uid) {
+                    true => deleted(member),
+                    false => left("may still be created"),
+                });
+            };
+            match request.phase {
+                RequestPhase::Completed => return Ok(Heard::Says(Box::new(request), Vec::new())),
+                RequestPhase::Recreating => return Ok(left("continues")),
+                _ => {}
+            }
+            let as_seen = writer::deleted(&request.uid, Some(&request.version));
+            match answer(self.api().delete(&name, &as_seen)).await {
+                Ok(_) => {
+                    let words = format!("{why}; {KIND} {name} was deleted before it was begun");
+                    return Ok(Heard::Over(Outcome::NotStarted(words)));
+                }
+                Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
+                Err(error) => {
+                    return Err(plain(error))
+                        .with_context(|| format!("cannot delete {KIND} {name}"));
+                }
+            }
+        }
+        bail!("{KIND} {name} changes too fast to be deleted")
+    }
+
+    /// Returns the name of a pod's request. It is always the same, so that a retry makes no second
+    /// request.
+    fn name_for(&self, member: &Member) -> String {
+        request_name(
+            &member.name,
+            "restart",
+            &format!("{} {}", self.run, member.uid),
+        )
+    }
+
+    /// Creates the request of a pod; an existing one was created by an earlier try.
+    async fn create(&self, member: &Member, dry_run: bool) -> kube::Result<()> {
+        let object: DynamicObject = serde_json::from_value(body(
+            &self.name_for(member),
+            &self.namespace,
+            member,
+            &self.strategy,
+        ))
+        .map_err(kube::Error::SerdeError)?;
+        let resource = ApiResource::erase::<RestartRequestWire>(&());
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.client.clone(), &self.namespace, &resource);
+        match answer(api.create(
+            &PostParams {
+                dry_run,
+                ..PostParams::default()
+            },
+            &object,
+        ))
+        .await
+        {
+            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    /// Returns the current request of a pod.
+    async fn get(&self, member: &Member) -> anyhow::Result<Option<RestartRequest>> {
+        let found = get(&self.api(), KIND, &self.name_for(member)).await?;
+        Ok(found.and_then(RestartRequestWire::read))
+    }
+
+    fn api(&self) -> Api<RestartRequestWire> {
+        Api::namespaced(self.client.clone(), &self.namespace)
     }
 
     fn get_command(&self, member: &Member) -> String {
         format!(
             "kubectl get crr -n {} {}",
-            self.requests.namespace,
-            self.requests.name_for(member)
+            self.namespace,
+            self.name_for(member)
         )
     }
+}
+
+/// Returns a request for a pod of the plan.
+pub(in crate::cli::restart) fn body(
+    name: &str,
+    namespace: &str,
+    member: &Member,
+    strategy: &StrategyArgs,
+) -> Value {
+    let pod = RequestedPod {
+        namespace,
+        name: &member.name,
+        uid: &member.uid,
+        node: &member.node,
+    };
+    let mut request = new_request(
+        name,
+        pod,
+        member
+            .containers
+            .iter()
+            .map(|container| container.name.as_str()),
+    );
+    request["spec"]["ttlSecondsAfterFinished"] = TTL_SECONDS.into();
+    strategy.write_into(&mut request["spec"]);
+    request
 }
 
 /// Returns what helps whoever may not create requests.

@@ -5,13 +5,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::heard::Heard;
-use super::requests::body;
+use super::Heard;
+use super::asked::body;
 use super::strategy::StrategyArgs;
 use crate::cli::program::rights::may_patch;
 use crate::cli::program::table::report;
 use crate::cli::restart::member::{Member, Outcome};
-use crate::cli::restart::{answer, plain};
+use crate::cli::restart::{answer, get, plain};
 use anyhow::{Context, bail, ensure};
 use kube::{Api, Client};
 use swaplet_controller::frame::clock::{Clock, time_of_day};
@@ -31,9 +31,7 @@ use swaplet_core::objects::runs_on::RunsOn;
 use swaplet_core::report::shell_word::shell_word;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::pod::{RestartPod, RestartPodWire};
-use swaplet_core::restart::reconcile::{
-    Acceptance, Action, Around, Memory, Sight, Status, decide, restarts_coming,
-};
+use swaplet_core::restart::reconcile::{Action, Around, Memory, Sight, decide, restarts_coming};
 use swaplet_core::restart::request::{RestartRequest, RestartRequestWire};
 
 /// The deadline of one write.
@@ -218,11 +216,7 @@ impl Direct {
 
     async fn pod(&self, name: &str) -> anyhow::Result<Option<RestartPod>> {
         let api: Api<RestartPodWire> = Api::namespaced(self.client.clone(), &self.namespace);
-        let found = answer(api.get_opt(name))
-            .await
-            .map_err(plain)
-            .with_context(|| format!("cannot get pod {name}"))?;
-        Ok(found.and_then(RestartPodWire::read))
+        Ok(get(&api, "pod", name).await?.and_then(RestartPodWire::read))
     }
 
     async fn decide(
@@ -346,26 +340,18 @@ impl UnderWay {
         let request = &mut self.request;
         match action {
             Action::Accept(acceptance) => {
-                let Acceptance {
-                    pod_uid,
-                    journal,
-                    grace_seconds,
-                    ..
-                } = acceptance;
-                request.pod_uid = Some(pod_uid.clone());
-                request.journal = Some(journal.clone());
-                request.strategy.grace_seconds = request.strategy.grace_seconds.or(*grace_seconds);
+                request.pod_uid = Some(acceptance.pod_uid.clone());
+                request.journal = Some(acceptance.journal.clone());
+                let grace_seconds = &mut request.strategy.grace_seconds;
+                *grace_seconds = grace_seconds.or(acceptance.grace_seconds);
             }
             Action::WriteDown(journal) => request.journal = Some(journal.clone()),
-            Action::Report(Status {
-                phase,
-                message,
-                states,
-            }) => {
-                request.phase = *phase;
-                request.message = message.clone();
-                request.states = states.clone();
-                request.completed_at = (*phase == RequestPhase::Completed).then(time_of_day);
+            Action::Report(status) => {
+                request.phase = status.phase;
+                request.message = status.message.clone();
+                request.states = status.states.clone();
+                let is_completed = status.phase == RequestPhase::Completed;
+                request.completed_at = is_completed.then(time_of_day);
             }
             Action::Finalize(finalizers) => request.finalizers.clone_from(finalizers),
             // Without a request nothing could repair the readiness of the pod, so it is not
