@@ -16,7 +16,7 @@ use swaplet_core::protect::kinds::{Cascading, KINDS, ProtectedKind};
 use swaplet_core::protect::object::{GuardedKind, LABEL, Mode};
 
 use crate::cli::client::ClusterArgs;
-use crate::cli::exit::FAILED;
+use crate::cli::exit::{FAILED, code};
 use crate::cli::print;
 use crate::cli::program::process::slowly;
 use crate::cli::program::table::{Output, dash, render};
@@ -111,11 +111,7 @@ impl ProtectArgs {
         if let Some(words) = missing_policies(&client).await {
             eprintln!("{words}");
         }
-        Ok(if failed.is_empty() {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::from(FAILED)
-        })
+        Ok(code(failed.is_empty(), FAILED))
     }
 }
 

@@ -211,44 +211,32 @@ impl RulesArgs {
     /// of node classes is invalid, or the preferred method is not allowed.
     pub fn rules(self) -> anyhow::Result<Rules> {
         ensure!(!self.needs_exit_image(), NO_EXIT_IMAGE);
-        let Self {
-            exit_image,
-            exit_images,
-            exit_image_paths,
-            derived_repository,
-            exit_image_is_public,
-            swap_under_never,
-            nodes,
-            finish,
-            prefer,
-            coexist,
-        } = self;
         ensure!(
-            finish == FinishArg::Allowed || prefer != Some(PreferArg::Finish),
+            self.finish == FinishArg::Allowed || self.prefer != Some(PreferArg::Finish),
             "--prefer=finish and --finish=never exclude each other: drop one of them"
         );
-        let prefer = prefer.map(PreferArg::method);
         let allowed = AllowedMethods {
-            prefer,
-            finish: finish == FinishArg::Allowed,
+            prefer: self.prefer.map(PreferArg::method),
+            finish: self.finish == FinishArg::Allowed,
             recreate: true,
-            swap_under_never,
+            swap_under_never: self.swap_under_never,
         };
-        let paths = derived_paths(exit_image_paths).context("--exit-image-paths")?;
-        let exit_images = ExitImages::new(exit_image, exit_images).with_default_paths(paths);
-        let exit_images = match derived_repository {
+        let paths = derived_paths(self.exit_image_paths).context("--exit-image-paths")?;
+        let exit_images =
+            ExitImages::new(self.exit_image, self.exit_images).with_default_paths(paths);
+        let exit_images = match self.derived_repository {
             Some(repository) => exit_images.with_derived(DerivedImages::new(repository)),
             None => exit_images,
         };
-        let exit_images = match exit_image_is_public.said() {
+        let exit_images = match self.exit_image_is_public.said() {
             Some(public) => exit_images.said_public(public),
             None => exit_images,
         };
         Ok(Rules {
             exit_images,
             allowed,
-            node_table: nodes.table()?,
-            coexist: coexist.into(),
+            node_table: self.nodes.table()?,
+            coexist: self.coexist.into(),
         })
     }
 }

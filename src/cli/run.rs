@@ -138,30 +138,23 @@ impl RunArgs {
     /// # Errors
     /// Invalid flags, no way to reach a cluster, or a background task that died.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        let Self {
-            config: _,
-            print_config,
-            controller,
-            leader_elect,
-            listen,
-            log_format,
-            cluster,
-            origins,
-        } = self;
-        if print_config {
-            super::print(&yaml(&origins))?;
-            controller.settings()?;
+        if self.print_config {
+            super::print(&yaml(&self.origins))?;
+            self.controller.settings()?;
             return Ok(ExitCode::SUCCESS);
         }
         // First of all: the first process of a container is not ended by a signal that it does not
         // handle, and would stay the leader in a pod that is being deleted.
         let stopped = stopped()?;
-        let settings = controller.settings()?;
-        start_log(log_format);
-        let lease_client = cluster.client().await?;
-        let client = cluster.client().await?;
-        let (metrics, health) = start_serving(listen).await?;
-        let namespace = settings.state_namespace.as_ref().filter(|_| leader_elect);
+        let settings = self.controller.settings()?;
+        start_log(self.log_format);
+        let lease_client = self.cluster.client().await?;
+        let client = self.cluster.client().await?;
+        let (metrics, health) = start_serving(self.listen).await?;
+        let namespace = settings
+            .state_namespace
+            .as_ref()
+            .filter(|_| self.leader_elect);
         // The Lease has a client of its own, so that it is renewed whatever the loops wait for.
         let keeper = namespace.map(|namespace| {
             LeaseKeeper::start(lease_client, namespace, &settings.instance, health.clone())

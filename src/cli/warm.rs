@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use self::results::{Progress, Results};
 use self::status::StatusArgs;
-use super::client::ClusterArgs;
+use super::client::{ClusterArgs, named_or_own};
 use super::duration::seconds;
 use super::exit::{FAILED, INTERRUPTED};
 use super::print;
@@ -159,11 +159,7 @@ impl WarmArgs {
         let run = run_id(time_of_day(), std::process::id());
         if self.wait == Some(false) {
             let client = self.cluster.client().await?;
-            let namespace = self
-                .namespace
-                .as_deref()
-                .unwrap_or(client.default_namespace())
-                .to_owned();
+            let namespace = named_or_own(&client, self.namespace.as_deref());
             print(&job::create(client, &namespace, &format!("warm-{run}"), &images, &self).await?)?;
             return Ok(ExitCode::SUCCESS);
         }
@@ -199,9 +195,7 @@ impl WarmArgs {
         };
         // The watches below would retry a silent server forever.
         let client = self.cluster.client_that_answers().await?;
-        let namespace = self
-            .namespace
-            .unwrap_or_else(|| client.default_namespace().to_owned());
+        let namespace = named_or_own(&client, self.namespace.as_deref());
         let park_image = match self.park_image {
             Some(image) => image,
             None => Found::for_images(&client, None, &namespace)

@@ -47,6 +47,7 @@ use swaplet_core::terminate::openkruise::Coexist;
 use swaplet_core::warm::pull_job::sandbox::SandboxKeys;
 use swaplet_edge::address::here;
 use swaplet_edge::duration::duration;
+use swaplet_edge::exit::{FAILED, code};
 use swaplet_edge::manifests::{Manifests, is_kustomization, shown};
 use swaplet_edge::print;
 use swaplet_edge::signals::stopped;
@@ -101,22 +102,16 @@ impl DemoArgs {
     /// # Errors
     /// Unreadable files, objects that the API server refuses, or an address that cannot be served.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        let Self {
-            filename,
-            profile,
-            serve,
-            timeout,
-        } = self;
-        let objects = read_all(&filename)?.unwrap_or_else(pipeline::jobs);
+        let objects = read_all(&self.filename)?.unwrap_or_else(pipeline::jobs);
         let stopped = stopped()?;
         tokio::pin!(stopped);
-        let cluster = Cluster::start(profile.default_options()).await?;
-        let served = match serve {
+        let cluster = Cluster::start(self.profile.default_options()).await?;
+        let served = match self.serve {
             Some(address) => Some(Served::start(&cluster.server, address).await?),
             None => None,
         };
         let (results, story) = tokio::select! {
-            played = cluster.play(&objects, timeout) => played?,
+            played = cluster.play(&objects, self.timeout) => played?,
             code = &mut stopped => return Ok(ExitCode::from(code)),
         };
         print(&results.table())?;
@@ -126,11 +121,7 @@ impl DemoArgs {
                 _ = &mut stopped => (),
             }
         }
-        Ok(if results.all_completed() {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::FAILURE
-        })
+        Ok(code(results.all_completed(), FAILED))
     }
 }
 
@@ -140,17 +131,13 @@ fn read_all(files: &[PathBuf]) -> anyhow::Result<Option<Vec<Value>>> {
     if files.is_empty() {
         return Ok(None);
     }
-    let Manifests {
-        documents,
-        problems,
-        mut notes,
-        ..
-    } = Manifests::read(files);
-    if let Some(problem) = problems.into_iter().next() {
+    let read = Manifests::read(files);
+    if let Some(problem) = read.problems.into_iter().next() {
         return Err(problem);
     }
+    let mut notes = read.notes;
     let mut objects = Vec::new();
-    for document in documents {
+    for document in read.documents {
         let file = &document.file;
         let beside = is_kustomization(file)
             .then(|| Path::new(file).parent())
@@ -241,10 +228,7 @@ impl Drop for Served {
 /// somebody left at this name is not followed.
 fn write_new(path: &Path, text: &str) -> anyhow::Result<()> {
     let _ = std::fs::remove_file(path);
-    let file = std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(path);
+    let file = std::fs::File::create_new(path);
     let mut file = file.with_context(|| path.display().to_string())?;
     Ok(std::io::Write::write_all(&mut file, text.as_bytes())?)
 }

@@ -1,5 +1,7 @@
 //! The exit codes, the same for every command: `docs/cli/README.md` is made of this table.
 
+use std::process::ExitCode;
+
 /// The answer is no, or something failed, as the help of the command says.
 pub const FAILED: u8 = 1;
 /// The usage is wrong, what was named is not there, or the cluster cannot be asked.
@@ -20,6 +22,11 @@ pub const TABLE: [(u8, &str); 4] = [
     ),
     (INTERRUPTED, "interrupted by Ctrl-C"),
 ];
+
+/// Returns the exit code 0 if all is well, else this one.
+pub fn code(is_well: bool, otherwise: u8) -> ExitCode {
+    ExitCode::from(if is_well { 0 } else { otherwise })
+}
 
 /// Returns the table for a help text.
 pub fn help() -> String {

@@ -198,6 +198,11 @@ pub(in crate::cli) fn report(line: &str) {
     eprintln!("{}", printable(line));
 }
 
+/// Prints a remark on standard error.
+pub(in crate::cli) fn note(words: &str) {
+    eprintln!("note: {}", printable(words));
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -15,9 +15,9 @@ use swaplet_controller::restart::parked::{ParkedPod, bring_back, parked};
 use swaplet_core::report::write_error::WriteError;
 use tokio::time::{Instant, sleep};
 
-use crate::cli::client::ClusterArgs;
+use crate::cli::client::{ClusterArgs, place_of};
 use crate::cli::duration::seconds;
-use crate::cli::exit::FAILED;
+use crate::cli::exit::{FAILED, code};
 use crate::cli::print;
 use crate::cli::program::process::slowly;
 use crate::cli::program::table::{Output, counted, dash, render, report};
@@ -121,11 +121,7 @@ impl ParkedArgs {
         }
         let left = restore(&client, list, Duration::from_secs(self.wait.into())).await?;
         print(&show(&left, self.output)?)?;
-        Ok(if left.is_empty() {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::from(FAILED)
-        })
+        Ok(code(left.is_empty(), FAILED))
     }
 }
 
@@ -145,10 +141,7 @@ async fn list_parked(
 ) -> anyhow::Result<Vec<ParkedPod>> {
     let mut found = Vec::new();
     for namespace in namespaces {
-        let place = namespace.as_ref().map_or_else(
-            || "all namespaces".to_owned(),
-            |namespace| format!("namespace {namespace}"),
-        );
+        let place = place_of(namespace.as_deref());
         let listed = slowly(
             &format!("reading the pods of {place}"),
             parked(client, namespace.as_deref()),

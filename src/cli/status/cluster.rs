@@ -7,7 +7,7 @@ use k8s_openapi::api::batch::v1::Job;
 use kube::{Api, Client};
 use swaplet_controller::cluster::rules::Rules;
 use swaplet_controller::frame::clock::time_of_day;
-use swaplet_controller::frame::list::{list, words};
+use swaplet_controller::frame::list::{api_in, list, words};
 use swaplet_controller::frame::remarks::{Remarks, is_forbidden};
 use swaplet_controller::terminate::snapshot::policies::PodPolicies;
 use swaplet_controller::terminate::snapshot::said::{self, Told};
@@ -238,10 +238,7 @@ async fn kept_jobs(
     if jobs.is_empty() {
         return Ok(jobs);
     }
-    let api: Api<WholeObject<Job>> = match &scope.namespace {
-        Some(namespace) => Api::namespaced(client.clone(), namespace),
-        None => Api::all(client.clone()),
-    };
+    let api: Api<WholeObject<Job>> = api_in(client, scope.namespace.as_deref());
     let kept = |job: WholeObject<Job>| {
         let job = job.read()?;
         let ttl = job.spec.and_then(|spec| spec.ttl_seconds_after_finished);

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::cli::image::HostArgs;
-use crate::cli::program::table::printable;
+use crate::cli::program::table::note;
 use crate::cli::run::RunArgs;
 use crate::cli::run::config::{Called, Setting};
 use crate::image::pattern::ImagePattern;
@@ -24,7 +24,7 @@ use k8s_openapi::api::authorization::v1::{
 use k8s_openapi::api::core::v1::PodSpec;
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Client};
-use swaplet_controller::frame::list::{is_page, list_with, words};
+use swaplet_controller::frame::list::{api_in, is_page, list_with, words};
 use swaplet_controller::frame::remarks::{Remarks, is_forbidden};
 use swaplet_controller::terminate::public::AskPublic;
 use swaplet_core::cluster::exit_images::ExitImages;
@@ -73,10 +73,7 @@ impl Installation {
         client: &Client,
         namespace: Option<&str>,
     ) -> kube::Result<Vec<Self>> {
-        let api: Api<WholeObject<Deployment>> = match namespace {
-            Some(namespace) => Api::namespaced(client.clone(), namespace),
-            None => Api::all(client.clone()),
-        };
+        let api: Api<WholeObject<Deployment>> = api_in(client, namespace);
         let found = list_with(&api, ListParams::default().labels(LABEL), WholeObject::read).await;
         let deployments = match found {
             // A server without Deployments has no installation.
@@ -359,10 +356,6 @@ impl Found {
         }
         self.installation = installation;
     }
-}
-
-fn note(words: &str) {
-    eprintln!("note: {}", printable(words));
 }
 
 fn change_pods(namespace: Option<&str>) -> ResourceAttributes {

@@ -4,11 +4,13 @@ mod in_cluster;
 mod sidecar_policies;
 
 use jiff::Timestamp;
+use serde::Serialize;
 
 pub(super) use self::in_cluster::cluster;
 use super::ask::{Asked, Held, Leash};
 use super::installation::Flags;
 use super::rights;
+use crate::cli::client::place_of;
 use crate::cli::exit::CANNOT;
 use crate::cli::program::table::{age, are};
 
@@ -16,7 +18,8 @@ use crate::cli::program::table::{age, are};
 const MOST_NAMES: usize = 10;
 
 /// The result of a check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum State {
     Ok,
     /// Intended, or worth knowing.
@@ -28,16 +31,6 @@ pub(super) enum State {
 }
 
 impl State {
-    /// Returns the name for programs.
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Note => "note",
-            Self::Attention => "attention",
-            Self::Unknown => "unknown",
-        }
-    }
-
     /// Returns the mark for people.
     pub(super) const fn mark(self) -> &'static str {
         match self {
@@ -50,13 +43,24 @@ impl State {
 }
 
 /// One check.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Check {
     /// The Deployment; empty for a check of the cluster.
     pub(super) installation: String,
     pub(super) subject: &'static str,
     pub(super) state: State,
     pub(super) words: String,
+}
+
+impl Check {
+    fn new(installation: impl Into<String>, subject: &'static str, (state, words): Said) -> Self {
+        Self {
+            installation: installation.into(),
+            subject,
+            state,
+            words,
+        }
+    }
 }
 
 /// Returns the exit code, as documented in the help.
@@ -84,24 +88,13 @@ pub(super) fn installations(all: &[Asked], namespace: Option<&str>, now: Timesta
                  `swaplet rescue -A --dry-run`"
             ),
         };
-        return vec![Check {
-            installation: String::new(),
-            subject: "installation",
-            state: State::Attention,
-            words,
-        }];
+        return vec![Check::new("", "installation", (State::Attention, words))];
     }
     let one_is_real = all.iter().any(Asked::has_some_right);
     let mut checks = Vec::new();
     for asked in all {
-        let mut add = |subject, (state, words): Said| {
-            checks.push(Check {
-                installation: asked.installation.place(),
-                subject,
-                state,
-                words,
-            });
-        };
+        let place = asked.installation.place();
+        let mut add = |subject, said| checks.push(Check::new(&*place, subject, said));
         if one_is_real && !asked.has_some_right() {
             let words = "its account has none of the rights of swaplet: it does not count as an installation, whatever its label says";
             add("installation", (State::Note, words.to_owned()));
@@ -135,29 +128,19 @@ pub(super) fn installations(all: &[Asked], namespace: Option<&str>, now: Timesta
 /// Says that no installation can be looked for in the namespace that is named, or in all, and of
 /// which namespace the rest is then.
 pub(super) fn unknown(named: Option<&str>, namespace: &str) -> Check {
-    let place = named.map_or("all namespaces".to_owned(), |name| {
-        format!("namespace {name}")
-    });
-    Check {
-        installation: String::new(),
-        subject: "installation",
-        state: State::Unknown,
-        words: format!(
-            "your rights do not allow to look for it (list Deployments of {place}): ask an administrator. What follows is of namespace {namespace}"
-        ),
-    }
+    let place = place_of(named);
+    let words = format!(
+        "your rights do not allow to look for it (list Deployments of {place}): ask an administrator. What follows is of namespace {namespace}"
+    );
+    Check::new("", "installation", (State::Unknown, words))
 }
 
 /// Says of which installation the rest is, where there are several.
 pub(super) fn of_one(place: &str) -> Check {
-    Check {
-        installation: String::new(),
-        subject: "installation",
-        state: State::Note,
-        words: format!(
-            "what follows is of Deployment {place} alone: swaplet status -n NAMESPACE tells of the pods of another one"
-        ),
-    }
+    let words = format!(
+        "what follows is of Deployment {place} alone: swaplet status -n NAMESPACE tells of the pods of another one"
+    );
+    Check::new("", "installation", (State::Note, words))
 }
 
 fn version(theirs: &str) -> Said {
@@ -236,17 +219,11 @@ fn rights(asked: &Asked) -> Said {
         let rights = asked.rights.iter().filter(move |(_, may)| *may == answer);
         rights.map(|(right, _)| right)
     };
-    let denied: Vec<_> = with(Some(false)).collect();
-    let needed: Vec<_> = denied
-        .iter()
-        .filter(|right| !right.is_optional())
-        .map(|right| right.words())
-        .collect();
-    let optional: Vec<_> = denied
-        .iter()
-        .filter(|right| right.is_optional())
-        .map(|right| right.words())
-        .collect();
+    let denied = |is_optional| {
+        let denied = with(Some(false)).filter(move |right| right.is_optional() == is_optional);
+        denied.map(rights::Right::words).collect::<Vec<_>>()
+    };
+    let (needed, optional) = (denied(false), denied(true));
     let unknown = with(None).count();
     if !needed.is_empty() {
         let words = format!(

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kube::Client;
-use serde_json::{Value, json};
+use serde::Serialize;
 use swaplet_controller::terminate::policies::Seen;
 use swaplet_controller::terminate::snapshot::policies::{Listed, store};
 use swaplet_core::image::pattern::matches_any_run;
@@ -34,12 +34,15 @@ pub(super) struct Policies {
 }
 
 /// One policy.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub(super) struct Policy {
+    #[serde(rename = "policy")]
     pub(super) place: String,
     /// True if its status is about the current generation.
+    #[serde(rename = "seen")]
     pub(super) is_seen: bool,
     /// True if it applies to no pod at all.
+    #[serde(skip)]
     pub(super) is_invalid: bool,
     pub(super) matched: u64,
     pub(super) ended: u64,
@@ -47,6 +50,7 @@ pub(super) struct Policy {
     /// Its parts without effect, each with the fix.
     pub(super) problems: Vec<String>,
     /// The containers that it names, each with its index in `spec.sidecars`.
+    #[serde(skip)]
     pub(super) names: Vec<(usize, String)>,
 }
 
@@ -113,17 +117,6 @@ impl Policy {
             problems: seen.problems.to_vec(),
             names: names(policy),
         }
-    }
-
-    pub(super) fn value(&self) -> Value {
-        json!({
-            "policy": self.place,
-            "seen": self.is_seen,
-            "matched": self.matched,
-            "ended": self.ended,
-            "refused": self.refused,
-            "problems": self.problems,
-        })
     }
 }
 

@@ -9,7 +9,6 @@ use swaplet_controller::terminate::snapshot::said::Told;
 use super::ask::Asked;
 use super::cluster::{Facts, Stuck};
 use super::judge::Check;
-use super::policies::Policy;
 use crate::cli::program::table::{Output, age, aligned, dash, json as as_json, printable, yaml};
 use crate::cli::run::config::Setting;
 
@@ -142,18 +141,10 @@ fn flags(text: &mut String, all: &[Asked]) {
 }
 
 fn value(checks: &[Check], all: &[Asked], cluster: Option<&Facts>) -> Value {
-    let check = |check: &Check| {
-        json!({
-            "installation": check.installation,
-            "subject": check.subject,
-            "state": check.state.as_str(),
-            "words": check.words,
-        })
-    };
     let pods = cluster.and_then(|facts| facts.pods.as_ref().ok());
     let warnings = cluster.and_then(|facts| facts.warnings.as_ref().ok());
     json!({
-        "checks": checks.iter().map(check).collect::<Vec<_>>(),
+        "checks": checks,
         "installations": all.iter().map(installation).collect::<Vec<_>>(),
         "nodeClasses": cluster.and_then(|facts| facts.nodes.as_ref().ok()),
         "stuckPods": pods.map(|pods| pods.stuck.iter().map(stuck_pod).collect::<Vec<_>>()),
@@ -185,7 +176,7 @@ fn installation(asked: &Asked) -> Value {
         "sidecarPolicies": {
             "on": asked.sidecar_policies.are_on,
             "count": asked.sidecar_policies.count,
-            "policies": asked.sidecar_policies.all.iter().map(Policy::value).collect::<Vec<_>>(),
+            "policies": asked.sidecar_policies.all,
         },
     })
 }

@@ -22,7 +22,7 @@ use swaplet_core::report::decision::Report;
 use swaplet_core::report::denial::{By, Denial};
 use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::explain::{APPLIES, Explanation, Finding, describe};
-use swaplet_edge::client::ClusterArgs;
+use swaplet_edge::client::{ClusterArgs, named_or_own};
 use swaplet_edge::print;
 use target::Target;
 
@@ -100,10 +100,7 @@ impl ExplainArgs {
     pub(in crate::cli) async fn run(self) -> anyhow::Result<ExitCode> {
         let mut target = Target::read(&self.pod.join("/")).map_err(anyhow::Error::msg)?;
         let client = self.cluster.client().await?;
-        let namespace = self
-            .namespace
-            .clone()
-            .unwrap_or_else(|| client.default_namespace().to_owned());
+        let namespace = named_or_own(&client, self.namespace.as_deref());
         let purpose = Purpose::Tell;
         let named = self.state_namespace.as_deref();
         let found = Found::find(&client, named, Some(&namespace), purpose).await?;
@@ -121,9 +118,9 @@ impl ExplainArgs {
             .policies
             .read(&found, &client, Some(&namespace), &rules);
         let mut policies = reading.await;
-        let pods = target.pods(&client, &namespace, &mut policies).await?;
+        let (pods, more) = target.pods(&client, &namespace, &mut policies).await?;
         remarks.extend(policies.remarks());
-        let more = [assumed, idleness, pods.remark];
+        let more = [assumed, idleness, more];
         let more = more.into_iter().flatten().chain(unclear);
         more.for_each(|words| remarks.push(words));
         let scope = Scope {
@@ -133,7 +130,7 @@ impl ExplainArgs {
         let reading = format!("reading what counts for the pods of namespace {namespace}");
         let whole = target.is_many();
         let mut answers = Vec::new();
-        for pod in &pods.pods {
+        for pod in &pods {
             let taken = Snapshot::of_pod(&client, rules.clone(), &scope, &mut policies, pod);
             let snapshot = slowly(&reading, taken).await;
             let off = self.policies.remark_off(&found);
@@ -239,19 +236,7 @@ impl Answer {
     }
 
     fn value(&self) -> Value {
-        let Self {
-            pod,
-            explanation,
-            remarks,
-            said,
-            ..
-        } = self;
-        let Explanation {
-            findings,
-            decision,
-            sentence,
-            next,
-        } = explanation;
+        let (pod, decision) = (&self.pod, &self.explanation.decision);
         let report =
             |report: &Report| json!({"reason": report.reason.as_str(), "note": report.note});
         json!({
@@ -262,16 +247,16 @@ impl Answer {
             "job": pod.job.as_ref().map(|job| &job.name),
             "sidecars": sidecars(pod),
             "refusedPolicy": pod.refused_policy.as_deref().and_then(SidecarRule::policy).map(policy),
-            "findings": findings.iter().map(finding).collect::<Vec<_>>(),
+            "findings": self.explanation.findings.iter().map(finding).collect::<Vec<_>>(),
             "decision": {
                 "reason": decision.reason.as_str(),
-                "sentence": sentence,
+                "sentence": self.explanation.sentence,
                 "action": decision.action.as_ref().map(describe),
                 "reports": decision.reports.iter().map(report).collect::<Vec<_>>(),
             },
-            "next": next,
-            "remarks": remarks,
-            "events": said.as_ref().map(|said| said.iter().map(event).collect::<Vec<_>>()),
+            "next": self.explanation.next,
+            "remarks": self.remarks,
+            "events": self.said.as_ref().map(|said| said.iter().map(event).collect::<Vec<_>>()),
         })
     }
 }

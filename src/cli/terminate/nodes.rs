@@ -23,7 +23,7 @@ use crate::cli::program::table::{Output, age, dash, render};
 use crate::cli::rules::NodeTableArgs;
 use crate::cli::status::installation::{Found, Purpose};
 use swaplet_edge::client::{ClusterArgs, plain};
-use swaplet_edge::exit::CANNOT;
+use swaplet_edge::exit::{CANNOT, code};
 use swaplet_edge::print;
 
 const EXAMPLES: &str = "\
@@ -129,11 +129,7 @@ impl NodesArgs {
             eprintln!("error: {problem}");
         }
         print(&show(&rows, self.output, now)?)?;
-        Ok(if problems.is_empty() {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::from(CANNOT)
-        })
+        Ok(code(problems.is_empty(), CANNOT))
     }
 }
 

@@ -13,7 +13,7 @@ use self::rows::header;
 use crate::cli::image::RegistryArgs;
 use crate::cli::program::log::{LogFormat, start_log};
 use crate::cli::program::process::{instance, stopped};
-use crate::cli::program::table::{Output, counted, printable, render};
+use crate::cli::program::table::{self, Output, counted, note, render};
 use crate::cli::rules::{AskedRules, NO_EXIT_IMAGE, PoliciesArgs, public};
 use crate::cli::status::installation::{Found, Purpose};
 use crate::cli::terminate::explain::target::Target;
@@ -40,9 +40,9 @@ use swaplet_controller::terminate::snapshot::{Scope, Snapshot};
 use swaplet_core::objects::pod::{Phase, roles};
 use swaplet_core::report::decision::Report;
 use swaplet_core::report::reason::Reason;
-use swaplet_edge::client::ClusterArgs;
+use swaplet_edge::client::{ClusterArgs, named_or_own};
 use swaplet_edge::duration::seconds;
-use swaplet_edge::exit::{CANNOT, FAILED, INTERRUPTED};
+use swaplet_edge::exit::{CANNOT, FAILED, INTERRUPTED, code};
 use swaplet_edge::{in_one_line, print};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
@@ -163,10 +163,8 @@ impl RescueArgs {
     /// The remarks that are left are for the caller to print.
     async fn rescue(mut self, remarks: &mut Remarks) -> anyhow::Result<ExitCode> {
         let client = self.cluster.client().await?;
-        let namespace = (!self.all_namespaces).then(|| {
-            let own = || client.default_namespace().to_owned();
-            self.namespace.clone().unwrap_or_else(own)
-        });
+        let namespace =
+            (!self.all_namespaces).then(|| named_or_own(&client, self.namespace.as_deref()));
         let (rules, lacks_image, found) =
             self.rules(&client, namespace.as_deref(), remarks).await?;
         let scope = Scope {
@@ -204,7 +202,7 @@ impl RescueArgs {
             snapshot, stuck, ..
         } = seen;
         let (stuck, left) = self.leave_to_others(stuck, &snapshot);
-        left.iter().for_each(|words| remark(words));
+        left.iter().for_each(|words| note(words));
         let kept = snapshot.kept().clone();
         let settings = Settings {
             ask_public: Some(self.registry.hosts.ask_public()),
@@ -214,8 +212,9 @@ impl RescueArgs {
         };
         let rescue = self.end(client, settings, (kept, given), stuck).await?;
         print(&rescue.table(self.output, snapshot.taken_at())?)?;
+        let are_well = rescue.pods.iter().all(Row::is_well);
         Ok(ExitCode::from(
-            match rescue.all_well() && left.is_empty() && !leaves_some {
+            match are_well && left.is_empty() && !leaves_some {
                 true => 0,
                 false if rescue.is_interrupted => INTERRUPTED,
                 false => FAILED,
@@ -227,10 +226,7 @@ impl RescueArgs {
     fn lists(&self, seen: &Seen, lacks_image: bool) -> anyhow::Result<ExitCode> {
         print(&rows::listed(seen, self.output)?)?;
         ensure!(seen.stuck.is_empty() || !lacks_image, NO_EXIT_IMAGE);
-        Ok(match self.leaves_some(seen) && !self.dry_run {
-            true => ExitCode::from(FAILED),
-            false => ExitCode::SUCCESS,
-        })
+        Ok(code(self.dry_run || !self.leaves_some(seen), FAILED))
     }
 
     /// Returns true if something that was named waits for containers that nothing marks.
@@ -348,11 +344,7 @@ fn settings(namespace: Option<String>, rules: Rules) -> Settings {
 /// Prints the remarks, once.
 fn tell(remarks: &mut Remarks) {
     let lines = std::mem::take(remarks).lines();
-    lines.iter().for_each(|words| remark(words));
-}
-
-fn remark(words: &str) {
-    eprintln!("note: {}", printable(words));
+    lines.iter().for_each(|words| note(words));
 }
 
 /// Runs the controller until no pod can be expected to end any more.
@@ -372,7 +364,7 @@ async fn work(
     tokio::pin!(interrupted);
     let timeout = sleep(patience);
     tokio::pin!(timeout);
-    while rescue.hopes() {
+    while rescue.pods.iter().any(Row::hopes) {
         tokio::select! {
             () = rescue.next() => {}
             () = &mut timeout => {
@@ -393,7 +385,7 @@ async fn work(
     eprintln!(
         "{} of {} ended in {} s",
         rescue.ended(),
-        counted(rescue.len(), "pod"),
+        counted(rescue.pods.len(), "pod"),
         start.elapsed().as_secs()
     );
     Ok(rescue)
@@ -434,22 +426,8 @@ impl Rescue {
         }
     }
 
-    fn len(&self) -> usize {
-        self.pods.len()
-    }
-
     fn ended(&self) -> usize {
         self.pods.iter().filter(|row| row.over.is_some()).count()
-    }
-
-    /// Returns true while a pod is left that may still end without intervention.
-    fn hopes(&self) -> bool {
-        self.pods.iter().any(Row::hopes)
-    }
-
-    /// Returns true if all pods have ended, each like its main containers.
-    fn all_well(&self) -> bool {
-        self.pods.iter().all(Row::is_well)
     }
 
     /// Waits for an event, and prints it.
@@ -478,7 +456,7 @@ impl Rescue {
             Progress::Reported(Notice { target, report }) => {
                 let concerned = self.pods.iter_mut().filter(|row| row.is_about(&target.uid));
                 concerned.for_each(|row| row.reported.push(report.clone()));
-                say(&format!(
+                table::report(&format!(
                     "{}/{}: {}: {}",
                     target.namespace, target.name, report.reason, report.note
                 ));
@@ -496,7 +474,7 @@ impl Rescue {
                     format!("{}/{}", row.stuck.pod.namespace, row.stuck.pod.name),
                     row.result(),
                 );
-                say(&format!(
+                table::report(&format!(
                     "{name}: {result}; {} of {} left",
                     self.pods.len() - self.ended(),
                     self.pods.len()
@@ -536,6 +514,7 @@ impl Row {
                 .is_some_and(|job| *job.uid == *uid)
     }
 
+    /// Returns true while it may still end without intervention.
     fn hopes(&self) -> bool {
         let reported = |reason| self.reported.iter().any(|report| report.reason == reason);
         // A Job that cannot be found is waited for until that is reported.
@@ -549,6 +528,7 @@ impl Row {
             && !self.reason.is_some_and(Reason::needs_a_hand)
     }
 
+    /// Returns true if it has ended like its main containers.
     fn is_well(&self) -> bool {
         let failed = [
             Reason::PodFailedAfterSwap,
@@ -599,9 +579,4 @@ impl Row {
         };
         self.reported.iter().rev().find(is_now)
     }
-}
-
-/// Prints progress on standard error, apart from the result.
-fn say(line: &str) {
-    eprintln!("{}", printable(line));
 }

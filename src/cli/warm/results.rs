@@ -76,16 +76,10 @@ impl Progress {
     }
 }
 
-fn sentence(
-    Ended {
-        node,
-        image,
-        end,
-        pulled,
-    }: &Ended,
-) -> String {
-    match end {
-        End::Succeeded => format!("{node}: {image} {}", how(pulled.as_ref())),
+fn sentence(ended: &Ended) -> String {
+    let (node, image) = (&ended.node, &ended.image);
+    match &ended.end {
+        End::Succeeded => format!("{node}: {image} {}", how(ended.pulled.as_ref())),
         End::Failed(why) => format!("{node}: {image} FAILED: {why}"),
     }
 }
@@ -284,15 +278,12 @@ pub fn header(cells: &[&str]) -> Vec<String> {
 
 impl Row {
     fn cells(&self) -> Vec<String> {
-        let pulled = match (&self.pulled, self.result) {
-            (
-                Some(Pulled {
-                    took: Some(took), ..
-                }),
-                _,
-            ) => seconds(*took),
-            (Some(_), _) => "was there".to_owned(),
-            (None, _) => String::new(),
+        let pulled = match &self.pulled {
+            Some(Pulled {
+                took: Some(took), ..
+            }) => seconds(*took),
+            Some(_) => "was there".to_owned(),
+            None => String::new(),
         };
         let bytes = self
             .pulled
@@ -305,12 +296,9 @@ impl Row {
             self.result.to_owned(),
             pulled,
             bytes.unwrap_or_default(),
+            self.why.clone(),
         ];
-        texts
-            .into_iter()
-            .chain([self.why.clone()])
-            .map(dash)
-            .collect()
+        texts.map(dash).to_vec()
     }
 
     fn value(&self) -> Value {

@@ -13,8 +13,8 @@ use swaplet_core::warm::known::{Knowledge, Known, Shown};
 
 use super::NodeArgs;
 use super::results::header;
-use crate::cli::client::ClusterArgs;
-use crate::cli::exit::CANNOT;
+use crate::cli::client::{ClusterArgs, named_or_own};
+use crate::cli::exit::{CANNOT, code};
 use crate::cli::print;
 use crate::cli::program::process::slowly;
 use crate::cli::program::table::{Output, age, dash, render};
@@ -78,9 +78,7 @@ impl StatusArgs {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         let table = self.table.table()?;
         let client = self.cluster.client().await?;
-        let namespace = self
-            .namespace
-            .unwrap_or_else(|| client.default_namespace().to_owned());
+        let namespace = named_or_own(&client, self.namespace.as_deref());
         let question = Question {
             images: super::each_once(&self.images),
             namespace: (!self.all_namespaces).then_some(namespace),
@@ -101,11 +99,7 @@ impl StatusArgs {
         remarks
             .iter()
             .for_each(|remark| eprintln!("error: {remark}"));
-        Ok(if remarks.is_empty() {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::from(CANNOT)
-        })
+        Ok(code(remarks.is_empty(), CANNOT))
     }
 }
 
@@ -121,36 +115,22 @@ fn show(known: &[Known], of_all: bool, output: Output, now: Timestamp) -> anyhow
     )
 }
 
-fn cells(
-    Known {
-        node,
-        image,
-        knowledge,
-    }: &Known,
-    of_all: bool,
-    now: Timestamp,
-) -> Vec<String> {
-    let age = at(knowledge).map(|at| age(at, now)).unwrap_or_default();
+fn cells(known: &Known, of_all: bool, now: Timestamp) -> Vec<String> {
+    let age = at(&known.knowledge).map(|at| age(at, now));
     vec![
-        node.to_string(),
-        dash(image.as_deref().unwrap_or_default()),
-        word(knowledge).to_owned(),
-        dash(age),
-        proof(knowledge, of_all),
+        known.node.to_string(),
+        dash(known.image.as_deref().unwrap_or_default()),
+        word(&known.knowledge).to_owned(),
+        dash(age.unwrap_or_default()),
+        proof(&known.knowledge, of_all),
     ]
 }
 
-fn value(
-    Known {
-        node,
-        image,
-        knowledge,
-    }: &Known,
-    of_all: bool,
-) -> Value {
+fn value(known: &Known, of_all: bool) -> Value {
+    let knowledge = &known.knowledge;
     let (namespace, pod) = pod(knowledge).unzip();
     json!({
-        "node": node, "image": image, "known": word(knowledge), "how": proof(knowledge, of_all),
+        "node": known.node, "image": known.image, "known": word(knowledge), "how": proof(knowledge, of_all),
         "namespace": namespace, "pod": pod, "since": at(knowledge).map(|at| at.to_string()),
     })
 }

@@ -5,9 +5,10 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures::AsyncReadExt as _;
+use k8s_openapi::NamespaceResourceScope;
 use kube::api::{ListParams, ObjectList, Request};
 use kube::core::Status;
-use kube::{Api, Resource};
+use kube::{Api, Client, Resource};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -57,6 +58,17 @@ where
             Some(token) => parameters.continue_token = Some(token),
             None => return Ok(found),
         }
+    }
+}
+
+/// Returns the objects of a namespace, or of all.
+pub fn api_in<K>(client: &Client, namespace: Option<&str>) -> Api<K>
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+{
+    match namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
     }
 }
 

@@ -12,7 +12,7 @@ use swaplet_core::restart::request::RestartRequest;
 
 use super::write::RestartWrite;
 use crate::frame::clock::time_of_day;
-use crate::frame::list::list_with;
+use crate::frame::list::{api_in, list_with};
 use crate::frame::writer::{Target, Writer};
 
 /// A pod in which containers are parked, whether or not a request still wants them back.
@@ -55,10 +55,7 @@ impl ParkedPod {
 /// # Errors
 /// The pods cannot be listed.
 pub async fn parked(client: &Client, namespace: Option<&str>) -> kube::Result<Vec<ParkedPod>> {
-    let pods: Api<RestartPodWire> = match namespace {
-        Some(namespace) => Api::namespaced(client.clone(), namespace),
-        None => Api::all(client.clone()),
-    };
+    let pods: Api<RestartPodWire> = api_in(client, namespace);
     let selected = ListParams::default().labels(PARKED);
     let mut found = list_with(&pods, selected, |pod| pod.read().and_then(ParkedPod::of)).await?;
     found.sort_by(|a, b| a.key().cmp(&b.key()));

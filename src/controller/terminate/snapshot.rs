@@ -29,7 +29,7 @@ use crate::cluster::rules::Rules;
 use crate::cluster::verdict_store::{AllKept, all_in};
 use crate::frame::clock::time_of_day;
 use crate::frame::connection::discovery::Discovery;
-use crate::frame::list::{list, words};
+use crate::frame::list::{api_in, list, words};
 use crate::frame::remarks::Remarks;
 use crate::frame::watch::Event;
 
@@ -273,7 +273,7 @@ impl Snapshot {
         if !narrow.jobs_matter {
             return;
         }
-        let api: Api<JobWire> = api(client, scope);
+        let api: Api<JobWire> = api_in(client, scope.namespace.as_deref());
         let events = match list(&api, &by_name(narrow.job.as_deref()), Some).await {
             Ok(jobs) => std::iter::once(Event::ListStart)
                 .chain(jobs.into_iter().map(Event::Listed))
@@ -359,17 +359,8 @@ pub async fn pods(
     scope: &Scope,
     policies: &mut PodPolicies,
 ) -> kube::Result<Vec<Pod>> {
-    let listed = list(&api::<PodWire>(client, scope), JOB_PODS, Some).await?;
+    let api: Api<PodWire> = api_in(client, scope.namespace.as_deref());
+    let listed = list(&api, JOB_PODS, Some).await?;
     let read = |pod| policies.read_pod(pod);
     Ok(listed.into_iter().filter_map(read).collect())
-}
-
-fn api<K>(client: &Client, scope: &Scope) -> Api<K>
-where
-    K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
-{
-    match &scope.namespace {
-        Some(namespace) => Api::namespaced(client.clone(), namespace),
-        None => Api::all(client.clone()),
-    }
 }

@@ -12,7 +12,7 @@ use swaplet_core::warm::known::{Known, ListedNode, known};
 use swaplet_core::warm::pod::{RUN, WarmerPodWire};
 use swaplet_core::warm::warming::shape;
 
-use crate::frame::list::{list_with, words};
+use crate::frame::list::{api_in, list_with, words};
 
 /// The query of `swaplet warm status`.
 #[derive(Clone, Debug)]
@@ -60,12 +60,8 @@ pub async fn ask(client: &Client, question: &Question) -> kube::Result<Answer> {
     {
         remarks.push(format!("there is no node {name} among those selected"));
     }
-    let pods = match &question.namespace {
-        Some(namespace) => Api::namespaced(client.clone(), namespace),
-        None => Api::all(client.clone()),
-    };
     let pods = list_with(
-        &pods,
+        &api_in(client, question.namespace.as_deref()),
         ListParams::default().labels(RUN),
         WarmerPodWire::read,
     )

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DynamicObject, PostParams};
-use kube::discovery::{ApiResource, Scope, pinned_kind};
+use kube::discovery::{Scope, pinned_kind};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 use swaplet_controller::frame::list::words;
@@ -156,7 +156,7 @@ async fn create(client: &Client, object: &Value) -> anyhow::Result<()> {
         (Scope::Namespaced, namespace) => {
             let namespace = namespace.as_deref().unwrap_or("default");
             make_namespace(client, namespace).await.map_err(refused)?;
-            namespaced(client, namespace, &resource)
+            Api::namespaced_with(client.clone(), namespace, &resource)
         }
     };
     match api.create(&PostParams::default(), &object).await {
@@ -164,10 +164,6 @@ async fn create(client: &Client, object: &Value) -> anyhow::Result<()> {
         Err(kube::Error::Api(status)) if status.code == 409 && types.kind == "Namespace" => Ok(()),
         created => created.map(|_| ()).map_err(refused),
     }
-}
-
-fn namespaced(client: &Client, namespace: &str, resource: &ApiResource) -> Api<DynamicObject> {
-    Api::namespaced_with(client.clone(), namespace, resource)
 }
 
 async fn make_namespace(client: &Client, name: &str) -> kube::Result<()> {

@@ -9,14 +9,7 @@ use crate::cli::program::table::{age, counted};
 /// Judges what was read of the cluster.
 pub(in crate::cli::status) fn cluster(facts: &Facts) -> Vec<Check> {
     let mut checks = Vec::new();
-    let mut add = |subject, (state, words): Said| {
-        checks.push(Check {
-            installation: String::new(),
-            subject,
-            state,
-            words,
-        });
-    };
+    let mut add = |subject, said| checks.push(Check::new("", subject, said));
     add("nodes", nodes(facts));
     match &facts.pods {
         Ok(pods) => {

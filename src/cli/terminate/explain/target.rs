@@ -26,13 +26,6 @@ pub(in crate::cli::terminate) enum Target {
     CronJob(String, Vec<String>),
 }
 
-/// The pods of a target.
-pub(super) struct Pods {
-    pub(super) pods: Vec<Pod>,
-    /// A remark if there are more pods.
-    pub(super) remark: Option<String>,
-}
-
 impl Target {
     /// Returns true if it names the pod of this name and Job.
     pub(in crate::cli::terminate) fn has(&self, pod: &str, of_job: Option<&str>) -> bool {
@@ -135,7 +128,7 @@ impl Target {
         }
     }
 
-    /// Returns its pods, unfinished ones first.
+    /// Returns its pods, unfinished ones first, and a remark if there are more.
     ///
     /// # Errors
     /// The pods cannot be read, or there is none.
@@ -144,12 +137,9 @@ impl Target {
         client: &Client,
         namespace: &str,
         policies: &mut PodPolicies,
-    ) -> anyhow::Result<Pods> {
+    ) -> anyhow::Result<(Vec<Pod>, Option<String>)> {
         if let Self::Pod(name) = self {
-            return Ok(Pods {
-                pods: vec![one(client, namespace, name, policies).await?],
-                remark: None,
-            });
+            return Ok((vec![one(client, namespace, name, policies).await?], None));
         }
         Self::read_jobs(slice::from_mut(self), client, Some(namespace)).await?;
         let what = self.words();
@@ -171,10 +161,7 @@ impl Target {
         found.truncate(MOST);
         let remark = (all > MOST)
             .then(|| format!("{what} has {all} pods, of which {MOST} are explained: name others"));
-        Ok(Pods {
-            pods: found,
-            remark,
-        })
+        Ok((found, remark))
     }
 }
 

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::shown;
-use crate::cli::client::{ClusterArgs, plain};
+use crate::cli::client::{ClusterArgs, named_or_own, plain};
 use crate::cli::duration::seconds;
 use crate::cli::exit::{CANNOT, INTERRUPTED};
 use crate::cli::print;
@@ -117,9 +117,7 @@ impl ProbeArgs {
             .iter()
             .for_each(|problem| eprintln!("warning: {problem}"));
         let probe = Probe {
-            namespace: self
-                .namespace
-                .unwrap_or_else(|| client.default_namespace().to_owned()),
+            namespace: named_or_own(&client, self.namespace.as_deref()),
             client,
             recognised: Recognised::of(&node, &table),
             node,

@@ -16,11 +16,11 @@ use swaplet_core::objects::pod::{Pod, roles};
 use swaplet_core::policies::suggest::{MOST, Suggestion, suggest};
 
 use super::{Around, Named};
-use crate::cli::client::ClusterArgs;
+use crate::cli::client::{ClusterArgs, named_or_own, place_of};
 use crate::cli::duration::seconds;
 use crate::cli::print;
 use crate::cli::program::process::slowly;
-use crate::cli::program::table::{Output, json as as_json, pods_wait, printable};
+use crate::cli::program::table::{Output, json as as_json, note, pods_wait};
 use crate::cli::status::ask::leash;
 use crate::cli::status::installation::{Flags, Found, Purpose};
 use crate::cli::terminate::unmarked::Unmarked;
@@ -56,7 +56,7 @@ read.";
 /// Prints YAML that `kubectl apply` takes, with the reasons as comments.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct SuggestArgs {
+pub(in crate::cli) struct SuggestArgs {
     /// Pods of this namespace, and NamespacedSidecarPolicies for it [default: that of the context]
     #[arg(short, long)]
     namespace: Option<String>,
@@ -76,14 +76,12 @@ pub(super) struct SuggestArgs {
 impl SuggestArgs {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         let client = self.cluster.client().await?;
-        let namespace = (!self.all_namespaces).then(|| {
-            let own = || client.default_namespace().to_owned();
-            self.namespace.clone().unwrap_or_else(own)
-        });
+        let namespace =
+            (!self.all_namespaces).then(|| named_or_own(&client, self.namespace.as_deref()));
         let reading = Observed::read(&client, namespace.as_deref(), self.stuck_for);
         let observed = slowly("reading pods and policies", reading).await?;
         for remark in &observed.remarks {
-            eprintln!("note: {}", printable(remark));
+            note(remark);
         }
         let (suggestions, more) = suggest(&observed.unmarked.pods);
         if more > 0 {
@@ -93,9 +91,7 @@ impl SuggestArgs {
         if named.is_empty() {
             eprintln!(
                 "No pod of {} has waited for {} s or longer (--stuck-for) for containers that nothing marks as sidecars.",
-                namespace.map_or("all namespaces".to_owned(), |name| format!(
-                    "namespace {name}"
-                )),
+                place_of(namespace.as_deref()),
                 self.stuck_for
             );
         }

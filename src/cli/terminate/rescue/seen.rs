@@ -11,7 +11,7 @@ use kube::core::PartialObjectMeta;
 use kube::{Api, Client};
 use swaplet_controller::cluster::rules::Rules;
 use swaplet_controller::frame::clock::time_of_day;
-use swaplet_controller::frame::list::{list_with, words};
+use swaplet_controller::frame::list::{api_in, list_with, words};
 use swaplet_controller::frame::remarks::{Remarks, is_forbidden};
 use swaplet_controller::terminate::snapshot::policies::PodPolicies;
 use swaplet_controller::terminate::snapshot::{Scope, Snapshot, pods};
@@ -19,6 +19,7 @@ use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::values::whole_object::WholeObject;
 use swaplet_core::policies::suggest::Stuck as UnmarkedPod;
 use swaplet_core::report::shell_word::shell_word;
+use swaplet_edge::client::place_of;
 
 use super::given::GivenArgs;
 use super::rows::Stuck;
@@ -55,10 +56,7 @@ impl Pods<'_> {
         remarks: &mut Remarks,
     ) -> anyhow::Result<Seen> {
         let namespace = self.scope.namespace.as_deref();
-        let place = namespace.map_or_else(
-            || "all namespaces".to_owned(),
-            |namespace| format!("namespace {namespace}"),
-        );
+        let place = place_of(namespace);
         let names: Vec<_> = self.targets.iter().map(Target::argument).collect();
         let matched = match (self.selector, names.is_empty()) {
             (Some(selector), _) => format!(" that -l {selector} matches"),
@@ -185,10 +183,7 @@ async fn selected(
     namespace: Option<&str>,
     selector: &str,
 ) -> anyhow::Result<BTreeSet<String>> {
-    let api: Api<WholeObject<PartialObjectMeta<WholePod>>> = match namespace {
-        Some(namespace) => Api::namespaced(client.clone(), namespace),
-        None => Api::all(client.clone()),
-    };
+    let api: Api<WholeObject<PartialObjectMeta<WholePod>>> = api_in(client, namespace);
     let uid = |pod: WholeObject<PartialObjectMeta<WholePod>>| pod.read()?.metadata.uid;
     let matched = list_with(&api, ListParams::default().labels(selector), uid).await;
     let matched = matched.map_err(|error| anyhow!("-l {selector}: {}", words(&error)))?;
