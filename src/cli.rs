@@ -19,7 +19,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use swaplet_edge::command_line::{for_line, prepared, with_flags_behind, with_plugin_examples};
 use swaplet_edge::{client, duration, exit, in_one_line, manifests, print};
 
-use self::program::{about, anywhere, open_files};
+use self::program::{about, anywhere, process};
 use self::run::config::Called;
 use self::terminate::{explain, nodes, policy, rescue};
 use crate::image::registry::install_crypto;
@@ -42,13 +42,17 @@ enum Command {
     Check(Box<check::CheckArgs>),
     Explain(Box<explain::ExplainArgs>),
     Rescue(Box<rescue::RescueArgs>),
+    #[command(subcommand)]
     Policy(policy::Policy),
     Protect(protect::ProtectArgs),
     Nodes(nodes::NodesArgs),
     Probe(Box<nodes::probe::ProbeArgs>),
     Warm(Box<warm::WarmArgs>),
+    #[command(subcommand)]
     ExitImage(image::exit::ExitImage),
+    #[command(subcommand)]
     ParkImage(image::park::ParkImage),
+    #[command(subcommand)]
     Image(image::Image),
     Version(about::VersionArgs),
     Completion(about::CompletionArgs),
@@ -107,7 +111,7 @@ impl Cli {
 impl Command {
     fn run(self) -> anyhow::Result<ExitCode> {
         install_crypto();
-        open_files::raise_limit();
+        process::raise_limit_of_files();
         // With one worker a loop that is stuck would keep timers, signals and the Lease from their turn.
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -4,7 +4,6 @@ mod hints;
 mod judge;
 mod live;
 pub(super) mod policies;
-mod pulled;
 mod read;
 mod report;
 mod rows;
@@ -16,7 +15,7 @@ use std::process::ExitCode;
 use super::client::{ClusterArgs, plain};
 use super::image::HostArgs;
 use super::print;
-use super::program::table::printable;
+use super::program::table::{counted, note, printable};
 use super::rules::{FinishArg, NodeTableArgs, PublicArg, public};
 use crate::image::pattern::ImagePattern;
 use crate::image::reference::ImageReference;
@@ -30,7 +29,6 @@ use swaplet_core::check::scripts::ConfigMaps;
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::policies::presets;
-use words::count;
 
 /// The exit code if a sidecar would not end, or there are fewer than required.
 const NOT_RUNNABLE: u8 = 1;
@@ -208,57 +206,34 @@ pub(super) struct CheckArgs {
     cluster: ClusterArgs,
 }
 
-/// The requests of the command line, besides the input.
-struct Asked {
-    files: Vec<PathBuf>,
-    kustomize: Vec<PathBuf>,
-    allow_empty: bool,
-    require: Option<usize>,
-    strict: bool,
-    output: Output,
-}
-
 impl CheckArgs {
-    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+    pub(super) async fn run(mut self) -> anyhow::Result<ExitCode> {
+        self.files.append(&mut self.filename);
         let exit_image = self.exit_image.clone();
-        let exit_images = (!self.exit_images.is_empty())
-            .then(|| ExitImages::new(self.exit_image.clone(), self.exit_images));
-        let (pulled, unclear) = ask_pulled(
-            self.exit_image,
-            self.exit_image_is_public,
-            &self.hosts.ask_public(),
-        )
-        .await;
+        let listed = self.exit_images.clone();
+        let ask = self.hosts.ask_public();
+        let (pulled, unclear) =
+            ask_pulled(exit_image.clone(), self.exit_image_is_public, &ask).await;
         let settings = Settings {
             pulled,
-            sidecars: self.sidecar,
+            sidecars: self.sidecar.clone(),
             allow_derived: self.allow_derived,
             finish: self.finish == FinishArg::Allowed,
             namespace: self.namespace.as_deref().map(Into::into),
             virtual_nodes: self.virtual_nodes,
-            exit_images,
+            exit_images: (!listed.is_empty()).then(|| ExitImages::new(exit_image.clone(), listed)),
             exit_image,
             node_table: self.nodes.table()?,
         };
-        let asked = Asked {
-            files: self.files.into_iter().chain(self.filename).collect(),
-            kustomize: self.kustomize,
-            allow_empty: self.allow_empty,
-            require: self.require.or(self.strict.then_some(1)),
-            strict: self.strict,
-            output: self.output,
-        };
         let (policies, problems) =
             CheckedPolicies::read(&self.policy, &self.preset, settings.namespace.as_deref());
-        let mut report = from_files(&asked, policies, &settings);
+        let mut report = self.read_files(policies, &settings);
         report.problems.extend(problems);
         report
             .hints
             .extend(unclear.into_iter().map(Hint::of_cluster));
         if self.live {
-            let scope = live::Scope::new(self.namespace, self.all_namespaces);
-            let policies = &mut report.policies;
-            match live::read(self.cluster, scope, policies, &settings).await {
+            match live::read(&self, &mut report.policies, &settings).await {
                 Ok(found) => {
                     report.hints.extend(found.hints);
                     report.add_live(found.described, &found.maps, &found.nodes, &settings);
@@ -266,65 +241,42 @@ impl CheckArgs {
                 Err(problem) => report.problems.push(problem),
             }
         }
-        if !asked.allow_empty && report.problems.is_empty() {
+        if !self.allow_empty && report.problems.is_empty() {
             report.look_for(&settings.sidecars);
         }
-        report.look_at_policies(&settings, asked.allow_empty);
-        asked.print(&report, &settings)?;
-        Ok(asked.exit_code(&report, &settings))
+        report.look_at_policies(&settings, self.allow_empty);
+        self.print(&report, &settings)?;
+        Ok(self.exit_code(&report, &settings))
     }
-}
 
-/// Returns what is known of whether exit images can be pulled without credentials, and a hint if the
-/// registry of this one gives no clear answer; `None` if no image is named and nothing is said.
-async fn ask_pulled(
-    image: Option<ImageReference>,
-    said: PublicArg,
-    ask: &AskPublic,
-) -> (Option<ExitImages>, Vec<String>) {
-    let is_asked = image.is_some() && said == PublicArg::Auto;
-    let mut exit_images = ExitImages::new(image, Vec::new());
-    if let Some(public) = said.said() {
-        return (Some(exit_images.said_public(public)), Vec::new());
+    fn read_files(&self, mut policies: CheckedPolicies, settings: &Settings) -> Report {
+        let mut manifests = read::manifests(&self.files, self.allow_empty);
+        for folder in &self.kustomize {
+            let made = read::kustomized(folder, self.allow_empty);
+            manifests.documents.extend(made.documents);
+            manifests.problems.extend(made.problems);
+            manifests.notes.extend(made.notes);
+        }
+        for document in &manifests.documents {
+            policies.add_namespace(&document.object);
+        }
+        let mut report = Report::new(manifests.problems, policies);
+        let mut maps = ConfigMaps::default();
+        for document in &manifests.documents {
+            maps.add(
+                &document.object,
+                settings.namespace.as_deref().unwrap_or_default(),
+            );
+        }
+        report
+            .hints
+            .extend(manifests.notes.into_iter().map(Hint::of_cluster));
+        for document in &manifests.documents {
+            report.add_file(document, &maps, settings);
+        }
+        report
     }
-    let unclear = public::learn(&mut exit_images, ask).await;
-    (is_asked.then_some(exit_images), unclear)
-}
 
-/// Parses the name of a preset.
-pub(super) fn preset_names() -> PossibleValuesParser {
-    PossibleValuesParser::new(presets::all().iter().map(|preset| &*preset.name))
-}
-
-fn from_files(asked: &Asked, mut policies: CheckedPolicies, settings: &Settings) -> Report {
-    let mut manifests = read::manifests(&asked.files, asked.allow_empty);
-    for folder in &asked.kustomize {
-        let made = read::kustomized(folder, asked.allow_empty);
-        manifests.documents.extend(made.documents);
-        manifests.problems.extend(made.problems);
-        manifests.notes.extend(made.notes);
-    }
-    for document in &manifests.documents {
-        policies.add_namespace(&document.object);
-    }
-    let mut report = Report::new(manifests.problems, policies);
-    let mut maps = ConfigMaps::default();
-    for document in &manifests.documents {
-        maps.add(
-            &document.object,
-            settings.namespace.as_deref().unwrap_or_default(),
-        );
-    }
-    report
-        .hints
-        .extend(manifests.notes.into_iter().map(Hint::of_cluster));
-    for document in &manifests.documents {
-        report.add_file(document, &maps, settings);
-    }
-    report
-}
-
-impl Asked {
     /// Prints the report on standard output, and messages on standard error.
     fn print(&self, report: &Report, settings: &Settings) -> anyhow::Result<()> {
         for problem in &report.problems {
@@ -345,7 +297,7 @@ impl Asked {
             for hint in &report.hints {
                 let file = hint.file().map(|file| format!("{file}: "));
                 let words = file.unwrap_or_default() + &hint.words();
-                eprintln!("note: {}", printable(&words));
+                note(&words);
             }
         }
         let summary = report.summary(settings);
@@ -373,11 +325,12 @@ impl Asked {
             return ExitCode::from(NOT_RUNNABLE);
         }
         let (ends, ..) = report.ends(settings);
-        if let Some(least) = self.require.filter(|least| ends < *least) {
+        let require = self.require.or(self.strict.then_some(1));
+        if let Some(least) = require.filter(|least| ends < *least) {
             let flag = if self.strict { "--strict" } else { "--require" };
             eprintln!(
                 "error: {flag} requires {least} or more, and {} would end",
-                count(ends, "sidecar")
+                counted(ends, "sidecar")
             );
             return ExitCode::from(NOT_RUNNABLE);
         }
@@ -389,6 +342,27 @@ impl Asked {
         }
         ExitCode::SUCCESS
     }
+}
+
+/// Returns what is known of whether exit images can be pulled without credentials, and a hint if the
+/// registry of this one gives no clear answer; `None` if no image is named and nothing is said.
+async fn ask_pulled(
+    image: Option<ImageReference>,
+    said: PublicArg,
+    ask: &AskPublic,
+) -> (Option<ExitImages>, Vec<String>) {
+    let is_asked = image.is_some() && said == PublicArg::Auto;
+    let mut exit_images = ExitImages::new(image, Vec::new());
+    if let Some(public) = said.said() {
+        return (Some(exit_images.said_public(public)), Vec::new());
+    }
+    let unclear = public::learn(&mut exit_images, ask).await;
+    (is_asked.then_some(exit_images), unclear)
+}
+
+/// Parses the name of a preset.
+pub(super) fn preset_names() -> PossibleValuesParser {
+    PossibleValuesParser::new(presets::all().iter().map(|preset| &*preset.name))
 }
 
 // The settings of the check, apart from its input.

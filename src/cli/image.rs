@@ -44,46 +44,34 @@ use swaplet_core::objects::values::env::WHEN_JOB_EXIT;
 /// no package manager. If the program is not static, its loader and shared objects come along as
 /// this machine has them. It runs as user 65532. For nodes of several platforms name the program of
 /// each with --program.
-#[derive(Debug, Args)]
-pub(super) struct Image {
-    #[command(subcommand)]
-    command: Command,
-}
-
 #[derive(Debug, Subcommand)]
-enum Command {
+pub(super) enum Image {
     /// Build the controller image and push it to a registry
     ///
     /// Nothing is needed but the registry: no Docker, no other image. The same program on the same
     /// machine gives the same digest.
     #[command(after_help = PUSH_EXAMPLES)]
-    Push(ImagePushArgs),
+    Push {
+        #[command(flatten)]
+        push: PushArgs,
+        #[command(flatten)]
+        contents: ContentsArgs,
+    },
     /// Write the controller image to a file or a folder, for machines that reach no registry
     ///
     /// The result is an OCI image layout that `ctr images import`, `docker load`, `skopeo` and
     /// `crane` read.
     #[command(after_help = EXPORT_EXAMPLES)]
-    Export(ImageExportArgs),
+    Export {
+        #[command(flatten)]
+        export: ExportArgs,
+        #[command(flatten)]
+        contents: ContentsArgs,
+    },
 }
 
 #[derive(Debug, Args)]
-struct ImagePushArgs {
-    #[command(flatten)]
-    push: PushArgs,
-    #[command(flatten)]
-    contents: ContentsArgs,
-}
-
-#[derive(Debug, Args)]
-struct ImageExportArgs {
-    #[command(flatten)]
-    export: ExportArgs,
-    #[command(flatten)]
-    contents: ContentsArgs,
-}
-
-#[derive(Debug, Args)]
-struct ContentsArgs {
+pub(super) struct ContentsArgs {
     /// Pack this swaplet instead of the one that you call; repeatable, one for each platform. Of
     /// another platform than this machine's, the shared objects are taken from the folder of Debian's
     /// cross compiler
@@ -118,13 +106,9 @@ Examples:
 
 impl Image {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        match self.command {
-            Command::Push(ImagePushArgs { push, contents }) => {
-                push.run_with(contents.build()?).await
-            }
-            Command::Export(ImageExportArgs { export, contents }) => {
-                export.run_with(&contents.build()?)
-            }
+        match self {
+            Self::Push { push, contents } => push.run(contents.build()?).await,
+            Self::Export { export, contents } => export.run(&contents.build()?),
         }
     }
 }
@@ -167,7 +151,7 @@ impl ContentsArgs {
 // `export REF PATH`: exports an image of any kind.
 
 #[derive(Debug, Args)]
-struct ExportArgs {
+pub(super) struct ExportArgs {
     /// The name that the image gets: [REGISTRY/]REPOSITORY:TAG
     #[arg(value_name = "REF")]
     reference: ImageReference,
@@ -178,11 +162,7 @@ struct ExportArgs {
 }
 
 impl ExportArgs {
-    fn run(self, kind: Kind) -> anyhow::Result<ExitCode> {
-        self.run_with(&build_standard(kind)?)
-    }
-
-    fn run_with(self, image: &BuiltImage) -> anyhow::Result<ExitCode> {
+    fn run(self, image: &BuiltImage) -> anyhow::Result<ExitCode> {
         let Self { reference, path } = self;
         check_reference(&reference, image)?;
         let files = layout(image, &reference);
@@ -300,7 +280,7 @@ const FIRST_WORD: Duration = Duration::from_secs(1);
 const NEXT_WORD: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Args)]
-struct PushArgs {
+pub(super) struct PushArgs {
     /// Where to push: [REGISTRY/]REPOSITORY:TAG
     #[arg(value_name = "REF")]
     reference: ImageReference,
@@ -324,11 +304,7 @@ struct PushArgs {
 }
 
 impl PushArgs {
-    async fn run(self, kind: Kind) -> anyhow::Result<ExitCode> {
-        self.run_with(build_standard(kind)?).await
-    }
-
-    async fn run_with(self, image: BuiltImage) -> anyhow::Result<ExitCode> {
+    async fn run(self, image: BuiltImage) -> anyhow::Result<ExitCode> {
         check_reference(&self.reference, &image)?;
         if self.dry_run {
             print(&dry_run(&self.reference, &image))?;
@@ -431,7 +407,7 @@ fn with_tag(reference: &ImageReference) -> String {
 // `exit-image push REF`, with `--for` and `--path`: the paths besides the standard ones.
 
 #[derive(Debug, Args)]
-struct ExitPushArgs {
+pub(super) struct ExitPushArgs {
     #[command(flatten)]
     push: PushArgs,
 
@@ -452,7 +428,7 @@ struct ExitPushArgs {
 impl ExitPushArgs {
     async fn run(self) -> anyhow::Result<ExitCode> {
         if self.manifests.is_empty() && self.path.is_empty() {
-            return self.push.run(Kind::Exit).await;
+            return self.push.run(build_standard(Kind::Exit)?).await;
         }
         let mut needs = Needs::read(&self.manifests, &self.sidecar)?;
         if needs.ends == 0 && self.path.is_empty() {
@@ -463,7 +439,7 @@ impl ExitPushArgs {
         for skipped in &needs.skipped {
             eprintln!("warning: {}", printable(skipped));
         }
-        let code = self.push.run_with(image).await?;
+        let code = self.push.run(image).await?;
         print(&needs.list())?;
         Ok(code)
     }
@@ -491,20 +467,12 @@ impl Needs {
         if files.is_empty() {
             return Ok(needs);
         }
-        let (
-            Manifests {
-                documents,
-                problems,
-                notes,
-                ..
-            },
-            empty,
-        ) = Manifests::read_each(files);
+        let (read, empty) = Manifests::read_each(files);
+        let problems = read.problems.iter();
         let words: Vec<String> = problems
-            .iter()
             .map(|problem| format!("{problem:#}"))
             .chain(empty)
-            .chain(notes)
+            .chain(read.notes)
             .collect();
         if !words.is_empty() {
             bail!(
@@ -513,11 +481,12 @@ impl Needs {
             );
         }
         let mut maps = ConfigMaps::default();
-        for document in &documents {
+        for document in &read.documents {
             maps.add(&document.object, "");
         }
         let mut containers = BTreeSet::new();
-        for described in documents
+        for described in read
+            .documents
             .iter()
             .flat_map(|document| Described::all(&document.object))
         {

@@ -3,7 +3,6 @@
 pub(super) mod about;
 pub(super) mod anywhere;
 pub(super) mod log;
-pub(super) mod open_files;
 pub(super) mod process;
 pub(super) mod rights;
 pub(super) mod table;

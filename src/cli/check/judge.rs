@@ -20,7 +20,7 @@ use swaplet_core::report::decision::Method;
 use swaplet_core::terminate::methods::AllowedMethods;
 
 use super::rows::{Answer, By, Row, mark_problem};
-use super::{Settings, pulled, words};
+use super::{Settings, words};
 
 /// Returns the rows of a pod template. Containers named in the settings count as sidecars whatever
 /// their marks.
@@ -65,7 +65,9 @@ pub(super) fn of(described: &Described, settings: &Settings, maps: &ConfigMaps) 
         doubted(described, settings, &mut rows);
     }
     counted(described, settings, &mut rows);
-    pulled::judge(described, settings, &mut rows);
+    if !is_virtual && !settings.virtual_nodes {
+        pulled(described, settings, &mut rows);
+    }
     rows.iter_mut().for_each(|row| note_rule(row, settings));
     let native = |container| row(described, container, Answer::Native, maps);
     rows.extend(template.spec.native_sidecars.iter().map(native));
@@ -190,13 +192,13 @@ fn misspelt(container: &ContainerSpec) -> Option<(&str, &'static str)> {
 }
 
 /// Returns the container of a row.
-pub(super) fn container<'a>(described: &'a Described, row: &Row) -> Option<&'a ContainerSpec> {
+fn container<'a>(described: &'a Described, row: &Row) -> Option<&'a ContainerSpec> {
     let containers = &described.template.spec.containers;
     containers.iter().find(|each| each.name == row.container)
 }
 
 /// Returns true if the phase of the pod may be written.
-pub(super) fn may_finish(settings: &Settings, rows: &[Row]) -> bool {
+fn may_finish(settings: &Settings, rows: &[Row]) -> bool {
     let only_swaps = |row: &Row| {
         let rule = row.rule.as_ref();
         rule.is_some_and(|rule| rule.method == RuleMethod::Swap)
@@ -205,11 +207,8 @@ pub(super) fn may_finish(settings: &Settings, rows: &[Row]) -> bool {
 }
 
 /// Returns true if it is checked whether an exit image would end the container.
-pub(super) const fn is_swapped(row: &Row) -> bool {
-    matches!(
-        row.answer,
-        Answer::Verdict(Verdict::Runnable { .. } | Verdict::NeedsImage { .. })
-    )
+const fn is_swapped(row: &Row) -> bool {
+    row.answer.executes().is_some()
 }
 
 /// Marks the sidecars for which no image is written: what they name is none, or their nodes swap
@@ -291,6 +290,50 @@ fn counted(described: &Described, settings: &Settings, rows: &mut [Row]) {
     }
 }
 
+/// Marks the sidecars whose exit image nodes may refuse to their pods: under `Never` a pod of a
+/// kubelet would fail whose node does not start the image after the sidecar was stopped.
+fn pulled(described: &Described, settings: &Settings, rows: &mut [Row]) {
+    let may_finish = may_finish(settings, rows);
+    for row in rows {
+        let container = container(described, row);
+        let Some(why) = container.and_then(|each| doubt_of_pull(described, each, row, settings))
+        else {
+            continue;
+        };
+        row.not_swapped("NotPublic", why, settings, may_finish);
+    }
+}
+
+/// Returns why a node may refuse the exit image; `None` if no swap is made, or that would not cost
+/// the pod.
+fn doubt_of_pull(
+    described: &Described,
+    container: &ContainerSpec,
+    row: &Row,
+    settings: &Settings,
+) -> Option<String> {
+    let policy = container.restart_policy.as_ref();
+    let is_never =
+        policy.or(described.template.spec.restart_policy.as_ref()) == Some(&RestartPolicy::Never);
+    if !is_never || !is_swapped(row) {
+        return None;
+    }
+    let exit_images = settings.pulled.as_ref()?;
+    let by_rule = || row.rule.as_ref()?.exit_image.as_deref();
+    let own = container.mark.with_image.as_deref().or_else(by_rule);
+    let default = exit_images.default_image().map(|image| image.as_str());
+    let image = own.or(default)?;
+    let why = exit_images.is_public(image).doubt(image)?;
+    let secrets = match &*described.pull_secrets {
+        [] => "the pod has no imagePullSecrets".to_owned(),
+        secrets => format!(
+            "its imagePullSecrets ({}) are not read, so whether they are for that registry is not known",
+            secrets.join(", ")
+        ),
+    };
+    Some(format!("{secrets}, and {why}"))
+}
+
 /// Returns true if the controller cannot know whether the exit image starts: of a listed one, such
 /// as the container's own, it knows no paths, and it reads no scripts.
 fn is_doubtful(row: &Row, container: &ContainerSpec, settings: &Settings) -> bool {
@@ -307,15 +350,8 @@ fn is_doubtful(row: &Row, container: &ContainerSpec, settings: &Settings) -> boo
         !is_default && choice.is_none_or(|choice| choice.is_ok_and(|choice| !choice.is_default))
     };
     let is_script = matches!(
-        &row.answer,
-        Answer::Verdict(
-            Verdict::Runnable {
-                executes: Executes::Script(_) | Executes::ReadScript { .. }
-            } | Verdict::NeedsImage {
-                executes: Executes::Script(_) | Executes::ReadScript { .. },
-                ..
-            }
-        )
+        row.answer.executes(),
+        Some(Executes::Script(_) | Executes::ReadScript { .. })
     );
     is_script || (row.has_command && asked.is_some_and(is_listed))
 }
@@ -368,25 +404,18 @@ fn warnings(
             "the admission policies of swaplet let nothing be written to pods in {namespace}"
         ));
     }
-    match answer {
-        Answer::Verdict(
-            Verdict::Runnable {
-                executes: Executes::Script(path),
-            }
-            | Verdict::NeedsImage {
-                executes: Executes::Script(path),
-                ..
-            },
-        ) => warnings.push(assumed(described, container, path, maps)),
-        Answer::Verdict(Verdict::NotSwappable {
-            reason: Obstacle::CommandInvalid,
-            path: Some(path),
-        }) if first_line(described, container, path, maps).is_some() => {
-            warnings.push(format!(
-                "the first line of {path} is not #! and the path of a program, so nothing can execute it"
-            ));
-        }
-        _ => {}
+    if let Some(Executes::Script(path)) = answer.executes() {
+        warnings.push(assumed(described, container, path, maps));
+    }
+    if let Answer::Verdict(Verdict::NotSwappable {
+        reason: Obstacle::CommandInvalid,
+        path: Some(path),
+    }) = answer
+        && first_line(described, container, path, maps).is_some()
+    {
+        warnings.push(format!(
+            "the first line of {path} is not #! and the path of a program, so nothing can execute it"
+        ));
     }
     if matches!(answer, Answer::Verdict(_) | Answer::Native)
         && let Some((written, meant)) = misspelt(container)

@@ -23,28 +23,11 @@ use swaplet_core::objects::values::whole_object::WholeObject;
 use super::hints::Hint;
 use super::policies::CheckedPolicies;
 use super::report::CostlyNode;
-use super::{ClusterArgs, Settings, plain};
+use super::{CheckArgs, Settings, plain};
 use crate::cli::status::installation::{Found as InstallationFound, Purpose};
 
 /// The field selector for pods: a finished one needs no verdict.
 const NOT_ENDED: &str = "status.phase!=Succeeded,status.phase!=Failed";
-
-/// The scope of the check.
-pub(super) enum Scope {
-    All,
-    Namespace(String),
-    Context,
-}
-
-impl Scope {
-    pub(super) fn new(namespace: Option<String>, all: bool) -> Self {
-        match namespace {
-            _ if all => Self::All,
-            Some(namespace) => Self::Namespace(namespace),
-            None => Self::Context,
-        }
-    }
-}
 
 /// The maximum number of ConfigMaps that are read, each by a request of its own.
 const MOST_MAPS: usize = 200;
@@ -67,23 +50,25 @@ pub(super) struct Found {
 /// Pods, Jobs or CronJobs cannot be listed. Other unreadable objects are left out: without
 /// ConfigMaps scripts are assumed, and without nodes the templates alone decide where pods run.
 pub(super) async fn read(
-    cluster: ClusterArgs,
-    scope: Scope,
+    args: &CheckArgs,
     policies: &mut CheckedPolicies,
     settings: &Settings,
 ) -> anyhow::Result<Found> {
-    let client = cluster.client().await?;
+    let client = args.cluster.client().await?;
+    let named = args.namespace.as_deref();
+    let namespace =
+        (!args.all_namespaces).then(|| named.unwrap_or_else(|| client.default_namespace()));
     let mut described = Vec::new();
     for (resource, fields) in [
         (ApiResource::erase::<CronJob>(&()), ""),
         (ApiResource::erase::<Job>(&()), ""),
         (ApiResource::erase::<Pod>(&()), NOT_ENDED),
     ] {
-        add(&client, &scope, &resource, fields, &mut described)
+        add(&client, namespace, &resource, fields, &mut described)
             .await
             .with_context(|| format!("cannot list {}", resource.plural))?;
     }
-    let mut hints = add_policies(&client, &scope, policies).await?;
+    let mut hints = add_policies(&client, namespace, policies).await?;
     policies.mark(&mut described, settings);
     Ok(Found {
         maps: config_maps(&client, &described, settings, &mut hints).await,
@@ -97,14 +82,9 @@ pub(super) async fn read(
 /// hints about those that do not count.
 async fn add_policies(
     client: &Client,
-    scope: &Scope,
+    namespace: Option<&str>,
     policies: &mut CheckedPolicies,
 ) -> anyhow::Result<Vec<Hint>> {
-    let namespace = match scope {
-        Scope::All => None,
-        Scope::Namespace(namespace) => Some(namespace.as_str()),
-        Scope::Context => Some(client.default_namespace()),
-    };
     let listed = if policies.have_namespace_selector() {
         Listed::read_with_namespaces(client, namespace).await
     } else {
@@ -190,15 +170,14 @@ async fn config_maps(
 /// Adds the objects; only the parts that matter are kept.
 async fn add(
     client: &Client,
-    scope: &Scope,
+    namespace: Option<&str>,
     resource: &ApiResource,
     fields: &str,
     found: &mut Vec<Described>,
 ) -> anyhow::Result<()> {
-    let api: Api<WholeObject<DynamicObject>> = match scope {
-        Scope::All => Api::all_with(client.clone(), resource),
-        Scope::Namespace(namespace) => Api::namespaced_with(client.clone(), namespace, resource),
-        Scope::Context => Api::default_namespaced_with(client.clone(), resource),
+    let api: Api<WholeObject<DynamicObject>> = match namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, resource),
+        None => Api::all_with(client.clone(), resource),
     };
     let templates = |object: WholeObject<DynamicObject>| {
         let mut object = object.read()?;

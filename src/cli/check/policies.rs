@@ -241,16 +241,16 @@ impl CheckedPolicies {
         });
     }
 
+    fn of_files(&self) -> impl Iterator<Item = &Known> {
+        let known = self.known.iter();
+        known.filter(|known| matches!(known.from, Origin::File(_)))
+    }
+
     /// Returns an error for each preset, and for the policies of files together, that match nothing
     /// in the input: most likely they were meant to.
     pub(super) fn without_effect(&self) -> Vec<Error> {
         let mut problems = Vec::new();
-        let of_files = || {
-            self.known
-                .iter()
-                .filter(|known| matches!(known.from, Origin::File(_)))
-        };
-        let none_selects = of_files().all(|known| !known.selects);
+        let none_selects = self.of_files().all(|known| !known.selects);
         for known in self.known.iter().filter(|known| !known.selects) {
             match &known.from {
                 Origin::Preset(name) => {
@@ -277,15 +277,13 @@ impl CheckedPolicies {
 
     /// Returns hints about policies.
     pub(super) fn hints(&self, settings: &Settings) -> Vec<Hint> {
-        let of_files = || {
-            self.known
-                .iter()
-                .filter(|known| matches!(known.from, Origin::File(_)))
-        };
-        let some_selects = of_files().any(|known| known.selects);
+        let some_selects = self.of_files().any(|known| known.selects);
         let notes = self.notes.iter().cloned();
         let mut hints: Vec<_> = notes.map(Hint::of_cluster).collect();
-        for known in of_files().filter(|known| some_selects && !known.selects) {
+        for known in self
+            .of_files()
+            .filter(|known| some_selects && !known.selects)
+        {
             hints.push(known.hint(known.about_nothing().to_owned()));
         }
         let reported = self.known.iter().flat_map(|known| {

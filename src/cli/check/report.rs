@@ -14,9 +14,10 @@ use swaplet_core::objects::node::Node;
 use super::hints::{self, Hint};
 use super::policies::CheckedPolicies;
 use super::rows::{Answer, Row};
-use super::words::{count, no_container};
+use super::words::no_container;
 use super::{Settings, judge};
 use crate::cli::manifests::Document;
+use crate::cli::program::table::counted;
 
 /// The findings, in the order of the input.
 #[derive(Default)]
@@ -175,7 +176,7 @@ impl Report {
         if self.templates == 0 {
             return "No pod and no pod template found.".to_owned();
         }
-        let templates = count(self.templates, "pod template");
+        let templates = counted(self.templates, "pod template");
         if self.rows.is_empty() {
             return format!(
                 "No sidecar in {templates}; --sidecar NAME, --preset NAME and --policy FILE count unmarked containers as sidecars."
@@ -195,7 +196,7 @@ impl Report {
         if left > 0 {
             parts.push(format!("{left} {} left alone", verb(left, "is", "are")));
         }
-        let sidecars = count(self.rows.len(), "sidecar");
+        let sidecars = counted(self.rows.len(), "sidecar");
         format!("{sidecars} in {templates}: {}", parts.join(", "))
     }
 

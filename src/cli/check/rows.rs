@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use serde::Serialize;
 use swaplet_core::check::around::Described;
-use swaplet_core::objects::command::{Obstacle, Verdict};
+use swaplet_core::objects::command::{Executes, Obstacle, Verdict};
 use swaplet_core::objects::pod::SidecarRule;
 use swaplet_core::objects::pod::container_spec::ContainerSpec;
 use swaplet_core::objects::values::env::MarkProblem;
@@ -40,7 +41,8 @@ pub(super) struct Row {
 }
 
 /// What makes a container a sidecar.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum By {
     /// Its environment variable, or a misspelt one.
     Variable,
@@ -74,19 +76,6 @@ impl By {
             None if template.injected => Self::Injector,
             None if container.mark.problem.is_some() => Self::Variable,
             None => Self::Flag,
-        }
-    }
-
-    /// Returns the name for programs.
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Variable => "variable",
-            Self::Annotation => "annotation",
-            Self::Policy => "policy",
-            Self::Preset => "preset",
-            Self::Flag => "flag",
-            Self::Injector => "injector",
-            Self::Native => "native",
         }
     }
 }
@@ -128,6 +117,18 @@ pub(super) enum Answer {
     Native,
     /// Nobody ends it, and nobody should.
     NotAJob,
+}
+
+impl Answer {
+    /// Returns what an exit image would execute to end it; `None` if none is swapped for it.
+    pub(super) const fn executes(&self) -> Option<&Executes> {
+        match self {
+            Self::Verdict(
+                Verdict::Runnable { executes } | Verdict::NeedsImage { executes, .. },
+            ) => Some(executes),
+            _ => None,
+        }
+    }
 }
 
 /// The advice about a sidecar.
@@ -214,11 +215,7 @@ impl Row {
     /// Returns true if the kubelet could end it without a swap.
     pub(super) fn could_be_native(&self) -> bool {
         !self.on_virtual_node
-            && matches!(
-                self.answer,
-                Answer::Verdict(Verdict::Runnable { .. } | Verdict::NeedsImage { .. })
-                    | Answer::NoSwap { .. }
-            )
+            && (self.answer.executes().is_some() || matches!(self.answer, Answer::NoSwap { .. }))
     }
 
     /// Returns a key of the verdict on a container of this owner.
@@ -249,11 +246,8 @@ impl Row {
 
     pub(super) fn executes(&self) -> Option<String> {
         match &self.answer {
-            Answer::Verdict(
-                Verdict::Runnable { executes } | Verdict::NeedsImage { executes, .. },
-            ) => Some(executes.to_string()),
             Answer::Verdict(Verdict::NotSwappable { path, .. }) => path.clone(),
-            _ => None,
+            answer => answer.executes().map(ToString::to_string),
         }
     }
 

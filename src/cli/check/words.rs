@@ -13,11 +13,6 @@ const NAMES: usize = 20;
 /// The name prefix of a `--preset`'s policy: no policy of a cluster can have it, and it sorts last.
 pub(in crate::cli) const OF_PRESET: &str = "~preset/";
 
-/// Formats a number of things: `1 sidecar`, `2 sidecars`.
-pub(super) fn count(number: usize, thing: &str) -> String {
-    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
-}
-
 /// Returns what is wrong with a `--sidecar` that no container is called: most likely it is
 /// misspelt.
 pub(in crate::cli) fn no_container(name: &str, containers: &BTreeSet<Box<str>>) -> String {
@@ -34,17 +29,17 @@ pub(in crate::cli) fn no_container(name: &str, containers: &BTreeSet<Box<str>>) 
     format!("--sidecar {name}: no container has this name; {there}")
 }
 
-/// Breaks the text between words into indented lines.
-pub(super) fn indented(text: &str, indent: usize) -> String {
-    let margin = " ".repeat(indent);
+/// Breaks the text between words into lines that begin with the margin.
+pub(in crate::cli) fn wrapped(text: &str, margin: &str) -> String {
+    let begin = margin.chars().count();
     let mut lines = String::new();
-    let mut line = margin.clone();
+    let mut line = margin.to_owned();
     for word in text.split(' ') {
         let length = line.chars().count();
-        if length > indent && length + 1 + word.chars().count() > WIDTH {
+        if length > begin && length + 1 + word.chars().count() > WIDTH {
             lines.extend([line.as_str(), "\n"]);
-            line.clone_from(&margin);
-        } else if length > indent {
+            margin.clone_into(&mut line);
+        } else if length > begin {
             line.push(' ');
         }
         line.push_str(word);
@@ -72,17 +67,13 @@ mod tests {
 
     #[test]
     fn words_are_kept_whole_and_lines_short() {
-        let text = indented(&"word ".repeat(60), 4);
+        let text = wrapped(&"word ".repeat(60), "    ");
         assert!(text.lines().count() == 4, "{text}");
         assert!(
             text.lines()
                 .all(|line| line.len() <= WIDTH && line.starts_with("    word"))
         );
         let long = "x".repeat(300);
-        assert_eq!(indented(&long, 2), format!("  {long}\n"));
-        assert_eq!(
-            (count(1, "pod"), count(0, "pod")),
-            ("1 pod".into(), "0 pods".into())
-        );
+        assert_eq!(wrapped(&long, "  "), format!("  {long}\n"));
     }
 }

@@ -10,20 +10,15 @@ use super::{ExitPushArgs, ExportArgs};
 use crate::cli::print;
 use crate::cli::program::table::aligned;
 use crate::image::Kind;
+use crate::image::build::build_standard;
 use crate::image::exit::{StandardPath, standard_paths};
 
 /// Push or export the exit image, or list the paths that it has
 ///
 /// The exit image ends a sidecar: it holds one static program that exits 0 at once, at every path
 /// where a sidecar's command may point.
-#[derive(Debug, Args)]
-pub(in crate::cli) struct ExitImage {
-    #[command(subcommand)]
-    command: Command,
-}
-
 #[derive(Debug, Subcommand)]
-enum Command {
+pub(in crate::cli) enum ExitImage {
     /// Build the exit image and push it to a registry
     ///
     /// Nothing is needed but the registry: no Docker, no other image. The result is an image index
@@ -76,7 +71,7 @@ Examples:
   swaplet exit-image list -o wide";
 
 #[derive(Debug, Args)]
-struct ListArgs {
+pub(in crate::cli) struct ListArgs {
     /// How to print: names, a table with the source of each path, or JSON
     #[arg(short, long, value_enum, default_value_t = Output::Name)]
     output: Output,
@@ -91,10 +86,10 @@ enum Output {
 
 impl ExitImage {
     pub(in crate::cli) async fn run(self) -> anyhow::Result<ExitCode> {
-        match self.command {
-            Command::Push(args) => args.run().await,
-            Command::Export(args) => args.run(Kind::Exit),
-            Command::List(args) => {
+        match self {
+            Self::Push(args) => args.run().await,
+            Self::Export(args) => args.run(&build_standard(Kind::Exit)?),
+            Self::List(args) => {
                 print(&list(standard_paths(), args.output))?;
                 Ok(ExitCode::SUCCESS)
             }

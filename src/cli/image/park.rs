@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 
 use super::{ExportArgs, PushArgs};
 use crate::image::Kind;
-use crate::image::build::build_derived;
+use crate::image::build::{build_derived, build_standard};
 
 /// Push or export the park image
 ///
@@ -15,36 +15,26 @@ use crate::image::build::build_derived;
 /// is used where a container is restarted whose image has no other spelling (`swaplet run
 /// --park-image`), and to warm images. Its program lies where that of the exit image does: a parked
 /// container is started with its own command.
-#[derive(Debug, Args)]
-pub(in crate::cli) struct ParkImage {
-    #[command(subcommand)]
-    command: Command,
-}
-
 #[derive(Debug, Subcommand)]
-enum Command {
+pub(in crate::cli) enum ParkImage {
     /// Build the park image and push it to a registry
     ///
     /// It never shares a reference with the exit image: swaplet refuses to push one over the other.
     #[command(after_help = EXAMPLES)]
-    Push(ParkPushArgs),
+    Push {
+        #[command(flatten)]
+        push: PushArgs,
+        /// Add the program at this path, as a refused restart requests (repeatable); name it in
+        /// `swaplet run --park-image-paths` too
+        #[arg(long, value_name = "PATH")]
+        path: Vec<String>,
+    },
     /// Write the park image to a file or a folder, for machines that reach no registry
     ///
     /// The result is an OCI image layout that `ctr images import`, `docker load`, `skopeo` and
     /// `crane` read.
     #[command(after_help = EXPORT_EXAMPLES)]
     Export(ExportArgs),
-}
-
-#[derive(Debug, Args)]
-struct ParkPushArgs {
-    #[command(flatten)]
-    push: PushArgs,
-
-    /// Add the program at this path, as a refused restart requests (repeatable); name it in
-    /// `swaplet run --park-image-paths` too
-    #[arg(long, value_name = "PATH")]
-    path: Vec<String>,
 }
 
 const EXAMPLES: &str = "\
@@ -71,12 +61,12 @@ Examples:
 
 impl ParkImage {
     pub(in crate::cli) async fn run(self) -> anyhow::Result<ExitCode> {
-        match self.command {
-            Command::Push(ParkPushArgs { push, path }) => {
-                push.run_with(build_derived(Kind::Park, path).context("--path")?)
-                    .await
+        match self {
+            Self::Push { push, path } => {
+                let image = build_derived(Kind::Park, path).context("--path")?;
+                push.run(image).await
             }
-            Command::Export(args) => args.run(Kind::Park),
+            Self::Export(args) => args.run(&build_standard(Kind::Park)?),
         }
     }
 }

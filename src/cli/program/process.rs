@@ -1,9 +1,11 @@
-//! The process of a command: messages about slow work, its signals, and its name.
+//! The process of a command: messages about slow work, its signals, its name, and how many files it
+//! may have open.
 
 use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
 use futures::FutureExt as _;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use swaplet_edge::signals;
 
 /// The time after which people wonder whether anything happens.
@@ -34,4 +36,41 @@ pub(in crate::cli) fn instance() -> String {
 /// Returns a future that completes on SIGTERM, SIGINT, or SIGHUP: the terminal is closed.
 pub(in crate::cli) fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
     Ok(signals::stopped()?.map(drop))
+}
+
+/// Raises the soft limit of open files to the hard one, like programs in Go; on failure it stays as it is.
+/// Containers get a soft limit of 1024, which is meant for programs that call `select`. A burst of
+/// requests to restart containers needs a watch for each pod, and each watch is a connection.
+pub(in crate::cli) fn raise_limit_of_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: limit.maximum,
+            ..limit
+        },
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bug3_as_many_files_may_be_open_as_the_hard_limit_allows() {
+        // Lower than what is set, and enough for the tests beside this one.
+        let before = getrlimit(Resource::Nofile);
+        let low = before.maximum.map_or(4096, |maximum| maximum - 1);
+        let lowered = Rlimit {
+            current: Some(low),
+            ..before
+        };
+        setrlimit(Resource::Nofile, lowered).unwrap();
+        raise_limit_of_files();
+        let limit = getrlimit(Resource::Nofile);
+        assert_eq!(
+            (limit.current, limit.maximum),
+            (before.maximum, before.maximum)
+        );
+    }
 }

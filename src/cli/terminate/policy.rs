@@ -5,8 +5,9 @@ mod suggest;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
+use crate::cli::check::words::wrapped;
 use crate::cli::program::table::{age, pods_wait, printable, yaml};
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use swaplet_core::image::pattern::matches_any_run;
@@ -17,29 +18,19 @@ use swaplet_core::policies::suggest::{Stuck, Subject, Suggestion};
 /// Suggest SidecarPolicies
 ///
 /// A SidecarPolicy names containers that are sidecars without being marked.
-#[derive(Debug, Args)]
-pub(in crate::cli) struct Policy {
-    #[command(subcommand)]
-    command: Command,
-}
-
 #[derive(Debug, Subcommand)]
-enum Command {
+pub(in crate::cli) enum Policy {
     Suggest(suggest::SuggestArgs),
 }
 
 impl Policy {
     pub(in crate::cli) async fn run(self) -> anyhow::Result<ExitCode> {
-        match self.command {
-            Command::Suggest(args) => args.run().await,
-        }
+        let Self::Suggest(args) = self;
+        args.run().await
     }
 }
 
 // Formats suggested policies as manifests, with the reasons as comments.
-
-/// The maximum width of a comment.
-const WIDTH: usize = 100;
 
 /// The state of the cluster besides the stuck pods.
 #[derive(Debug, Default)]
@@ -232,17 +223,5 @@ impl Named {
 
 /// Formats a sentence as a comment; text from objects cannot end a line of it.
 fn comment(text: &str) -> String {
-    let text = cut(&printable(text), MESSAGE);
-    let mut lines = String::new();
-    let mut line = "#".to_owned();
-    for word in text.split_whitespace() {
-        if line.len() > 1 && line.len() + 1 + word.len() > WIDTH {
-            lines.extend([line.as_str(), "\n"]);
-            "#".clone_into(&mut line);
-        }
-        line.push(' ');
-        line.push_str(word);
-    }
-    lines.extend([line.as_str(), "\n"]);
-    lines
+    wrapped(&cut(&printable(text), MESSAGE), "# ")
 }

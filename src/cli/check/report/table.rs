@@ -11,12 +11,14 @@ use super::{Report, is_ok};
 use crate::cli::check::Settings;
 use crate::cli::check::hints::Hint;
 use crate::cli::check::rows::Row;
-use crate::cli::check::words::{indented, preset, said_by};
+use crate::cli::check::words::{preset, said_by, wrapped};
 use crate::cli::program::table::{self, aligned, dash, printable};
 use crate::cli::rules::{policy as rule_policy, rule};
 
 /// The placeholder for the command of a container that has none.
 const ENTRYPOINT: &str = "(entrypoint)";
+/// What is before the advice about a sidecar.
+const MARGIN: &str = "    ";
 
 /// The optional columns.
 struct Columns {
@@ -109,18 +111,18 @@ fn below(row: &Row) -> String {
     let mut lines = String::new();
     if let Some(rule) = &row.rule {
         let words = format!("by {}", said_by(rule));
-        lines.push_str(&indented(&shown(&words), 4));
+        lines.push_str(&wrapped(&shown(&words), MARGIN));
     }
     match &to_do.command {
         Some(command) => {
-            lines.push_str(&indented(&format!("{}:", shown(&to_do.text)), 4));
+            lines.push_str(&wrapped(&format!("{}:", shown(&to_do.text)), MARGIN));
             lines.push_str(&format!("      {}\n", shown(command)));
         }
         None if to_do.text.is_empty() => {}
-        None => lines.push_str(&indented(&shown(&to_do.text), 4)),
+        None => lines.push_str(&wrapped(&shown(&to_do.text), MARGIN)),
     }
     for warning in &row.warnings {
-        lines.push_str(&indented(&format!("note: {}", shown(warning)), 4));
+        lines.push_str(&wrapped(&format!("note: {}", shown(warning)), MARGIN));
     }
     lines
 }
@@ -165,7 +167,7 @@ fn entry(row: &Row, settings: &Settings) -> Value {
         "name": row.name,
         "place": row.place,
         "container": row.container,
-        "by": row.by.as_str(),
+        "by": row.by,
         "policy": row.rule.as_deref().and_then(policy),
         "rule": row.rule.as_deref().map(rule),
         "verdict": row.verdict(),
