@@ -19,7 +19,7 @@ use crate::cli::client::ClusterArgs;
 use crate::cli::exit::{FAILED, code};
 use crate::cli::print;
 use crate::cli::program::process::slowly;
-use crate::cli::program::table::{Output, dash, render};
+use crate::cli::program::table::{Output, render};
 
 /// The suffixes of the policy names in `deploy/protection.yaml`.
 const POLICIES: [&str; 3] = [
@@ -228,28 +228,22 @@ async fn missing_policies(client: &Client) -> Option<String> {
 }
 
 fn show(objects: &[Labelled], output: Output) -> anyhow::Result<String> {
-    let mut lines = vec![
-        ["KIND", "NAMESPACE", "NAME", "MODE", "HELD BY"]
-            .map(str::to_owned)
-            .to_vec(),
-    ];
-    lines.extend(objects.iter().map(|object| {
+    let line = |object: &Labelled| {
         let held_by = object.held_by.as_deref();
         let held_by = held_by.unwrap_or(if object.is_valid {
             "nothing: it can be deleted"
         } else {
             "nothing: write Always or Cascading"
         });
-        [
-            object.kind,
-            &object.namespace,
-            &object.name,
-            &object.label,
-            held_by,
+        vec![
+            ("KIND", object.kind.to_owned()),
+            ("NAMESPACE", object.namespace.clone()),
+            ("NAME", object.name.clone()),
+            ("MODE", object.label.clone()),
+            ("HELD BY", held_by.to_owned()),
         ]
-        .map(dash)
-        .to_vec()
-    }));
+    };
+    let lines: Vec<_> = objects.iter().map(line).collect();
     let values: Vec<Value> = objects
         .iter()
         .map(|object| {

@@ -1,4 +1,4 @@
-//! Sentences with numbers and names, lines of a readable width, and the origin of sidecars.
+//! Lines of a readable width, misspelt names, and the origin of sidecars.
 
 use std::collections::BTreeSet;
 

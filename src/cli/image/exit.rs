@@ -1,6 +1,5 @@
 //! `swaplet exit-image`: the image to which sidecars are swapped.
 
-use std::iter;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -8,7 +7,7 @@ use serde_json::json;
 
 use super::{ExitPushArgs, ExportArgs};
 use crate::cli::print;
-use crate::cli::program::table::aligned;
+use crate::cli::program::table::table;
 use crate::image::Kind;
 use crate::image::build::build_standard;
 use crate::image::exit::{StandardPath, standard_paths};
@@ -103,7 +102,15 @@ fn list(paths: &[StandardPath], output: Output) -> String {
             .iter()
             .map(|entry| format!("{}\n", entry.path))
             .collect(),
-        Output::Wide => table(paths),
+        Output::Wide => {
+            let line = |entry: &StandardPath| {
+                vec![
+                    ("PATH", entry.path.to_owned()),
+                    ("SOURCE", entry.source.to_owned()),
+                ]
+            };
+            table(&paths.iter().map(line).collect::<Vec<_>>())
+        }
         Output::Json => {
             let entries: Vec<_> = paths
                 .iter()
@@ -112,12 +119,4 @@ fn list(paths: &[StandardPath], output: Output) -> String {
             format!("{:#}\n", json!(entries))
         }
     }
-}
-
-fn table(paths: &[StandardPath]) -> String {
-    let rows = paths.iter().map(|entry| [entry.path, entry.source]);
-    let rows = iter::once(["PATH", "SOURCE"]).chain(rows);
-    aligned(&Vec::from_iter(
-        rows.map(|row| row.map(str::to_owned).into()),
-    ))
 }

@@ -34,15 +34,17 @@ impl Output {
     }
 }
 
-/// Renders header and rows, or nothing without rows; JSON, YAML and names come from `value`.
+/// A line of a table: its cells, each with the name of its column.
+pub(in crate::cli) type Line = Vec<(&'static str, String)>;
+
+/// Renders a table; JSON, YAML and names come from `value`.
 pub(in crate::cli) fn render(
     output: Output,
-    lines: &[Vec<String>],
+    lines: &[Line],
     value: &Value,
 ) -> anyhow::Result<String> {
     Ok(match output {
-        Output::Table | Output::Wide if lines.len() < 2 => String::new(),
-        Output::Table | Output::Wide => aligned(lines),
+        Output::Table | Output::Wide => table(lines),
         Output::Json => json(value),
         Output::Yaml => yaml(value)?,
         Output::Name => names(value),
@@ -94,14 +96,20 @@ pub(in crate::cli) fn yaml(value: &Value) -> anyhow::Result<String> {
     Ok(serde_saphyr::to_string(value)?)
 }
 
+/// Renders the lines below the names of their columns, or nothing without lines.
+pub(in crate::cli) fn table(lines: &[Line]) -> String {
+    let Some(first) = lines.first() else {
+        return String::new();
+    };
+    let names = first.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let cells = |line: &Line| line.iter().map(|(_, cell)| dash(cell)).collect();
+    let lines = std::iter::once(names).chain(lines.iter().map(cells));
+    aligned(&lines.collect::<Vec<_>>())
+}
+
 /// Returns `-` for an empty cell, so that columns can be counted.
-pub(in crate::cli) fn dash(text: impl Into<String>) -> String {
-    let text = text.into();
-    if text.is_empty() {
-        "-".to_owned()
-    } else {
-        text
-    }
+pub(in crate::cli) fn dash(text: &str) -> String {
+    if text.is_empty() { "-" } else { text }.to_owned()
 }
 
 /// Formats a count: `1 image`, `2 images`.
@@ -211,17 +219,13 @@ mod tests {
 
     #[test]
     fn columns_are_aligned_and_nothing_draws() {
-        let lines = [
-            vec!["NAME", "B"],
-            vec!["long-name", "x"],
-            vec!["\u{1b}[2J", "y\u{202e}z"],
-        ]
-        .map(|line| line.into_iter().map(str::to_owned).collect());
+        let lines = [["long-name", "x"], ["\u{1b}[2J", "y\u{202e}z"], ["", "-"]]
+            .map(|[name, b]| vec![("NAME", name.to_owned()), ("B", b.to_owned())]);
         assert_eq!(
-            aligned(&lines),
-            "NAME        B\nlong-name   x\n?[2J        y?z\n"
+            table(&lines),
+            "NAME        B\nlong-name   x\n?[2J        y?z\n-           -\n"
         );
-        assert_eq!(render(Output::Wide, &lines[..1], &Value::Null).unwrap(), "");
+        assert_eq!(render(Output::Wide, &[], &Value::Null).unwrap(), "");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use swaplet_controller::frame::list::words;
 use swaplet_controller::frame::writer::{Writer, leash};
 use swaplet_controller::restart::parked::{ParkedPod, bring_back, parked};
+use swaplet_core::report::decision::Swap;
 use swaplet_core::report::write_error::WriteError;
 use tokio::time::{Instant, sleep};
 
@@ -20,7 +21,7 @@ use crate::cli::duration::seconds;
 use crate::cli::exit::{FAILED, code};
 use crate::cli::print;
 use crate::cli::program::process::slowly;
-use crate::cli::program::table::{Output, counted, dash, render, report};
+use crate::cli::program::table::{Output, counted, render, report};
 
 /// The deadline of one write.
 const WRITE: Duration = Duration::from_secs(30);
@@ -223,17 +224,17 @@ fn show(pods: &[ParkedPod], output: Output) -> anyhow::Result<String> {
         pods.iter()
             .flat_map(|pod| pod.swaps().iter().map(move |swap| (pod, swap)))
     };
-    let mut lines = vec![
-        ["NAMESPACE", "POD", "CONTAINER", "IMAGE", "REQUEST"]
-            .map(str::to_owned)
-            .to_vec(),
-    ];
-    lines.extend(rows().map(|(pod, swap)| {
+    let line = |(pod, swap): (&ParkedPod, &Swap)| {
         let (namespace, name) = pod.key();
-        [namespace, name, &swap.container, &swap.to, pod.request()]
-            .map(dash)
-            .to_vec()
-    }));
+        vec![
+            ("NAMESPACE", namespace.to_owned()),
+            ("POD", name.to_owned()),
+            ("CONTAINER", swap.container.to_string()),
+            ("IMAGE", swap.to.to_string()),
+            ("REQUEST", pod.request().to_owned()),
+        ]
+    };
+    let lines: Vec<_> = rows().map(line).collect();
     let values: Vec<Value> = rows()
         .map(|(pod, swap)| {
             let (namespace, name) = pod.key();

@@ -5,17 +5,16 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::member::{Member, Outcome, Seen, State, time};
-use crate::cli::program::table::{Output, dash, render};
+use crate::cli::program::table::{Line, Output, render};
 
 /// Formats the final table, or its JSON or YAML.
 pub(super) fn show(members: &[Member], output: Output) -> anyhow::Result<String> {
-    let mut lines = vec![header(output == Output::Wide)];
     let rows = || {
         members
             .iter()
             .flat_map(|member| member.containers.iter().map(move |seen| (member, seen)))
     };
-    lines.extend(rows().map(|(member, seen)| line(member, seen, output == Output::Wide)));
+    let lines = rows().map(|(member, seen)| line(member, seen, output == Output::Wide));
     let programs: Vec<_> = rows()
         .map(|(member, seen)| {
             json!({
@@ -25,6 +24,7 @@ pub(super) fn show(members: &[Member], output: Output) -> anyhow::Result<String>
             })
         })
         .collect();
+    let lines: Vec<_> = lines.collect();
     render(output, &lines, &json!({"containers": programs}))
 }
 
@@ -34,9 +34,6 @@ pub(super) fn show_plan(
     held: &BTreeMap<usize, String>,
     output: Output,
 ) -> anyhow::Result<String> {
-    let header = ["POD", "CONTAINERS", "NODE", "TURN"]
-        .map(str::to_owned)
-        .to_vec();
     let containers = |member: &Member| {
         member
             .containers
@@ -51,13 +48,13 @@ pub(super) fn show_plan(
     let rows = members.iter().enumerate();
     let lines = rows.clone().map(|(index, member)| {
         vec![
-            member.name.clone(),
-            containers(member).join(","),
-            dash(member.node.as_str()),
-            turn(index),
+            ("POD", member.name.clone()),
+            ("CONTAINERS", containers(member).join(",")),
+            ("NODE", member.node.clone()),
+            ("TURN", turn(index)),
         ]
     });
-    let lines: Vec<_> = std::iter::once(header).chain(lines).collect();
+    let lines: Vec<_> = lines.collect();
     let programs: Vec<_> = rows
         .map(|(index, member)| {
             json!({"pod": member.name, "containers": containers(member), "node": member.node, "heldBy": held.get(&index)})
@@ -66,29 +63,19 @@ pub(super) fn show_plan(
     render(output, &lines, &json!({"pods": programs}))
 }
 
-fn header(wide: bool) -> Vec<String> {
-    let mut columns = vec!["POD", "CONTAINER", "RESULT", "READY", "BEFORE", "STARTED"];
-    if wide {
-        columns.push("NODE");
-    }
-    columns.push("MESSAGE");
-    columns.into_iter().map(str::to_owned).collect()
-}
-
-fn line(member: &Member, seen: &Seen, wide: bool) -> Vec<String> {
+fn line(member: &Member, seen: &Seen, wide: bool) -> Line {
     let ready = if seen.ready { "yes" } else { "no" };
-    let mut cells = vec![
-        member.name.clone(),
-        seen.name.clone(),
-        word(member).to_owned(),
-        ready.to_owned(),
+    let mut line = vec![
+        ("POD", member.name.clone()),
+        ("CONTAINER", seen.name.clone()),
+        ("RESULT", word(member).to_owned()),
+        ("READY", ready.to_owned()),
+        ("BEFORE", time(seen.before)),
+        ("STARTED", time(seen.started)),
     ];
-    cells.extend([time(seen.before), time(seen.started)]);
-    if wide {
-        cells.push(dash(member.node.as_str()));
-    }
-    cells.push(dash(message(member, seen)));
-    cells
+    line.extend(wide.then(|| ("NODE", member.node.clone())));
+    line.push(("MESSAGE", message(member, seen)));
+    line
 }
 
 fn word(member: &Member) -> &'static str {

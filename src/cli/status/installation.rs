@@ -15,7 +15,6 @@ use crate::image::pattern::ImagePattern;
 use crate::image::reference::ImageReference;
 use anyhow::bail;
 use clap::builder::Resettable;
-use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, Args as _, Command};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::authorization::v1::{
@@ -396,10 +395,6 @@ pub(super) async fn seen(
 /// The flags with which an installation runs.
 #[derive(Clone, Debug, Default)]
 pub(in crate::cli) struct Flags {
-    /// The values of the flags that are set explicitly, by their long names.
-    said: BTreeMap<String, Vec<String>>,
-    /// The values of all flags that have one.
-    all: BTreeMap<String, Vec<String>>,
     /// All flags, as `--print-config` prints them.
     pub(in crate::cli) settings: Vec<Setting>,
     /// The text of the file of `--node-classes`.
@@ -434,40 +429,29 @@ impl Flags {
         line.extend(by_variable);
         line.extend(args.iter().map(OsString::from));
         let run = run.mut_args(|flag| flag.env(Resettable::Reset));
-        let command = Command::new("swaplet").subcommand(run.clone());
+        let command = Command::new("swaplet").subcommand(run);
         let read = Called::new(command, line)
             .read_elsewhere(config)
             .map_err(|error| in_one_line(&error))?;
-        let mut flags = Self {
+        Ok(Self {
             settings: read.settings,
-            ..Self::default()
-        };
-        let matches = read.matches.subcommand_matches("run");
-        for flag in run.get_arguments() {
-            let (Some(matches), Some(long)) = (matches, flag.get_long()) else {
-                continue;
-            };
-            let id = flag.get_id().as_str();
-            let Ok(Some(raw)) = matches.try_get_raw(id) else {
-                continue;
-            };
-            let raw: Vec<_> = raw.map(|raw| raw.to_string_lossy().into_owned()).collect();
-            if matches.value_source(id) == Some(ValueSource::CommandLine) {
-                flags.said.insert(long.to_owned(), raw.clone());
-            }
-            flags.all.insert(long.to_owned(), raw);
-        }
-        Ok(flags)
+            node_classes: None,
+        })
+    }
+
+    fn setting(&self, flag: &str) -> Option<&Setting> {
+        self.settings.iter().find(|setting| setting.key == flag)
     }
 
     /// Returns the explicit values of a flag, by its long name; empty if it is not set.
     pub(in crate::cli) fn said(&self, flag: &str) -> &[String] {
-        self.said.get(flag).map(Vec::as_slice).unwrap_or_default()
+        let said = self.setting(flag).filter(|setting| setting.is_said());
+        said.map(|setting| &*setting.values).unwrap_or_default()
     }
 
     /// Returns the value of a flag that has one at most; its default if it is not set.
     pub(in crate::cli) fn one(&self, flag: &str) -> Option<&str> {
-        self.all.get(flag)?.last().map(String::as_str)
+        self.setting(flag)?.values.last().map(String::as_str)
     }
 
     /// Returns true if a boolean flag is on.
@@ -499,14 +483,13 @@ impl Flags {
 impl Flags {
     /// Returns flags with these explicit values.
     pub(in crate::cli) fn of(said: &[(&str, &str)]) -> Self {
-        let said: BTreeMap<_, _> = said
-            .iter()
-            .map(|(flag, value)| ((*flag).to_owned(), vec![(*value).to_owned()]))
-            .collect();
+        let said: BTreeMap<_, _> = said.iter().copied().collect();
+        let settings = said
+            .into_iter()
+            .map(|(flag, value)| Setting::of(flag, value));
         Self {
-            all: said.clone(),
-            said,
-            ..Self::default()
+            settings: settings.collect(),
+            node_classes: None,
         }
     }
 }

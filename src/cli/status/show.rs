@@ -9,7 +9,7 @@ use swaplet_controller::terminate::snapshot::said::Told;
 use super::ask::Asked;
 use super::cluster::{Facts, Stuck};
 use super::judge::Check;
-use crate::cli::program::table::{Output, age, aligned, dash, json as as_json, printable, yaml};
+use crate::cli::program::table::{Output, age, aligned, json as as_json, printable, table, yaml};
 use crate::cli::run::config::Setting;
 
 /// The maximum number of stuck pods that are listed.
@@ -74,15 +74,11 @@ fn text(checks: &[Check], all: &[Asked], cluster: Option<&Facts>, wide: bool) ->
     text
 }
 
-fn section(text: &mut String, title: &str, lines: &[Vec<String>]) {
+fn section(text: &mut String, title: &str, body: &str) {
     let _ = writeln!(text, "\n{title}:");
-    for line in aligned(lines).lines() {
+    for line in body.lines() {
         let _ = writeln!(text, "  {line}");
     }
-}
-
-fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
-    cells.map(dash).to_vec()
 }
 
 fn stuck(text: &mut String, facts: &Facts) {
@@ -90,18 +86,21 @@ fn stuck(text: &mut String, facts: &Facts) {
     if pods.stuck.is_empty() {
         return;
     }
-    let mut lines = vec![row(["NAMESPACE", "POD", "STUCK", "DECISION"])];
-    for stuck in pods.stuck.iter().take(MOST_STUCK) {
+    let line = |stuck: &Stuck| {
         let since = stuck.since.map(|since| age(since, facts.now));
-        let since = since.unwrap_or_default();
-        let reason = stuck.reason.as_str();
-        lines.push(row([&stuck.namespace, &stuck.name, &since, reason]));
-    }
+        vec![
+            ("NAMESPACE", stuck.namespace.clone()),
+            ("POD", stuck.name.clone()),
+            ("STUCK", since.unwrap_or_default()),
+            ("DECISION", stuck.reason.as_str().to_owned()),
+        ]
+    };
+    let lines: Vec<_> = pods.stuck.iter().take(MOST_STUCK).map(line).collect();
     let title = match pods.stuck.len().saturating_sub(MOST_STUCK) {
         0 => "Stuck pods".to_owned(),
         more => format!("Stuck pods ({more} more: swaplet rescue -A --dry-run)"),
     };
-    section(text, &title, &lines);
+    section(text, &title, &table(&lines));
 }
 
 fn warnings(text: &mut String, facts: &Facts) {
@@ -111,21 +110,20 @@ fn warnings(text: &mut String, facts: &Facts) {
     if warnings.is_empty() {
         return;
     }
-    let mut lines = vec![row(["AGE", "ABOUT", "REASON", "MESSAGE"])];
-    for warning in warnings.iter().take(MOST_WARNINGS) {
-        let (about, said) = (&warning.about, &warning.said);
-        lines.push(row([
-            &age(said.at, facts.now),
-            about,
-            &said.reason,
-            &said.note,
-        ]));
-    }
+    let line = |warning: &Told| {
+        vec![
+            ("AGE", age(warning.said.at, facts.now)),
+            ("ABOUT", warning.about.clone()),
+            ("REASON", warning.said.reason.clone()),
+            ("MESSAGE", warning.said.note.clone()),
+        ]
+    };
+    let lines: Vec<_> = warnings.iter().take(MOST_WARNINGS).map(line).collect();
     let title = match warnings.len().saturating_sub(MOST_WARNINGS) {
         0 => "Warnings of swaplet".to_owned(),
         more => format!("Warnings of swaplet ({more} older ones: kubectl get events)"),
     };
-    section(text, &title, &lines);
+    section(text, &title, &table(&lines));
 }
 
 fn flags(text: &mut String, all: &[Asked]) {
@@ -136,7 +134,7 @@ fn flags(text: &mut String, all: &[Asked]) {
         let title = format!("Flags of Deployment {}", asked.installation.place());
         let said = flags.settings.iter().filter(|setting| setting.is_said());
         let lines: Vec<_> = said.map(|setting| vec![setting.in_one_line()]).collect();
-        section(text, &title, &lines);
+        section(text, &title, &aligned(&lines));
     }
 }
 

@@ -6,7 +6,9 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use crate::cli::program::process::slowly;
-use crate::cli::program::table::{age, aligned, dash, json as as_json, printable, yaml as as_yaml};
+use crate::cli::program::table::{
+    age, aligned, dash, json as as_json, printable, table, yaml as as_yaml,
+};
 use crate::cli::rules::{AskedRules, PoliciesArgs, policy, public, rule};
 use crate::cli::status::installation::{Found, Purpose};
 use crate::cli::terminate::unmarked::Unmarked;
@@ -283,8 +285,11 @@ fn finding(finding: &Finding) -> Value {
 }
 
 fn event(said: &Said) -> Value {
-    let kind = if said.warning { "Warning" } else { "Normal" };
-    json!({"time": said.at, "type": kind, "reason": said.reason, "note": said.note})
+    json!({"time": said.at, "type": kind(said), "reason": said.reason, "note": said.note})
+}
+
+const fn kind(said: &Said) -> &'static str {
+    if said.warning { "Warning" } else { "Normal" }
 }
 
 // Formats an answer for people, in the style of `kubectl describe`.
@@ -321,9 +326,9 @@ impl Answer {
         let rows = [
             ("Name:", pod.name.to_string()),
             ("Namespace:", pod.namespace.to_string()),
-            ("Node:", dash(&*pod.node)),
-            ("Job:", dash(job.unwrap_or_default())),
-            ("Main exited:", dash(ended.unwrap_or_default())),
+            ("Node:", dash(&pod.node)),
+            ("Job:", dash(&job.unwrap_or_default())),
+            ("Main exited:", dash(&ended.unwrap_or_default())),
         ];
         aligned(&rows.map(|(name, value)| vec![name.to_owned(), value]))
     }
@@ -374,21 +379,15 @@ impl Answer {
             Some(said) => said,
         };
         let older = said.len().saturating_sub(MOST_EVENTS);
-        let mut rows = vec![
-            ["AGE", "TYPE", "REASON", "MESSAGE"]
-                .map(str::to_owned)
-                .to_vec(),
-        ];
-        for said in &said[older..] {
-            let kind = if said.warning { "Warning" } else { "Normal" };
-            rows.push(vec![
-                age(said.at, self.now),
-                kind.to_owned(),
-                said.reason.clone(),
-                said.note.clone(),
-            ]);
-        }
-        let mut text = aligned(&rows);
+        let line = |said: &Said| {
+            vec![
+                ("AGE", age(said.at, self.now)),
+                ("TYPE", kind(said).to_owned()),
+                ("REASON", said.reason.clone()),
+                ("MESSAGE", said.note.clone()),
+            ]
+        };
+        let mut text = table(&said[older..].iter().map(line).collect::<Vec<_>>());
         if older > 0 {
             text += &format!("and {older} older ones: kubectl get events\n");
         }

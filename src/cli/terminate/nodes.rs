@@ -19,7 +19,7 @@ use swaplet_core::cluster::node_table::{BUILT_IN, NodeTable};
 use swaplet_core::cluster::node_verdicts::Proved;
 use swaplet_core::objects::node::{Node, NodeWire};
 
-use crate::cli::program::table::{Output, age, dash, render};
+use crate::cli::program::table::{Line, Output, age, render};
 use crate::cli::rules::NodeTableArgs;
 use crate::cli::status::installation::{Found, Purpose};
 use swaplet_edge::client::{ClusterArgs, plain};
@@ -261,37 +261,29 @@ impl Row {
         format!("{because}{}", self.recognised.why)
     }
 
-    fn cells(&self, wide: bool, now: Timestamp) -> Vec<String> {
-        let proved = self
-            .proved
-            .as_ref()
-            .map(|kept| format!("{} {} ago", kept.proved, age(kept.proved_at, now)));
-        let mut cells = vec![
-            self.name.to_string(),
-            self.class.to_string(),
-            dash(self.provider()),
-            dash(proved.unwrap_or_default()),
-            self.why(),
+    fn line(&self, wide: bool, now: Timestamp) -> Line {
+        let kept = self.proved.as_ref();
+        let proved = kept.map(|kept| format!("{} {} ago", kept.proved, age(kept.proved_at, now)));
+        let mut line = vec![
+            ("NAME", self.name.to_string()),
+            ("CLASS", self.class.to_string()),
+            ("PROVIDER", self.provider().to_owned()),
+            ("PROVED", proved.unwrap_or_default()),
+            ("WHY", self.why()),
         ];
         if wide {
-            let kept = self.proved.as_ref();
-            cells.push(dash(
-                kept.map(|kept| kept.pod.to_string()).unwrap_or_default(),
-            ));
-            cells.push(dash(
-                kept.map(|kept| age(now, kept.until)).unwrap_or_default(),
-            ));
-            cells.push(dash(
-                self.updates_per_second()
-                    .map(|rate| rate.to_string())
-                    .unwrap_or_default(),
-            ));
-            cells.extend(self.recognised.row.as_ref().map_or_else(
-                || vec![dash(""), dash("")],
-                |row| vec![dash(&*row.confidence), dash(&*row.source)],
-            ));
+            let row = self.recognised.row.as_ref();
+            let rate = self.updates_per_second();
+            let wide = [
+                ("BY POD", kept.map(|kept| kept.pod.to_string())),
+                ("FOR", kept.map(|kept| age(now, kept.until))),
+                ("UPDATES/S", rate.map(|rate| rate.to_string())),
+                ("CONFIDENCE", row.map(|row| row.confidence.to_string())),
+                ("SOURCE", row.map(|row| row.source.to_string())),
+            ];
+            line.extend(wide.map(|(name, cell)| (name, cell.unwrap_or_default())));
         }
-        cells
+        line
     }
 
     fn entry(&self) -> Value {
@@ -317,15 +309,10 @@ impl Row {
 
 fn show(rows: &[Row], output: Output, now: Timestamp) -> anyhow::Result<String> {
     let wide = output == Output::Wide;
-    let mut header = vec!["NAME", "CLASS", "PROVIDER", "PROVED", "WHY"];
-    if wide {
-        header.extend(["BY POD", "FOR", "UPDATES/S", "CONFIDENCE", "SOURCE"]);
-    }
-    let mut lines = vec![header.into_iter().map(str::to_owned).collect()];
-    lines.extend(rows.iter().map(|row| row.cells(wide, now)));
+    let lines = rows.iter().map(|row| row.line(wide, now));
     render(
         output,
-        &lines,
+        &lines.collect::<Vec<_>>(),
         &json!({"nodes": rows.iter().map(Row::entry).collect::<Vec<_>>()}),
     )
 }

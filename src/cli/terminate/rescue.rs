@@ -9,7 +9,6 @@ mod seen;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use self::rows::header;
 use crate::cli::image::RegistryArgs;
 use crate::cli::program::log::{LogFormat, start_log};
 use crate::cli::program::process::{instance, stopped};
@@ -484,16 +483,13 @@ impl Rescue {
     }
 
     fn table(&self, output: Output, now: Timestamp) -> anyhow::Result<String> {
-        let mut lines = vec![header("RESULT")];
-        let mut values = Vec::new();
+        let (mut lines, mut values) = (Vec::new(), Vec::new());
         for row in &self.pods {
-            lines.push(
-                [
-                    row.stuck.cells(now),
-                    vec![row.result().to_owned(), row.details()],
-                ]
-                .concat(),
-            );
+            let result = [
+                ("RESULT", row.result().to_owned()),
+                ("DETAILS", row.details()),
+            ];
+            lines.push(row.stuck.line(now, result));
             let mut value = row.stuck.value();
             value["ended"] = row.over.is_some().into();
             value["result"] = json!({"reason": row.result(), "details": row.details()});

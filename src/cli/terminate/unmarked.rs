@@ -9,7 +9,7 @@ use swaplet_core::objects::pod::Pod;
 use swaplet_core::policies::suggest::{Stuck, Subject, Waiting, stuck};
 use swaplet_core::report::shell_word::shell_word;
 
-use crate::cli::program::table::{age, aligned, dash, pods_wait};
+use crate::cli::program::table::{age, pods_wait, table};
 
 /// The most flags of one command.
 const MOST: usize = 16;
@@ -34,28 +34,21 @@ impl Unmarked {
         Self { pods, now }
     }
 
-    /// Returns one row for each container, below a header.
+    /// Returns a table with a line for each container.
     pub(super) fn table(&self) -> String {
-        let header = "NAMESPACE JOB POD CONTAINER STUCK FLAG IMAGE WHAT".split(' ');
-        let row = |(pod, waiting): (&Stuck, &Waiting)| {
-            let cells = [
-                pod.namespace.to_string(),
-                pod.job.as_deref().unwrap_or_default().to_owned(),
-                pod.name.to_string(),
-                waiting.name.to_string(),
-                age(pod.since, self.now),
-                flag(waiting),
-                waiting.image.to_string(),
-                what(waiting).to_owned(),
-            ];
-            cells.map(dash).to_vec()
+        let line = |(pod, waiting): (&Stuck, &Waiting)| {
+            vec![
+                ("NAMESPACE", pod.namespace.to_string()),
+                ("JOB", pod.job.as_deref().unwrap_or_default().to_owned()),
+                ("POD", pod.name.to_string()),
+                ("CONTAINER", waiting.name.to_string()),
+                ("STUCK", age(pod.since, self.now)),
+                ("FLAG", flag(waiting)),
+                ("IMAGE", waiting.image.to_string()),
+                ("WHAT", what(waiting).to_owned()),
+            ]
         };
-        let mut lines = vec![header.map(str::to_owned).collect()];
-        lines.extend(self.waiting().map(row));
-        if lines.len() < 2 {
-            return String::new();
-        }
-        aligned(&lines)
+        table(&self.waiting().map(line).collect::<Vec<_>>())
     }
 
     /// Returns the same for programs.

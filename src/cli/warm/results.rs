@@ -11,7 +11,7 @@ use swaplet_controller::warm::direct::News;
 use swaplet_core::warm::warming::{End, Ended, Pulled, Warming};
 
 use super::Bars;
-use crate::cli::program::table::{Output, counted, dash, printable, render};
+use crate::cli::program::table::{Line, Output, counted, printable, render};
 
 /// The lines on standard error, and on a terminal the bars below them.
 pub struct Progress {
@@ -212,10 +212,13 @@ impl Results {
     }
 
     pub fn show(&self, output: Output) -> anyhow::Result<String> {
-        let lines = if output == Output::Wide {
-            self.by_node()
+        let lines: Vec<_> = if output == Output::Wide {
+            self.rows.iter().map(Row::line).collect()
         } else {
-            self.by_image()
+            self.images
+                .iter()
+                .map(|image| self.line_of(image))
+                .collect()
         };
         render(
             output,
@@ -224,60 +227,35 @@ impl Results {
         )
     }
 
-    fn by_image(&self) -> Vec<Vec<String>> {
-        let mut lines = vec![header(&[
-            "IMAGE",
-            "NODES",
-            "WARM",
-            "FAILED",
-            "SKIPPED",
-            "SLOWEST",
-            "SIZE",
-            "FIRST FAILURE",
-        ])];
-        for image in &self.images {
-            let rows = || self.rows.iter().filter(|row| row.image == *image);
-            let count = |result: &str| {
-                rows()
-                    .filter(|row| row.result == result)
-                    .count()
-                    .to_string()
-            };
-            let pulls = || rows().filter_map(|row| row.pulled.as_ref());
-            let slowest = pulls().filter_map(|pulled| pulled.took).max().map(seconds);
-            let bytes = pulls().filter_map(|pulled| pulled.bytes).max().map(size);
-            let failure = rows()
-                .find(|row| row.result == "Failed")
-                .map(|row| format!("{}: {}", row.node, row.why));
-            lines.push(vec![
-                image.to_string(),
-                rows().count().to_string(),
-                count("Succeeded"),
-                count("Failed"),
-                count("Skipped"),
-                dash(slowest.unwrap_or_default()),
-                dash(bytes.unwrap_or_default()),
-                dash(failure.unwrap_or_default()),
-            ]);
-        }
-        lines
+    fn line_of(&self, image: &Arc<str>) -> Line {
+        let rows = || self.rows.iter().filter(|row| row.image == *image);
+        let count = |result: &str| {
+            rows()
+                .filter(|row| row.result == result)
+                .count()
+                .to_string()
+        };
+        let pulls = || rows().filter_map(|row| row.pulled.as_ref());
+        let slowest = pulls().filter_map(|pulled| pulled.took).max().map(seconds);
+        let bytes = pulls().filter_map(|pulled| pulled.bytes).max().map(size);
+        let failure = rows()
+            .find(|row| row.result == "Failed")
+            .map(|row| format!("{}: {}", row.node, row.why));
+        vec![
+            ("IMAGE", image.to_string()),
+            ("NODES", rows().count().to_string()),
+            ("WARM", count("Succeeded")),
+            ("FAILED", count("Failed")),
+            ("SKIPPED", count("Skipped")),
+            ("SLOWEST", slowest.unwrap_or_default()),
+            ("SIZE", bytes.unwrap_or_default()),
+            ("FIRST FAILURE", failure.unwrap_or_default()),
+        ]
     }
-
-    fn by_node(&self) -> Vec<Vec<String>> {
-        let mut lines = vec![header(&[
-            "NODE", "IMAGE", "RESULT", "PULLED", "SIZE", "WHY",
-        ])];
-        lines.extend(self.rows.iter().map(Row::cells));
-        lines
-    }
-}
-
-pub fn header(cells: &[&str]) -> Vec<String> {
-    cells.iter().map(|cell| (*cell).to_owned()).collect()
 }
 
 impl Row {
-    fn cells(&self) -> Vec<String> {
+    fn line(&self) -> Line {
         let pulled = match &self.pulled {
             Some(Pulled {
                 took: Some(took), ..
@@ -285,20 +263,15 @@ impl Row {
             Some(_) => "was there".to_owned(),
             None => String::new(),
         };
-        let bytes = self
-            .pulled
-            .as_ref()
-            .and_then(|pulled| pulled.bytes)
-            .map(size);
-        let texts = [
-            self.node.to_string(),
-            self.image.to_string(),
-            self.result.to_owned(),
-            pulled,
-            bytes.unwrap_or_default(),
-            self.why.clone(),
-        ];
-        texts.map(dash).to_vec()
+        let bytes = self.pulled.as_ref().and_then(|pulled| pulled.bytes);
+        vec![
+            ("NODE", self.node.to_string()),
+            ("IMAGE", self.image.to_string()),
+            ("RESULT", self.result.to_owned()),
+            ("PULLED", pulled),
+            ("SIZE", bytes.map(size).unwrap_or_default()),
+            ("WHY", self.why.clone()),
+        ]
     }
 
     fn value(&self) -> Value {

@@ -12,12 +12,11 @@ use swaplet_controller::warm::status::{Answer, Question, ask};
 use swaplet_core::warm::known::{Knowledge, Known, Shown};
 
 use super::NodeArgs;
-use super::results::header;
 use crate::cli::client::{ClusterArgs, named_or_own};
 use crate::cli::exit::{CANNOT, code};
 use crate::cli::print;
 use crate::cli::program::process::slowly;
-use crate::cli::program::table::{Output, age, dash, render};
+use crate::cli::program::table::{Line, Output, age, render};
 use crate::cli::rules::NodeTableArgs;
 use crate::image::ImageReference;
 
@@ -105,24 +104,26 @@ impl StatusArgs {
 
 /// Returns what is printed; pods are named with their namespaces if those of all were read.
 fn show(known: &[Known], of_all: bool, output: Output, now: Timestamp) -> anyhow::Result<String> {
-    let mut lines = vec![header(&["NODE", "IMAGE", "KNOWN", "AGE", "HOW"])];
-    lines.extend(known.iter().map(|known| cells(known, of_all, now)));
+    let lines = known.iter().map(|known| line(known, of_all, now));
     let values = known.iter().map(|known| value(known, of_all));
     render(
         output,
-        &lines,
+        &lines.collect::<Vec<_>>(),
         &json!({"images": values.collect::<Vec<_>>()}),
     )
 }
 
-fn cells(known: &Known, of_all: bool, now: Timestamp) -> Vec<String> {
+fn line(known: &Known, of_all: bool, now: Timestamp) -> Line {
     let age = at(&known.knowledge).map(|at| age(at, now));
     vec![
-        known.node.to_string(),
-        dash(known.image.as_deref().unwrap_or_default()),
-        word(&known.knowledge).to_owned(),
-        dash(age.unwrap_or_default()),
-        proof(&known.knowledge, of_all),
+        ("NODE", known.node.to_string()),
+        (
+            "IMAGE",
+            known.image.as_deref().unwrap_or_default().to_owned(),
+        ),
+        ("KNOWN", word(&known.knowledge).to_owned()),
+        ("AGE", age.unwrap_or_default()),
+        ("HOW", proof(&known.knowledge, of_all)),
     ]
 }
 

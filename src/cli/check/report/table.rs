@@ -12,20 +12,13 @@ use crate::cli::check::Settings;
 use crate::cli::check::hints::Hint;
 use crate::cli::check::rows::Row;
 use crate::cli::check::words::{preset, said_by, wrapped};
-use crate::cli::program::table::{self, aligned, dash, printable};
+use crate::cli::program::table::{self, Line, printable};
 use crate::cli::rules::{policy as rule_policy, rule};
 
 /// The placeholder for the command of a container that has none.
 const ENTRYPOINT: &str = "(entrypoint)";
 /// What is before the advice about a sidecar.
 const MARGIN: &str = "    ";
-
-/// The optional columns.
-struct Columns {
-    namespace: bool,
-    file: bool,
-    wide: bool,
-}
 
 /// Renders the report for people. The advice about a sidecar is below it, or, if each line must be
 /// a sidecar, at the end of it.
@@ -38,14 +31,11 @@ pub(in crate::cli::check) fn table(report: &Report, files: &[PathBuf], wide: boo
         .iter()
         .filter_map(|row| row.file.as_deref())
         .collect();
-    let columns = Columns {
-        namespace: report.rows.iter().any(|row| row.namespace.is_some()),
-        file: wide || named.len() > 1 || files.iter().any(|file| file.is_dir()),
-        wide,
-    };
-    let mut cells = vec![columns.header()];
-    cells.extend(report.rows.iter().map(|row| columns.cells(row)));
-    let text = aligned(&cells);
+    let has_namespaces = report.rows.iter().any(|row| row.namespace.is_some());
+    let has_files = wide || named.len() > 1 || files.iter().any(|file| file.is_dir());
+    let lines = report.rows.iter();
+    let lines = lines.map(|row| line(row, has_namespaces, has_files, wide));
+    let text = table::table(&lines.collect::<Vec<_>>());
     if wide {
         return text;
     }
@@ -58,43 +48,29 @@ pub(in crate::cli::check) fn table(report: &Report, files: &[PathBuf], wide: boo
     text
 }
 
-impl Columns {
-    fn header(&self) -> Vec<String> {
-        let all = [
-            (self.namespace, "NAMESPACE"),
-            (true, "NAME"),
-            (true, "CONTAINER"),
-            (true, "VERDICT"),
-            (true, "EXECUTES"),
-            (self.file, "FILE"),
-            (self.wide, "NOTES"),
-            (self.wide, "WHAT TO DO"),
-        ];
-        let shown = all.into_iter().filter(|(shown, _)| *shown);
-        shown.map(|(_, name)| name.to_owned()).collect()
+fn line(row: &Row, has_namespace: bool, has_file: bool, wide: bool) -> Line {
+    let mut line = Vec::new();
+    if has_namespace {
+        let namespace = row.namespace.as_deref().unwrap_or_default();
+        line.push(("NAMESPACE", namespace.to_owned()));
     }
-
-    fn cells(&self, row: &Row) -> Vec<String> {
+    line.extend([
+        ("NAME", format!("{}/{}", row.kind, row.name)),
+        ("CONTAINER", row.container.to_string()),
+        ("VERDICT", row.verdict().to_owned()),
+        ("EXECUTES", executes(row)),
+    ]);
+    if has_file {
+        line.push(("FILE", row.file.clone().unwrap_or_default()));
+    }
+    if wide {
         let rule = row.rule.as_deref().map(said_by);
         let rule = rule.map(|words| format!("by {words}")).into_iter();
         let notes = row.warnings.iter().chain(&row.notes).cloned();
-        let notes: Vec<_> = rule.chain(notes).collect();
-        let all = [
-            (
-                self.namespace,
-                row.namespace.as_deref().unwrap_or_default().to_owned(),
-            ),
-            (true, format!("{}/{}", row.kind, row.name)),
-            (true, row.container.to_string()),
-            (true, row.verdict().to_owned()),
-            (true, executes(row)),
-            (self.file, row.file.clone().unwrap_or_default()),
-            (self.wide, notes.join("; ")),
-            (self.wide, row.to_do().whole()),
-        ];
-        let shown = all.into_iter().filter(|(shown, _)| *shown);
-        shown.map(|(_, cell)| dash(cell)).collect()
+        line.push(("NOTES", rule.chain(notes).collect::<Vec<_>>().join("; ")));
+        line.push(("WHAT TO DO", row.to_do().whole()));
     }
+    line
 }
 
 fn executes(row: &Row) -> String {

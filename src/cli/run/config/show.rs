@@ -10,18 +10,13 @@ use super::{File, Key, is_said};
 /// One flag with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cli) struct Setting {
-    pub(super) key: Key,
-    /// The value; `None` if it is not set, and has no default.
-    pub(super) value: Option<Value>,
+    pub(in crate::cli) key: Key,
+    /// The values in the form of the command line; none if it is not set, and has no default.
+    pub(in crate::cli) values: Vec<String>,
+    /// True if it may have several values.
+    is_list: bool,
     /// The source of the value.
     source: String,
-}
-
-/// A value in the form of the command line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Value {
-    One(String),
-    List(Vec<String>),
 }
 
 /// Returns all flags, in the order of the help. `given` has the flags set without the file.
@@ -47,15 +42,13 @@ pub(super) fn settings<'a>(
             (Some(ValueSource::CommandLine), _) => format!("--{key}"),
             _ => "default".to_owned(),
         };
-        let raw = now.get_raw(id).map(|raw| {
-            raw.map(|value| value.to_string_lossy().into_owned())
-                .collect::<Vec<_>>()
-        });
-        let value = raw.and_then(|mut raw| match flag.get_action() {
-            ArgAction::Append => Some(Value::List(raw)),
-            _ => raw.pop().map(Value::One),
-        });
-        Some(Setting { key, value, source })
+        let raw = now.get_raw(id).into_iter().flatten();
+        Some(Setting {
+            key,
+            values: raw.map(|value| value.to_string_lossy().into()).collect(),
+            is_list: matches!(flag.get_action(), ArgAction::Append),
+            source,
+        })
     };
     flags.filter_map(setting).collect()
 }
@@ -66,13 +59,23 @@ impl Setting {
         self.source != "default"
     }
 
+    /// Returns a flag that is set to this value.
+    #[cfg(test)]
+    pub(in crate::cli) fn of(key: &str, value: &str) -> Self {
+        Self {
+            key: key.to_owned(),
+            values: vec![value.to_owned()],
+            is_list: false,
+            source: format!("--{key}"),
+        }
+    }
+
     /// Formats it for a command line.
     pub(in crate::cli) fn in_one_line(&self) -> String {
-        let key = &self.key;
-        match &self.value {
-            None => format!("--{key}"),
-            Some(Value::One(value)) => format!("--{key}={value}"),
-            Some(Value::List(values)) => format!("--{key}={}", values.join(",")),
+        let (key, values) = (&self.key, self.values.join(","));
+        match self.values.is_empty() {
+            true => format!("--{key}"),
+            false => format!("--{key}={values}"),
         }
     }
 }
@@ -88,11 +91,11 @@ pub(in crate::cli) fn yaml(settings: &[Setting]) -> String {
 
 impl fmt::Display for Setting {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { key, value, source } = self;
-        match value {
-            None => write!(out, "# {key}: not set"),
-            Some(Value::One(value)) => write!(out, "{key}: {} # {source}", quoted(value)),
-            Some(Value::List(values)) => {
+        let (key, source) = (&self.key, &self.source);
+        match self.values.as_slice() {
+            [] => write!(out, "# {key}: not set"),
+            [value] if !self.is_list => write!(out, "{key}: {} # {source}", quoted(value)),
+            values => {
                 write!(out, "{key}: # {source}")?;
                 values
                     .iter()

@@ -9,7 +9,7 @@ use crate::cli::duration::seconds;
 use crate::cli::exit::{CANNOT, INTERRUPTED};
 use crate::cli::print;
 use crate::cli::program::process::stopped;
-use crate::cli::program::table::{Output, dash, printable, render};
+use crate::cli::program::table::{Line, Output, printable, render};
 use crate::cli::rules::NodeTableArgs;
 use crate::cli::status::installation::{Found, Purpose};
 use crate::cli::terminate::nodes::Shown;
@@ -270,14 +270,9 @@ impl<'a> Findings<'a> {
     }
 
     fn show(&self, output: Output) -> anyhow::Result<String> {
-        let mut lines = vec![
-            ["WAY", "RESULT", "SECONDS", "EVIDENCE"]
-                .map(str::to_owned)
-                .to_vec(),
-        ];
-        lines.extend(self.probed.tried.iter().map(cells));
+        let lines: Vec<_> = self.probed.tried.iter().map(line).collect();
         let mut text = render(output, &lines, &self.value())?;
-        if output.is_table() && lines.len() > 1 {
+        if output.is_table() && !lines.is_empty() {
             text.push_str(&self.words(output == Output::Wide));
         }
         Ok(text)
@@ -352,16 +347,13 @@ fn command(node: &Node, class: NodeClass) -> String {
     )
 }
 
-fn cells(tried: &Tried) -> Vec<String> {
-    let seconds = tried
-        .took
-        .map(|took| format!("{:.1}", took.as_secs_f32()))
-        .unwrap_or_default();
+fn line(tried: &Tried) -> Line {
+    let seconds = tried.took.map(|took| format!("{:.1}", took.as_secs_f32()));
     vec![
-        tried.way.to_string(),
-        tried.answer.to_string(),
-        dash(seconds),
-        dash(tried.evidence.join(", ")),
+        ("WAY", tried.way.to_string()),
+        ("RESULT", tried.answer.to_string()),
+        ("SECONDS", seconds.unwrap_or_default()),
+        ("EVIDENCE", tried.evidence.join(", ")),
     ]
 }
 

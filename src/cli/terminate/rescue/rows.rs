@@ -9,7 +9,7 @@ use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::explain::{Explanation, describe};
 
 use super::seen::Seen;
-use crate::cli::program::table::{Output, age, dash, render};
+use crate::cli::program::table::{Line, Output, age, render};
 
 /// A pod whose main containers are done and that waits for its sidecars.
 #[derive(Clone)]
@@ -42,15 +42,17 @@ impl Stuck {
         }
     }
 
-    /// Returns namespace, name, unfinished sidecars, and how long the pod has waited for them.
-    pub(super) fn cells(&self, now: Timestamp) -> Vec<String> {
+    /// Returns its line, which ends with this outcome and its details.
+    pub(super) fn line(&self, now: Timestamp, outcome: [(&'static str, String); 2]) -> Line {
         let waits = roles::mains_ended_at(&self.pod).map(|ended| age(ended, now));
-        vec![
-            self.pod.namespace.to_string(),
-            self.pod.name.to_string(),
-            self.sidecars().join(","),
-            dash(waits.unwrap_or_default()),
-        ]
+        let mut line = vec![
+            ("NAMESPACE", self.pod.namespace.to_string()),
+            ("POD", self.pod.name.to_string()),
+            ("SIDECARS", self.sidecars().join(",")),
+            ("STUCK", waits.unwrap_or_default()),
+        ];
+        line.extend(outcome);
+        line
     }
 
     /// Returns the resource that is patched by what is decided, such as `pods/status`.
@@ -99,11 +101,14 @@ impl Stuck {
 /// nothing marks.
 pub(super) fn listed(seen: &Seen, output: Output) -> anyhow::Result<String> {
     let (stuck, now) = (&seen.stuck, seen.snapshot.taken_at());
-    let mut lines = vec![header("DECISION")];
-    let mut values = Vec::new();
+    let (mut lines, mut values) = (Vec::new(), Vec::new());
     for stuck in stuck {
         let reason = stuck.explanation.decision.reason.as_str();
-        lines.push([stuck.cells(now), vec![reason.to_owned(), stuck.details()]].concat());
+        let decision = [
+            ("DECISION", reason.to_owned()),
+            ("DETAILS", stuck.details()),
+        ];
+        lines.push(stuck.line(now, decision));
         let mut value = stuck.value();
         value["decision"] = json!({"reason": reason, "details": stuck.details()});
         values.push(value);
@@ -116,11 +121,4 @@ pub(super) fn listed(seen: &Seen, output: Output) -> anyhow::Result<String> {
         text.extend([gap, "Nothing marks these as sidecars:\n", &unmarked]);
     }
     Ok(text)
-}
-
-/// Returns the header; the last two columns are the outcome and its details.
-pub(super) fn header(outcome: &str) -> Vec<String> {
-    ["NAMESPACE", "POD", "SIDECARS", "STUCK", outcome, "DETAILS"]
-        .map(str::to_owned)
-        .to_vec()
 }
