@@ -184,7 +184,7 @@ impl ExportArgs {
 // The flags to reach a registry, shared by every command that uses one.
 
 #[derive(Debug, Clone, Args)]
-pub(in crate::cli) struct HostArgs {
+pub struct HostArgs {
     /// Speak to this registry host, with or without port, without TLS (repeatable; never needed for
     /// loopback addresses)
     #[arg(
@@ -199,9 +199,9 @@ pub(in crate::cli) struct HostArgs {
 }
 
 #[derive(Debug, Clone, Args)]
-pub(in crate::cli) struct RegistryArgs {
+pub struct RegistryArgs {
     #[command(flatten)]
-    pub(in crate::cli) hosts: HostArgs,
+    pub hosts: HostArgs,
 
     /// Take the credentials from this file [default: $DOCKER_CONFIG/config.json or
     /// ~/.docker/config.json]
@@ -217,12 +217,12 @@ fn host(text: &str) -> Result<String, &'static str> {
 
 impl HostArgs {
     /// Returns arguments with these hosts, which are spoken to without TLS.
-    pub(in crate::cli) const fn of(plain_http: Vec<String>) -> Self {
+    pub const fn of(plain_http: Vec<String>) -> Self {
         Self { plain_http }
     }
 
     /// Returns options with these hosts, and defaults for everything else.
-    pub(in crate::cli) fn options(&self) -> RegistryOptions {
+    pub fn options(&self) -> RegistryOptions {
         RegistryOptions {
             plain_http: self.plain_http.clone(),
             proxy: proxy_for,
@@ -231,7 +231,7 @@ impl HostArgs {
     }
 
     /// Returns how registries are asked whether an image can be pulled without credentials.
-    pub(in crate::cli) fn ask_public(&self) -> AskPublic {
+    pub fn ask_public(&self) -> AskPublic {
         let options = self.options();
         AskPublic::by(move |image| {
             let options = options.clone();
@@ -246,7 +246,7 @@ impl HostArgs {
 impl RegistryArgs {
     /// Returns how exit images are pushed; `None` if the rules need no pushes. Credentials are read
     /// before each push, because they may have been renewed.
-    pub(in crate::cli) fn push(self, rules: &Rules) -> Option<Push> {
+    pub fn push(self, rules: &Rules) -> Option<Push> {
         let repository = rules.exit_images.repository()?.clone();
         Some(Push::by(move |paths| {
             let (repository, options, credentials) = (
@@ -260,7 +260,7 @@ impl RegistryArgs {
 
     /// Reads the credentials for the repository of `reference`, each time again: a file may have
     /// been renewed since.
-    pub(in crate::cli) fn credentials(
+    pub fn credentials(
         &self,
         reference: &ImageReference,
     ) -> Result<Credentials, DockerConfigError> {

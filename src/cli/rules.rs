@@ -279,7 +279,7 @@ fn repository(written: &str) -> Result<ImageReference, String> {
 
 /// What is said by hand.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct PoliciesArgs {
+pub struct PoliciesArgs {
     /// Whether SidecarPolicies and NamespacedSidecarPolicies count [default: as in the
     /// installation; false where none is found, true where none can be looked for]
     #[arg(
@@ -300,7 +300,7 @@ impl PoliciesArgs {
     }
 
     /// Reads the policies for pods of a namespace, or of all.
-    pub(in crate::cli) async fn read(
+    pub async fn read(
         &self,
         found: &Found,
         client: &Client,
@@ -312,7 +312,7 @@ impl PoliciesArgs {
     }
 
     /// Returns a remark that they do not apply, and why; `None` if they do.
-    pub(in crate::cli) fn remark_off(&self, found: &Found) -> Option<String> {
+    pub fn remark_off(&self, found: &Found) -> Option<String> {
         if self.are_on(found) != Some(false) {
             return None;
         }
@@ -331,7 +331,7 @@ impl PoliciesArgs {
 }
 
 /// Returns the policy of a rule, as JSON.
-pub(in crate::cli) fn policy(rule: &PolicyRule) -> Value {
+pub fn policy(rule: &PolicyRule) -> Value {
     let kind = match rule.namespace {
         Some(_) => PolicyKind::Namespaced.kind(),
         None => PolicyKind::Cluster.kind(),
@@ -345,7 +345,7 @@ pub(in crate::cli) fn policy(rule: &PolicyRule) -> Value {
 }
 
 /// Returns a rule, as JSON.
-pub(in crate::cli) fn rule(rule: &SidecarRule) -> Value {
+pub fn rule(rule: &SidecarRule) -> Value {
     json!({
         "preset": rule.policy().and_then(|policy| policy.preset.as_ref()),
         "method": rule.method.as_str(),
@@ -364,7 +364,7 @@ const OF_EXIT_IMAGE: [&str; 2] = ["exit-image-paths", "exit-image-is-public"];
 
 /// The flags of [`RulesArgs`] that were set explicitly, with their values.
 #[derive(Debug)]
-pub(in crate::cli) struct AskedRules(BTreeMap<String, Vec<String>>);
+pub struct AskedRules(BTreeMap<String, Vec<String>>);
 
 impl Args for AskedRules {
     fn augment_args(command: Command) -> Command {
@@ -401,7 +401,7 @@ impl FromArgMatches for AskedRules {
 
 impl AskedRules {
     /// Returns true if an exit image is set explicitly.
-    pub(in crate::cli) fn names_exit_image(&self) -> bool {
+    pub fn names_exit_image(&self) -> bool {
         self.0.contains_key("exit-image")
     }
 
@@ -410,7 +410,7 @@ impl AskedRules {
     ///
     /// # Errors
     /// The flags contradict each other.
-    pub(in crate::cli) fn with(&self, found: &Found) -> anyhow::Result<(RulesArgs, Remarks)> {
+    pub fn with(&self, found: &Found) -> anyhow::Result<(RulesArgs, Remarks)> {
         let mut remarks = found.remarks.clone();
         let command = RulesArgs::augment_args(Command::new("rules"))
             .mut_args(|flag| flag.env(Resettable::Reset));
@@ -463,9 +463,7 @@ fn written(long: &str, action: &ArgAction, values: &[String]) -> Vec<String> {
 
 impl RulesArgs {
     /// Returns the rules of an installation; if it or its flags are unknown, those of a new one.
-    pub(in crate::cli) fn of_installation(
-        installation: Option<&Installation>,
-    ) -> anyhow::Result<Rules> {
+    pub fn of_installation(installation: Option<&Installation>) -> anyhow::Result<Rules> {
         let found = Found {
             installation: installation.cloned(),
             ..Found::default()
@@ -487,7 +485,7 @@ impl RulesArgs {
     ///
     /// # Errors
     /// None that depends on the flags.
-    pub(in crate::cli) fn assume(&mut self) -> anyhow::Result<Option<String>> {
+    pub fn assume(&mut self) -> anyhow::Result<Option<String>> {
         if !self.needs_exit_image() {
             return Ok(None);
         }

@@ -1,8 +1,8 @@
 //! `swaplet status`: shows the state of the installation, from the cluster alone.
 
-pub(in crate::cli) mod ask;
+pub mod ask;
 mod cluster;
-pub(in crate::cli) mod installation;
+pub mod installation;
 mod judge;
 mod policies;
 mod rights;

@@ -4,4 +4,4 @@ pub(super) mod explain;
 pub(super) mod nodes;
 pub(super) mod policy;
 pub(super) mod rescue;
-pub(in crate::cli) mod unmarked;
+pub mod unmarked;

@@ -34,7 +34,7 @@ const NO_UID: &str = "-";
 
 /// The policies that apply, and their effect.
 #[derive(Debug, Default)]
-pub(in crate::cli) struct CheckedPolicies {
+pub struct CheckedPolicies {
     set: Policies,
     known: Vec<Known>,
     /// The labels of namespaces whose manifests are in the input, and of those of the cluster, until
@@ -64,7 +64,7 @@ enum Origin {
 
 impl CheckedPolicies {
     /// Reads files and presets. Each problem names file, object and field.
-    pub(in crate::cli) fn read(
+    pub fn read(
         files: &[PathBuf],
         presets: &[String],
         namespace: Option<&str>,
@@ -104,7 +104,7 @@ impl CheckedPolicies {
     }
 
     /// Returns the policies that were read.
-    pub(in crate::cli) fn into_policies(self) -> impl Iterator<Item = SidecarPolicy> {
+    pub fn into_policies(self) -> impl Iterator<Item = SidecarPolicy> {
         self.known.into_iter().map(|known| known.policy)
     }
 
@@ -357,7 +357,7 @@ impl Known {
 }
 
 /// Returns a policy of this name with one rule, for pods of any owner.
-pub(in crate::cli) fn of_flag(name: &str, rule: &Value) -> Option<SidecarPolicy> {
+pub fn of_flag(name: &str, rule: &Value) -> Option<SidecarPolicy> {
     let object = json!({
         "metadata": {"name": name, "uid": NO_UID},
         "spec": {"ownerKinds": ["*"], "sidecars": [rule]},

@@ -11,11 +11,11 @@ const WIDTH: usize = 100;
 const NAMES: usize = 20;
 
 /// The name prefix of a `--preset`'s policy: no policy of a cluster can have it, and it sorts last.
-pub(in crate::cli) const OF_PRESET: &str = "~preset/";
+pub const OF_PRESET: &str = "~preset/";
 
 /// Returns what is wrong with a `--sidecar` that no container is called: most likely it is
 /// misspelt.
-pub(in crate::cli) fn no_container(name: &str, containers: &BTreeSet<Box<str>>) -> String {
+pub fn no_container(name: &str, containers: &BTreeSet<Box<str>>) -> String {
     let names: Vec<&str> = containers.iter().map(|name| &**name).take(NAMES).collect();
     let more = if containers.len() > NAMES {
         ", ..."
@@ -30,7 +30,7 @@ pub(in crate::cli) fn no_container(name: &str, containers: &BTreeSet<Box<str>>) 
 }
 
 /// Breaks the text between words into lines that begin with the margin.
-pub(in crate::cli) fn wrapped(text: &str, margin: &str) -> String {
+pub fn wrapped(text: &str, margin: &str) -> String {
     let begin = margin.chars().count();
     let mut lines = String::new();
     let mut line = margin.to_owned();

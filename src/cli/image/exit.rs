@@ -17,7 +17,7 @@ use crate::image::exit::{StandardPath, standard_paths};
 /// The exit image ends a sidecar: it holds one static program that exits 0 at once, at every path
 /// where a sidecar's command may point.
 #[derive(Debug, Subcommand)]
-pub(in crate::cli) enum ExitImage {
+pub enum ExitImage {
     /// Build the exit image and push it to a registry
     ///
     /// Nothing is needed but the registry: no Docker, no other image. The result is an image index
@@ -70,7 +70,7 @@ Examples:
   swaplet exit-image list -o wide";
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct ListArgs {
+pub struct ListArgs {
     /// How to print: names, a table with the source of each path, or JSON
     #[arg(short, long, value_enum, default_value_t = Output::Name)]
     output: Output,
@@ -84,7 +84,7 @@ enum Output {
 }
 
 impl ExitImage {
-    pub(in crate::cli) async fn run(self) -> anyhow::Result<ExitCode> {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Push(args) => args.run().await,
             Self::Export(args) => args.run(&build_standard(Kind::Exit)?),

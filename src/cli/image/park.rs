@@ -16,7 +16,7 @@ use crate::image::build::{build_derived, build_standard};
 /// --park-image`), and to warm images. Its program lies where that of the exit image does: a parked
 /// container is started with its own command.
 #[derive(Debug, Subcommand)]
-pub(in crate::cli) enum ParkImage {
+pub enum ParkImage {
     /// Build the park image and push it to a registry
     ///
     /// It never shares a reference with the exit image: swaplet refuses to push one over the other.
@@ -60,7 +60,7 @@ Examples:
   swaplet park-image export registry.example/swaplet/park:v1 park-image/";
 
 impl ParkImage {
-    pub(in crate::cli) async fn run(self) -> anyhow::Result<ExitCode> {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Push { push, path } => {
                 let image = build_derived(Kind::Park, path).context("--path")?;

@@ -22,7 +22,7 @@ Examples:
 /// Print the version of this program, and of the API server
 #[derive(Debug, Args)]
 #[command(after_help = VERSION_EXAMPLES)]
-pub(in crate::cli) struct VersionArgs {
+pub struct VersionArgs {
     /// Only the version of this program
     #[arg(long)]
     client: bool,
@@ -42,7 +42,7 @@ enum Form {
 
 impl VersionArgs {
     /// Prints the versions; the client's is printed even if the API server does not answer.
-    pub(in crate::cli) async fn run(self) -> anyhow::Result<ExitCode> {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
         let server = if self.client {
             Ok(None)
         } else {
@@ -107,7 +107,7 @@ fn without_files(command: Command) -> Command {
 /// Print the script that completes this program's words in a shell
 #[derive(Debug, Args)]
 #[command(after_help = COMPLETION_EXAMPLES)]
-pub(in crate::cli) struct CompletionArgs {
+pub struct CompletionArgs {
     /// The shell
     #[arg(value_enum)]
     shell: Shell,
@@ -115,7 +115,7 @@ pub(in crate::cli) struct CompletionArgs {
 
 impl CompletionArgs {
     /// Prints the script for this definition of the program.
-    pub(in crate::cli) fn run(&self, mut program: Command) -> anyhow::Result<ExitCode> {
+    pub fn run(&self, mut program: Command) -> anyhow::Result<ExitCode> {
         program = without_files(program);
         let mut script = Vec::new();
         generate(self.shell, &mut program, "swaplet", &mut script);

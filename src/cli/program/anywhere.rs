@@ -38,7 +38,7 @@ struct Anywhere {
 }
 
 /// Adds the flags to the program, before its subcommands.
-pub(in crate::cli) fn taken_by(command: Command) -> Command {
+pub fn taken_by(command: Command) -> Command {
     let flags: Vec<Arg> = Anywhere::augment_args(Command::new("anywhere"))
         .get_arguments()
         .map(|flag| flag.clone().env(clap::builder::Resettable::Reset))

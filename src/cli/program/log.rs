@@ -6,7 +6,7 @@ use clap::ValueEnum;
 
 /// The form of the log.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub(in crate::cli) enum LogFormat {
+pub enum LogFormat {
     /// One readable line per entry
     Text,
     /// One JSON object per line
@@ -14,7 +14,7 @@ pub(in crate::cli) enum LogFormat {
 }
 
 /// Starts the log; the variable `RUST_LOG` sets the level.
-pub(in crate::cli) fn start_log(format: LogFormat) {
+pub fn start_log(format: LogFormat) {
     // kube logs each request as a span; at info that would be every write twice. What the verifier
     // of certificates logs with each try is in the error, which is reported once.
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()

@@ -12,7 +12,7 @@ use swaplet_edge::signals;
 const NOTICEABLE: Duration = Duration::from_secs(1);
 
 /// Awaits the work, and prints a message on a terminal if it takes longer than a second.
-pub(in crate::cli) async fn slowly<T>(what: &str, work: impl Future<Output = T>) -> T {
+pub async fn slowly<T>(what: &str, work: impl Future<Output = T>) -> T {
     tokio::pin!(work);
     match tokio::time::timeout(NOTICEABLE, &mut work).await {
         Ok(done) => done,
@@ -26,7 +26,7 @@ pub(in crate::cli) async fn slowly<T>(what: &str, work: impl Future<Output = T>)
 }
 
 /// Returns the pod's name in a cluster, else the machine's.
-pub(in crate::cli) fn instance() -> String {
+pub fn instance() -> String {
     ["POD_NAME", "HOSTNAME"]
         .iter()
         .find_map(|name| std::env::var(name).ok())
@@ -34,14 +34,14 @@ pub(in crate::cli) fn instance() -> String {
 }
 
 /// Returns a future that completes on SIGTERM, SIGINT, or SIGHUP: the terminal is closed.
-pub(in crate::cli) fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
+pub fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
     Ok(signals::stopped()?.map(drop))
 }
 
 /// Raises the soft limit of open files to the hard one, like programs in Go; on failure it stays as it is.
 /// Containers get a soft limit of 1024, which is meant for programs that call `select`. A burst of
 /// requests to restart containers needs a watch for each pod, and each watch is a connection.
-pub(in crate::cli) fn raise_limit_of_files() {
+pub fn raise_limit_of_files() {
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(
         Resource::Nofile,

@@ -8,11 +8,7 @@ use kube::{Api, Client};
 
 /// Returns whether the user may patch this resource, such as `pods/status`; `None` if that cannot be
 /// asked.
-pub(in crate::cli) async fn may_patch(
-    client: &Client,
-    namespace: &str,
-    resource: &str,
-) -> Option<bool> {
+pub async fn may_patch(client: &Client, namespace: &str, resource: &str) -> Option<bool> {
     let (resource, subresource) = match resource.split_once('/') {
         Some((resource, subresource)) => (resource, Some(subresource.to_owned())),
         None => (resource, None),

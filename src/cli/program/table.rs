@@ -18,7 +18,7 @@ const LAST_CELL: usize = 1024;
 
 /// How to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(in crate::cli) enum Output {
+pub enum Output {
     Table,
     Wide,
     Json,
@@ -29,20 +29,16 @@ pub(in crate::cli) enum Output {
 
 impl Output {
     /// Returns true if the output is for people.
-    pub(in crate::cli) const fn is_table(self) -> bool {
+    pub const fn is_table(self) -> bool {
         matches!(self, Self::Table | Self::Wide)
     }
 }
 
 /// A line of a table: its cells, each with the name of its column.
-pub(in crate::cli) type Line = Vec<(&'static str, String)>;
+pub type Line = Vec<(&'static str, String)>;
 
 /// Renders a table; JSON, YAML and names come from `value`.
-pub(in crate::cli) fn render(
-    output: Output,
-    lines: &[Line],
-    value: &Value,
-) -> anyhow::Result<String> {
+pub fn render(output: Output, lines: &[Line], value: &Value) -> anyhow::Result<String> {
     Ok(match output {
         Output::Table | Output::Wide => table(lines),
         Output::Json => json(value),
@@ -88,16 +84,16 @@ fn names(value: &Value) -> String {
         .collect()
 }
 
-pub(in crate::cli) fn json(value: &Value) -> String {
+pub fn json(value: &Value) -> String {
     format!("{value:#}\n")
 }
 
-pub(in crate::cli) fn yaml(value: &Value) -> anyhow::Result<String> {
+pub fn yaml(value: &Value) -> anyhow::Result<String> {
     Ok(serde_saphyr::to_string(value)?)
 }
 
 /// Renders the lines below the names of their columns, or nothing without lines.
-pub(in crate::cli) fn table(lines: &[Line]) -> String {
+pub fn table(lines: &[Line]) -> String {
     let Some(first) = lines.first() else {
         return String::new();
     };
@@ -108,18 +104,18 @@ pub(in crate::cli) fn table(lines: &[Line]) -> String {
 }
 
 /// Returns `-` for an empty cell, so that columns can be counted.
-pub(in crate::cli) fn dash(text: &str) -> String {
+pub fn dash(text: &str) -> String {
     if text.is_empty() { "-" } else { text }.to_owned()
 }
 
 /// Formats a count: `1 image`, `2 images`.
-pub(in crate::cli) fn counted(number: usize, what: &str) -> String {
+pub fn counted(number: usize, what: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {what}{plural}")
 }
 
 /// Says how many pods wait: `1 pod waits`, `2 pods wait`.
-pub(in crate::cli) fn pods_wait(number: usize) -> String {
+pub fn pods_wait(number: usize) -> String {
     match number {
         1 => "1 pod waits".to_owned(),
         _ => format!("{number} pods wait"),
@@ -127,12 +123,12 @@ pub(in crate::cli) fn pods_wait(number: usize) -> String {
 }
 
 /// Returns the verb after a number of things.
-pub(in crate::cli) const fn are(number: usize) -> &'static str {
+pub const fn are(number: usize) -> &'static str {
     if number == 1 { "is" } else { "are" }
 }
 
 /// Aligns columns to their longest cells.
-pub(in crate::cli) fn aligned(lines: &[Vec<String>]) -> String {
+pub fn aligned(lines: &[Vec<String>]) -> String {
     let columns = lines.iter().map(Vec::len).max().unwrap_or_default();
     let most = |column: usize| {
         if column + 1 == columns {
@@ -185,13 +181,13 @@ fn shortened(cell: &str, most: usize) -> String {
 
 /// Replaces control characters and invisible ones, because text from objects must not control the
 /// terminal, nor make a line read differently.
-pub(in crate::cli) fn printable(cell: &str) -> String {
+pub fn printable(cell: &str) -> String {
     cell.replace(|sign: char| sign.is_control() || is_invisible(sign), "?")
 }
 
 /// Formats the time between two timestamps in the largest unit that makes two of it, as kubectl
 /// does.
-pub(in crate::cli) fn age(from: Timestamp, to: Timestamp) -> String {
+pub fn age(from: Timestamp, to: Timestamp) -> String {
     let seconds = from.duration_until(to).as_secs().max(0);
     let units = [(86_400, "d"), (3600, "h"), (60, "m")];
     let unit = units.into_iter().find(|(unit, _)| seconds >= 2 * unit);
@@ -202,12 +198,12 @@ pub(in crate::cli) fn age(from: Timestamp, to: Timestamp) -> String {
 }
 
 /// Prints progress on standard error, because standard output may be read by programs.
-pub(in crate::cli) fn report(line: &str) {
+pub fn report(line: &str) {
     eprintln!("{}", printable(line));
 }
 
 /// Prints a remark on standard error.
-pub(in crate::cli) fn note(words: &str) {
+pub fn note(words: &str) {
     eprintln!("note: {}", printable(words));
 }
 

@@ -60,7 +60,7 @@ containers are still parked, each with the reason; 2 wrong usage, or the pods ca
 /// Finds them by what their pods say, whether or not a controller or a request is left.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct ParkedArgs {
+pub struct ParkedArgs {
     /// Only pods of this namespace; may be given several times [default: that of the context]
     #[arg(short, long = "namespace", value_name = "NAMESPACE")]
     namespaces: Vec<String>,
@@ -90,7 +90,7 @@ pub(in crate::cli) struct ParkedArgs {
 }
 
 impl ParkedArgs {
-    pub(in crate::cli) async fn run(self) -> anyhow::Result<ExitCode> {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
         let client = self.cluster.client().await?;
         let namespaces = match self.namespaces {
             _ if self.all_namespaces => vec![None],

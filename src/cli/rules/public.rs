@@ -16,7 +16,7 @@ const WAITS: Duration = Duration::from_secs(5);
 
 /// Asks the registries of the exit images that are named in full from here, unless the answer is
 /// known. Returns a remark for each that gives no clear one.
-pub(in crate::cli) async fn learn(exit_images: &mut ExitImages, ask: &AskPublic) -> Vec<String> {
+pub async fn learn(exit_images: &mut ExitImages, ask: &AskPublic) -> Vec<String> {
     let is_unknown =
         |image: &ImageReference| exit_images.is_public(image.as_str()) == Public::Unknown;
     let images: Vec<_> = exit_images.named().filter(is_unknown).collect();

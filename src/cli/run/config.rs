@@ -6,7 +6,7 @@
 
 mod show;
 
-pub(in crate::cli) use self::show::{Setting, yaml};
+pub use self::show::{Setting, yaml};
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -28,21 +28,21 @@ const OUTSIDE: [&str; 3] = ["config", "print_config", "help"];
 
 /// The call of the program.
 #[derive(Debug)]
-pub(in crate::cli) struct Called {
+pub struct Called {
     command: Command,
     line: Vec<OsString>,
 }
 
 /// A parsed command line, with the file that it names.
 #[derive(Debug)]
-pub(in crate::cli) struct Read {
-    pub(in crate::cli) matches: ArgMatches,
+pub struct Read {
+    pub matches: ArgMatches,
     /// For `swaplet run`: each flag with its value and source.
-    pub(in crate::cli) settings: Vec<Setting>,
+    pub settings: Vec<Setting>,
 }
 
 impl Called {
-    pub(in crate::cli) const fn new(command: Command, line: Vec<OsString>) -> Self {
+    pub const fn new(command: Command, line: Vec<OsString>) -> Self {
         Self { command, line }
     }
 
@@ -50,7 +50,7 @@ impl Called {
     ///
     /// # Errors
     /// The usage, a help text, or what is invalid.
-    pub(in crate::cli) fn read(&self) -> Result<Read, Error> {
+    pub fn read(&self) -> Result<Read, Error> {
         if let Some(problem) = self.refused_variable() {
             return Err(self.error(ErrorKind::UnknownArgument, &problem));
         }
@@ -67,10 +67,7 @@ impl Called {
     ///
     /// # Errors
     /// What is invalid.
-    pub(in crate::cli) fn read_elsewhere(
-        &self,
-        file: Option<(PathBuf, String)>,
-    ) -> Result<Read, Error> {
+    pub fn read_elsewhere(&self, file: Option<(PathBuf, String)>) -> Result<Read, Error> {
         let wrong = |problem: String| self.error(ErrorKind::Io, &problem);
         match file {
             Some((path, text)) => self.read_with(&File::parse(path, &text).map_err(wrong)?),

@@ -53,9 +53,9 @@ pub(super) struct Asked {
 
 /// The state of a Lease.
 #[derive(Clone, Debug, Default)]
-pub(in crate::cli) struct Held {
+pub struct Held {
     /// The holder; empty if there is none.
-    pub(in crate::cli) holder: String,
+    pub holder: String,
     pub(super) renewed: Option<Timestamp>,
 }
 
@@ -64,7 +64,7 @@ const HELD_SECONDS: i64 = 60;
 
 impl Held {
     /// Returns true if it is held by somebody who works, as far as clocks agree.
-    pub(in crate::cli) fn is_held(&self, now: Timestamp) -> bool {
+    pub fn is_held(&self, now: Timestamp) -> bool {
         let is_fresh = |renewed: Timestamp| renewed.duration_until(now).as_secs() <= HELD_SECONDS;
         !self.holder.is_empty() && self.renewed.is_some_and(is_fresh)
     }
@@ -73,13 +73,13 @@ impl Held {
 /// The admission policies for an account, by the suffix of their names, and whether each is bound
 /// with the action `Deny`.
 #[derive(Clone, Debug, Default)]
-pub(in crate::cli) struct Leash {
+pub struct Leash {
     /// The prefix of their names; empty if there are none.
     pub(super) name: String,
     pub(super) policies: BTreeMap<String, bool>,
     /// The names and patterns of containers that they open to SidecarPolicies; `None` if they are
     /// not written as in this version.
-    pub(in crate::cli) opened: Option<Vec<String>>,
+    pub opened: Option<Vec<String>>,
 }
 
 impl Asked {
@@ -158,7 +158,7 @@ pub(super) async fn asked(
 ///
 /// # Errors
 /// It cannot be read.
-pub(in crate::cli) async fn lease(client: &Client, namespace: &str) -> Result<Held, String> {
+pub async fn lease(client: &Client, namespace: &str) -> Result<Held, String> {
     let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
     let lease = leases.get_opt(LEASE).await.map_err(|error| words(&error))?;
     let spec = lease.and_then(|lease| lease.spec).unwrap_or_default();
@@ -169,10 +169,7 @@ pub(in crate::cli) async fn lease(client: &Client, namespace: &str) -> Result<He
 }
 
 /// Finds the admission policies: those whose policy of pods applies to the account.
-pub(in crate::cli) async fn leash(
-    client: &Client,
-    installation: &Installation,
-) -> Result<Leash, String> {
+pub async fn leash(client: &Client, installation: &Installation) -> Result<Leash, String> {
     let account = format!(
         "system:serviceaccount:{}:{}\"",
         installation.namespace, installation.account

@@ -39,28 +39,28 @@ const MOST: usize = 64;
 
 /// One Deployment of swaplet.
 #[derive(Clone, Debug)]
-pub(in crate::cli) struct Installation {
-    pub(in crate::cli) namespace: String,
-    pub(in crate::cli) name: String,
+pub struct Installation {
+    pub namespace: String,
+    pub name: String,
     /// The name of the ServiceAccount.
-    pub(in crate::cli) account: String,
+    pub account: String,
     /// The label `app.kubernetes.io/version`; empty if it has none.
-    pub(in crate::cli) version: String,
-    pub(in crate::cli) image: String,
+    pub version: String,
+    pub image: String,
     /// The desired and the ready replicas.
-    pub(in crate::cli) replicas: (i32, i32),
+    pub replicas: (i32, i32),
     /// The flags with which it runs; an error is the reason why they are unknown.
-    pub(in crate::cli) flags: Result<Flags, String>,
+    pub flags: Result<Flags, String>,
 }
 
 impl Installation {
     /// Returns its name in messages.
-    pub(in crate::cli) fn place(&self) -> String {
+    pub fn place(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
     }
 
     /// Returns the namespace of its Lease and of its state.
-    pub(in crate::cli) fn state_namespace(&self) -> Option<&str> {
+    pub fn state_namespace(&self) -> Option<&str> {
         self.flags.as_ref().ok()?.one("state-namespace")
     }
 
@@ -68,10 +68,7 @@ impl Installation {
     ///
     /// # Errors
     /// Deployments cannot be listed.
-    pub(in crate::cli) async fn all(
-        client: &Client,
-        namespace: Option<&str>,
-    ) -> kube::Result<Vec<Self>> {
+    pub async fn all(client: &Client, namespace: Option<&str>) -> kube::Result<Vec<Self>> {
         let api: Api<WholeObject<Deployment>> = api_in(client, namespace);
         let found = list_with(&api, ListParams::default().labels(LABEL), WholeObject::read).await;
         let deployments = match found {
@@ -106,11 +103,7 @@ impl Installation {
     }
 
     /// Returns whether its account has this right; `None` if that cannot be checked.
-    pub(in crate::cli) async fn may(
-        &self,
-        client: &Client,
-        what: ResourceAttributes,
-    ) -> Option<bool> {
+    pub async fn may(&self, client: &Client, what: ResourceAttributes) -> Option<bool> {
         let namespace = &self.namespace;
         let review = SubjectAccessReview {
             spec: SubjectAccessReviewSpec {
@@ -164,7 +157,7 @@ fn account(pod: &PodSpec) -> String {
 
 /// The purpose for which the flags of an installation are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum Purpose {
+pub enum Purpose {
     /// To explain what it would do.
     Tell,
     /// To write its images to pods: not every user who may create Deployments may choose these.
@@ -173,24 +166,24 @@ pub(in crate::cli) enum Purpose {
 
 /// The installation that works on pods of a namespace, or of all, if it is found.
 #[derive(Debug, Default)]
-pub(in crate::cli) struct Found {
-    pub(in crate::cli) installation: Option<Installation>,
+pub struct Found {
+    pub installation: Option<Installation>,
     /// The source of the flags, or why there are none.
-    pub(in crate::cli) remarks: Remarks,
+    pub remarks: Remarks,
     /// Those that may be it, where it is not known which one is.
-    pub(in crate::cli) unchosen: Vec<Installation>,
+    pub unchosen: Vec<Installation>,
     /// True if there may be one whose flags are not known here.
-    pub(in crate::cli) is_unknown: bool,
+    pub is_unknown: bool,
 }
 
 impl Found {
     /// Returns its flags, if they are known.
-    pub(in crate::cli) fn flags(&self) -> Option<&Flags> {
+    pub fn flags(&self) -> Option<&Flags> {
         self.installation.as_ref()?.flags.as_ref().ok()
     }
 
     /// Returns whether it reads SidecarPolicies; `None` if that is not known.
-    pub(in crate::cli) fn reads_policies(&self) -> Option<bool> {
+    pub fn reads_policies(&self) -> Option<bool> {
         match &self.installation {
             Some(_) => self.flags().map(Flags::reads_policies),
             None => (!self.is_unknown).then_some(false),
@@ -199,14 +192,14 @@ impl Found {
 
     /// Returns how registries are asked, by its flags, whether an image can be pulled without
     /// credentials.
-    pub(in crate::cli) fn ask_public(&self) -> AskPublic {
+    pub fn ask_public(&self) -> AskPublic {
         let said = |flag| self.flags().map(|flags| flags.said(flag).to_vec());
         let hosts = |flag| said(flag).unwrap_or_default();
         HostArgs::of(hosts("plain-http")).ask_public()
     }
 
     /// Returns the namespace of its state: the explicitly `named` one, or that of its flags.
-    pub(in crate::cli) fn state_namespace(&self, named: Option<&str>) -> Option<String> {
+    pub fn state_namespace(&self, named: Option<&str>) -> Option<String> {
         let its = || self.installation.as_ref()?.state_namespace();
         named.or_else(its).map(str::to_owned)
     }
@@ -216,7 +209,7 @@ impl Found {
     ///
     /// # Errors
     /// The API server does not answer.
-    pub(in crate::cli) async fn for_images(
+    pub async fn for_images(
         client: &Client,
         named: Option<&str>,
         namespace: &str,
@@ -227,7 +220,7 @@ impl Found {
     }
 
     /// Prints the remarks.
-    pub(in crate::cli) fn tell(&self) {
+    pub fn tell(&self) {
         self.remarks.lines().iter().for_each(|words| note(words));
     }
 
@@ -236,7 +229,7 @@ impl Found {
     ///
     /// # Errors
     /// Neither names one; the error says how to push it.
-    pub(in crate::cli) fn image(
+    pub fn image(
         &self,
         given: Option<&ImageReference>,
         flag: &str,
@@ -260,7 +253,7 @@ impl Found {
 
     /// Returns why it ends no sidecars of pods in this namespace, or in all; `None` if it does, or if
     /// its flags are not known.
-    pub(in crate::cli) fn idleness(&self, pods_of: Option<&str>) -> Option<String> {
+    pub fn idleness(&self, pods_of: Option<&str>) -> Option<String> {
         let (place, flags) = (self.installation.as_ref()?.place(), self.flags()?);
         if !flags.is_on("terminate") {
             return Some(format!(
@@ -277,7 +270,7 @@ impl Found {
 
     /// Searches the namespace that is `named` explicitly, or all. An installation counts if its
     /// account may change pods in `pods_of`, or everywhere: only an administrator can grant that.
-    pub(in crate::cli) async fn find(
+    pub async fn find(
         client: &Client,
         named: Option<&str>,
         pods_of: Option<&str>,
@@ -394,11 +387,11 @@ pub(super) async fn seen(
 
 /// The flags with which an installation runs.
 #[derive(Clone, Debug, Default)]
-pub(in crate::cli) struct Flags {
+pub struct Flags {
     /// All flags, as `--print-config` prints them.
-    pub(in crate::cli) settings: Vec<Setting>,
+    pub settings: Vec<Setting>,
     /// The text of the file of `--node-classes`.
-    pub(in crate::cli) node_classes: Option<String>,
+    pub node_classes: Option<String>,
 }
 
 impl Flags {
@@ -444,28 +437,28 @@ impl Flags {
     }
 
     /// Returns the explicit values of a flag, by its long name; empty if it is not set.
-    pub(in crate::cli) fn said(&self, flag: &str) -> &[String] {
+    pub fn said(&self, flag: &str) -> &[String] {
         let said = self.setting(flag).filter(|setting| setting.is_said());
         said.map(|setting| &*setting.values).unwrap_or_default()
     }
 
     /// Returns the value of a flag that has one at most; its default if it is not set.
-    pub(in crate::cli) fn one(&self, flag: &str) -> Option<&str> {
+    pub fn one(&self, flag: &str) -> Option<&str> {
         self.setting(flag)?.values.last().map(String::as_str)
     }
 
     /// Returns true if a boolean flag is on.
-    pub(in crate::cli) fn is_on(&self, flag: &str) -> bool {
+    pub fn is_on(&self, flag: &str) -> bool {
         self.one(flag) == Some("true")
     }
 
     /// Returns true if it ends sidecars that policies name.
-    pub(in crate::cli) fn reads_policies(&self) -> bool {
+    pub fn reads_policies(&self) -> bool {
         self.is_on("sidecar-policies") && self.is_on("terminate")
     }
 
     /// Returns its exit images.
-    pub(in crate::cli) fn exit_images(&self) -> ExitImages {
+    pub fn exit_images(&self) -> ExitImages {
         let default = self.said("exit-image").first();
         let default = default.and_then(|image| ImageReference::parse(image).ok());
         let listed = self.said("exit-images").iter();
@@ -474,7 +467,7 @@ impl Flags {
     }
 
     /// Returns the namespaces in which it works; empty for all.
-    pub(in crate::cli) fn namespaces(&self) -> &[String] {
+    pub fn namespaces(&self) -> &[String] {
         self.said("namespace")
     }
 }
@@ -482,7 +475,7 @@ impl Flags {
 #[cfg(test)]
 impl Flags {
     /// Returns flags with these explicit values.
-    pub(in crate::cli) fn of(said: &[(&str, &str)]) -> Self {
+    pub fn of(said: &[(&str, &str)]) -> Self {
         let said: BTreeMap<_, _> = said.iter().copied().collect();
         let settings = said
             .into_iter()

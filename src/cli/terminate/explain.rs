@@ -68,7 +68,7 @@ Exit codes: 0 the decision is explained; 2 wrong usage, or the pod cannot be rea
 /// it decides, what happens next, and what it has reported about the pod before.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct ExplainArgs {
+pub struct ExplainArgs {
     /// The pod, as NAME, pod/NAME or pod NAME; of job/NAME and cronjob/NAME their pods
     #[arg(value_name = "POD", required = true, num_args = 1..=2)]
     pod: Vec<String>,
@@ -99,7 +99,7 @@ enum Form {
 }
 
 impl ExplainArgs {
-    pub(in crate::cli) async fn run(self) -> anyhow::Result<ExitCode> {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
         let mut target = Target::read(&self.pod.join("/")).map_err(anyhow::Error::msg)?;
         let client = self.cluster.client().await?;
         let namespace = named_or_own(&client, self.namespace.as_deref());

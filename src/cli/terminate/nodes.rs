@@ -1,6 +1,6 @@
 //! `swaplet nodes`: lists how each node is recognised, why, and what has been proved there.
 
-pub(in crate::cli) mod probe;
+pub mod probe;
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -74,7 +74,7 @@ Exit codes: 0 the nodes were printed; 2 wrong usage, no such node, or something 
 /// taints, annotations and name; a node that no row matches has a kubelet.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct NodesArgs {
+pub struct NodesArgs {
     /// Only these nodes [default: all]
     #[arg(value_name = "NODE", value_parser = node_name)]
     names: Vec<String>,
@@ -94,7 +94,7 @@ pub(in crate::cli) struct NodesArgs {
 }
 
 impl NodesArgs {
-    pub(in crate::cli) async fn run(self) -> anyhow::Result<ExitCode> {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
         if self.print_rows {
             print(BUILT_IN)?;
             return Ok(ExitCode::SUCCESS);
@@ -152,14 +152,14 @@ fn missing(names: &[String], nodes: &[Node]) -> Vec<String> {
 }
 
 /// The class of a node as shown, and its problems.
-pub(in crate::cli) struct Shown {
-    pub(in crate::cli) class: NodeClass,
-    pub(in crate::cli) why: String,
-    pub(in crate::cli) problems: Vec<String>,
+pub struct Shown {
+    pub class: NodeClass,
+    pub why: String,
+    pub problems: Vec<String>,
 }
 
 /// Returns what `swaplet nodes` shows of this node.
-pub(in crate::cli) async fn shown(
+pub async fn shown(
     client: &Client,
     node: &Node,
     table: &NodeTable,

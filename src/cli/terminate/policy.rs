@@ -19,12 +19,12 @@ use swaplet_core::policies::suggest::{Stuck, Subject, Suggestion};
 ///
 /// A SidecarPolicy names containers that are sidecars without being marked.
 #[derive(Debug, Subcommand)]
-pub(in crate::cli) enum Policy {
+pub enum Policy {
     Suggest(suggest::SuggestArgs),
 }
 
 impl Policy {
-    pub(in crate::cli) async fn run(self) -> anyhow::Result<ExitCode> {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
         let Self::Suggest(args) = self;
         args.run().await
     }

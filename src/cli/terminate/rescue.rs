@@ -103,7 +103,7 @@ Lease or may hold it; 130 interrupted before all had ended.";
 /// same decisions as `swaplet run`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct RescueArgs {
+pub struct RescueArgs {
     /// Only these pods, as NAME or pod/NAME, and those of these Jobs and CronJobs, as job/NAME and
     /// cronjob/NAME [default: all that are stuck]
     #[arg(value_name = "NAME", value_parser = Target::read, conflicts_with = "all_namespaces")]
@@ -147,7 +147,7 @@ pub(in crate::cli) struct RescueArgs {
 }
 
 impl RescueArgs {
-    pub(in crate::cli) async fn run(self) -> anyhow::Result<ExitCode> {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
         if std::env::var_os("RUST_LOG").is_some() {
             start_log(LogFormat::Text);
         }

@@ -16,14 +16,14 @@ const MOST: usize = 16;
 
 /// The pods that wait for such containers.
 #[derive(Debug)]
-pub(in crate::cli) struct Unmarked {
+pub struct Unmarked {
     pub(super) pods: Vec<Stuck>,
     now: Timestamp,
 }
 
 impl Unmarked {
     /// Returns those among `pods` that have waited for at least `least`.
-    pub(in crate::cli) fn among<'a>(
+    pub fn among<'a>(
         pods: impl IntoIterator<Item = &'a Pod>,
         now: Timestamp,
         least: SignedDuration,
@@ -71,7 +71,7 @@ impl Unmarked {
     /// Says how many of these pods wait, and the command that ends their containers in `scope`, such
     /// as `job/report -n batch`, with all of its flags: a pod ends when all that it waits for has
     /// ended. `None` if none waits.
-    pub(in crate::cli) fn words(&self, scope: &str) -> Option<String> {
+    pub fn words(&self, scope: &str) -> Option<String> {
         let flags: BTreeSet<_> = self.waiting().map(|(_, waiting)| flag(waiting)).collect();
         if flags.is_empty() {
             return None;
@@ -126,7 +126,7 @@ impl Unmarked {
 }
 
 /// Returns the flag of a command for a namespace, or for all.
-pub(in crate::cli) fn namespace_flag(namespace: Option<&str>) -> String {
+pub fn namespace_flag(namespace: Option<&str>) -> String {
     namespace.map_or_else(|| "-A".to_owned(), |namespace| format!("-n {namespace}"))
 }
 

@@ -33,12 +33,12 @@ struct Finding {
 }
 
 /// Renders a line for each sidecar that does not end, and for each hint.
-pub(in crate::cli::check) fn render(report: &Report, settings: &Settings) -> String {
+pub fn render(report: &Report, settings: &Settings) -> String {
     findings(report, settings).iter().map(command).collect()
 }
 
 /// Renders the same as SARIF 2.1.0 (OASIS).
-pub(in crate::cli::check) fn sarif(report: &Report, settings: &Settings) -> String {
+pub fn sarif(report: &Report, settings: &Settings) -> String {
     let result = |finding: &Finding| {
         let region = json!({"startLine": finding.line.unwrap_or(1)});
         // GitHub takes no result without a place.

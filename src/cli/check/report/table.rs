@@ -22,7 +22,7 @@ const MARGIN: &str = "    ";
 
 /// Renders the report for people. The advice about a sidecar is below it, or, if each line must be
 /// a sidecar, at the end of it.
-pub(in crate::cli::check) fn table(report: &Report, files: &[PathBuf], wide: bool) -> String {
+pub fn table(report: &Report, files: &[PathBuf], wide: bool) -> String {
     if report.rows.is_empty() {
         return String::new();
     }
@@ -104,7 +104,7 @@ fn below(row: &Row) -> String {
 }
 
 /// Returns the report as JSON.
-pub(in crate::cli::check) fn value(report: &Report, settings: &Settings) -> Value {
+pub fn value(report: &Report, settings: &Settings) -> Value {
     let fine = report
         .rows
         .iter()
@@ -127,7 +127,7 @@ pub(in crate::cli::check) fn value(report: &Report, settings: &Settings) -> Valu
 }
 
 /// Renders the value as JSON or YAML.
-pub(in crate::cli::check) fn for_programs(value: &Value, yaml: bool) -> anyhow::Result<String> {
+pub fn for_programs(value: &Value, yaml: bool) -> anyhow::Result<String> {
     if yaml {
         table::yaml(value)
     } else {

@@ -34,7 +34,7 @@ const AFTER_THE_DEADLINE: Duration = Duration::from_secs(30);
 const TTL_SECONDS: u32 = 3600;
 
 /// The requests of this run, and their state.
-pub(in crate::cli::restart) struct Asked {
+pub struct Asked {
     client: Client,
     namespace: String,
     /// The part of the request names that is unique to this run.
@@ -47,12 +47,7 @@ pub(in crate::cli::restart) struct Asked {
 }
 
 impl Asked {
-    pub(in crate::cli::restart) fn new(
-        client: Client,
-        namespace: &str,
-        strategy: StrategyArgs,
-        today: Timestamp,
-    ) -> Self {
+    pub fn new(client: Client, namespace: &str, strategy: StrategyArgs, today: Timestamp) -> Self {
         Self {
             client,
             namespace: namespace.to_owned(),
@@ -64,17 +59,13 @@ impl Asked {
     }
 
     /// Lets the API server check the request of a pod, without creating it.
-    pub(in crate::cli::restart) async fn try_out(&self, member: &Member) -> anyhow::Result<()> {
+    pub async fn try_out(&self, member: &Member) -> anyhow::Result<()> {
         let tried = self.create(member, true).await;
         tried.map_err(|error| anyhow::Error::msg(words(&error) + hint(&error)))
     }
 
     /// Continues the restart of a pod that began `age` ago.
-    pub(in crate::cli::restart) async fn follow(
-        &mut self,
-        member: &Member,
-        age: Duration,
-    ) -> anyhow::Result<Heard> {
+    pub async fn follow(&mut self, member: &Member, age: Duration) -> anyhow::Result<Heard> {
         if !self.made.contains(&member.uid) {
             return self.make(member).await;
         }
@@ -95,7 +86,7 @@ impl Asked {
     }
 
     /// Ends without waiting for a pod.
-    pub(in crate::cli::restart) async fn stop(&self, member: &Member, why: &str) -> Heard {
+    pub async fn stop(&self, member: &Member, why: &str) -> Heard {
         let heard = self.withdraw(member, why).await;
         heard.unwrap_or_else(|error| {
             Heard::Over(Outcome::Left(format!(
@@ -224,12 +215,7 @@ impl Asked {
 }
 
 /// Returns a request for a pod of the plan.
-pub(in crate::cli::restart) fn body(
-    name: &str,
-    namespace: &str,
-    member: &Member,
-    strategy: &StrategyArgs,
-) -> Value {
+pub fn body(name: &str, namespace: &str, member: &Member, strategy: &StrategyArgs) -> Value {
     let pod = RequestedPod {
         namespace,
         name: &member.name,

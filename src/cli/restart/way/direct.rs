@@ -43,7 +43,7 @@ const AGAIN: Duration = Duration::from_secs(5);
 const STEPS: usize = 64;
 
 /// The restarts in progress.
-pub(in crate::cli::restart) struct Direct {
+pub struct Direct {
     client: Client,
     namespace: String,
     strategy: StrategyArgs,
@@ -55,11 +55,11 @@ pub(in crate::cli::restart) struct Direct {
 }
 
 /// One restart in progress.
-pub(in crate::cli::restart) struct UnderWay {
+pub struct UnderWay {
     request: RestartRequest,
     memory: Memory,
     /// The pod as last observed.
-    pub(in crate::cli::restart) pod: Option<Pod>,
+    pub pod: Option<Pod>,
     /// The containers whose image was, or may have been, changed, each with the image before.
     changed: BTreeMap<String, String>,
     /// The steps that have not been told yet.
@@ -73,7 +73,7 @@ pub(in crate::cli::restart) struct UnderWay {
 impl UnderWay {
     /// Returns how many of its restarts may still appear, which count against a Job: also those of a
     /// restart that was given up.
-    pub(in crate::cli::restart) fn coming(&self) -> u32 {
+    pub fn coming(&self) -> u32 {
         if self.request.is_completed() {
             self.coming
         } else {
@@ -88,11 +88,7 @@ impl UnderWay {
 }
 
 impl Direct {
-    pub(in crate::cli::restart) fn new(
-        client: Client,
-        namespace: &str,
-        strategy: StrategyArgs,
-    ) -> Self {
+    pub fn new(client: Client, namespace: &str, strategy: StrategyArgs) -> Self {
         Self {
             writer: Writer::new(client.clone(), WRITE),
             client,
@@ -106,7 +102,7 @@ impl Direct {
     }
 
     /// Decides about a pod as for a restart, and changes nothing.
-    pub(in crate::cli::restart) async fn try_out(&mut self, member: &Member) -> anyhow::Result<()> {
+    pub async fn try_out(&mut self, member: &Member) -> anyhow::Result<()> {
         let mut restart = self.begin(member)?;
         self.advance(member, &mut restart, true).await?;
         if restart.request.is_completed() {
@@ -123,10 +119,7 @@ impl Direct {
     }
 
     /// Continues the restart of a pod as far as possible now.
-    pub(in crate::cli::restart) async fn follow(
-        &mut self,
-        member: &Member,
-    ) -> anyhow::Result<Heard> {
+    pub async fn follow(&mut self, member: &Member) -> anyhow::Result<Heard> {
         let mut restart = match self.under_way.remove(&member.uid) {
             Some(restart) => restart,
             None => self.begin(member)?,
@@ -142,7 +135,7 @@ impl Direct {
     }
 
     /// Ends without waiting for a pod.
-    pub(in crate::cli::restart) fn stop(&self, member: &Member, why: &str) -> Outcome {
+    pub fn stop(&self, member: &Member, why: &str) -> Outcome {
         let restart = self.under_way.get(&member.uid);
         let changed = restart.into_iter().flat_map(|restart| &restart.changed);
         let backs: Vec<_> = changed

@@ -7,46 +7,46 @@ use crate::cli::duration::seconds;
 
 /// How each pod is restarted.
 #[derive(Clone, Debug, Args)]
-pub(in crate::cli::restart) struct StrategyArgs {
+pub struct StrategyArgs {
     /// Restart the containers of a pod one after another, in the order of -c: each waits until the
     /// one before it is ready
     #[arg(long)]
-    pub(in crate::cli::restart) ordered: bool,
+    pub ordered: bool,
     /// How long a container has to end. Without a daemon on the node only the pod's own time can be
     /// used; the request then says so [default: the pod's own]
     #[arg(long, value_name = "DURATION", value_parser = seconds(0..=u32::MAX))]
-    pub(in crate::cli::restart) grace_period: Option<u32>,
+    pub grace_period: Option<u32>,
     /// How long a pod with the readiness gate KruisePodReady is kept not ready before its
     /// containers are stopped. Other pods stay ready, and are restarted so much later. Needs
     /// requests: not with --direct
     #[arg(long, value_name = "DURATION", value_parser = seconds(0..=u32::MAX))]
-    pub(in crate::cli::restart) unready_grace_period: Option<u32>,
+    pub unready_grace_period: Option<u32>,
     /// How long a container has to be ready to count as restarted; in seconds, or as 1m
     #[arg(long, value_name = "DURATION", default_value_t = 0, value_parser = seconds(0..=i32::MAX.unsigned_abs()))]
-    pub(in crate::cli::restart) min_started_seconds: u32,
+    pub min_started_seconds: u32,
     /// What happens when a container cannot be restarted: stop there, containers and pods alike, or
     /// go on with the others
     #[arg(long, value_enum, ignore_case = true, default_value_t = FailurePolicy::Fail)]
-    pub(in crate::cli::restart) failure_policy: FailurePolicy,
+    pub failure_policy: FailurePolicy,
     /// Restart also what has restarted by itself in the meantime, and what might not come back
     /// (without it the reason is reported)
     #[arg(long)]
-    pub(in crate::cli::restart) force: bool,
+    pub force: bool,
     /// When to give up on the restart of a pod
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = seconds(3..=86_400))]
-    pub(in crate::cli::restart) timeout: u32,
+    pub timeout: u32,
 }
 
 /// `failurePolicy`
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(in crate::cli::restart) enum FailurePolicy {
+pub enum FailurePolicy {
     Fail,
     Ignore,
 }
 
 impl StrategyArgs {
     /// Writes the fields into the spec of a request.
-    pub(in crate::cli::restart) fn write_into(&self, spec: &mut Value) {
+    pub fn write_into(&self, spec: &mut Value) {
         spec["activeDeadlineSeconds"] = self.timeout.into();
         let policy = if self.ignores_failures() {
             "Ignore"
@@ -68,7 +68,7 @@ impl StrategyArgs {
         spec["strategy"] = strategy;
     }
 
-    pub(in crate::cli::restart) fn ignores_failures(&self) -> bool {
+    pub fn ignores_failures(&self) -> bool {
         self.failure_policy == FailurePolicy::Ignore
     }
 }

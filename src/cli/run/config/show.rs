@@ -9,10 +9,10 @@ use super::{File, Key, is_said};
 
 /// One flag with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::cli) struct Setting {
-    pub(in crate::cli) key: Key,
+pub struct Setting {
+    pub key: Key,
     /// The values in the form of the command line; none if it is not set, and has no default.
-    pub(in crate::cli) values: Vec<String>,
+    pub values: Vec<String>,
     /// True if it may have several values.
     is_list: bool,
     /// The source of the value.
@@ -55,13 +55,13 @@ pub(super) fn settings<'a>(
 
 impl Setting {
     /// Returns true if it is set explicitly, and not by a default.
-    pub(in crate::cli) fn is_said(&self) -> bool {
+    pub fn is_said(&self) -> bool {
         self.source != "default"
     }
 
     /// Returns a flag that is set to this value.
     #[cfg(test)]
-    pub(in crate::cli) fn of(key: &str, value: &str) -> Self {
+    pub fn of(key: &str, value: &str) -> Self {
         Self {
             key: key.to_owned(),
             values: vec![value.to_owned()],
@@ -71,7 +71,7 @@ impl Setting {
     }
 
     /// Formats it for a command line.
-    pub(in crate::cli) fn in_one_line(&self) -> String {
+    pub fn in_one_line(&self) -> String {
         let (key, values) = (&self.key, self.values.join(","));
         match self.values.is_empty() {
             true => format!("--{key}"),
@@ -81,7 +81,7 @@ impl Setting {
 }
 
 /// Formats the settings as an equivalent file.
-pub(in crate::cli) fn yaml(settings: &[Setting]) -> String {
+pub fn yaml(settings: &[Setting]) -> String {
     let mut text = String::new();
     for setting in settings {
         let _ = writeln!(text, "{setting}");

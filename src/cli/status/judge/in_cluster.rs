@@ -7,7 +7,7 @@ use super::{Check, Said, State, some};
 use crate::cli::program::table::{age, counted};
 
 /// Judges what was read of the cluster.
-pub(in crate::cli::status) fn cluster(facts: &Facts) -> Vec<Check> {
+pub fn cluster(facts: &Facts) -> Vec<Check> {
     let mut checks = Vec::new();
     let mut add = |subject, said| checks.push(Check::new("", subject, said));
     add("nodes", nodes(facts));

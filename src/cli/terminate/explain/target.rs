@@ -19,7 +19,7 @@ const MOST: usize = 5;
 
 /// The target that the command line names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::cli::terminate) enum Target {
+pub enum Target {
     Pod(String),
     Job(String),
     /// With the names of its Jobs, once they are read.
@@ -28,7 +28,7 @@ pub(in crate::cli::terminate) enum Target {
 
 impl Target {
     /// Returns true if it names the pod of this name and Job.
-    pub(in crate::cli::terminate) fn has(&self, pod: &str, of_job: Option<&str>) -> bool {
+    pub fn has(&self, pod: &str, of_job: Option<&str>) -> bool {
         match self {
             Self::Pod(name) => name == pod,
             Self::Job(name) => of_job.is_some_and(|job| job == name),
@@ -37,7 +37,7 @@ impl Target {
     }
 
     /// Returns its kind and name.
-    pub(in crate::cli::terminate) fn words(&self) -> String {
+    pub fn words(&self) -> String {
         match self {
             Self::Pod(name) => format!("pod {name}"),
             Self::Job(name) => format!("Job {name}"),
@@ -46,7 +46,7 @@ impl Target {
     }
 
     /// Returns it as it is written on a command line.
-    pub(in crate::cli::terminate) fn argument(&self) -> String {
+    pub fn argument(&self) -> String {
         match self {
             Self::Pod(name) => format!("pod/{name}"),
             Self::Job(name) => format!("job/{name}"),
@@ -55,7 +55,7 @@ impl Target {
     }
 
     /// Parses a target; an error says in words what is wrong.
-    pub(in crate::cli::terminate) fn read(written: &str) -> Result<Self, String> {
+    pub fn read(written: &str) -> Result<Self, String> {
         let (kind, name) = written.split_once('/').unwrap_or(("pod", written));
         if name.contains('/') {
             return Err("pass NAME, pod/NAME, job/NAME or cronjob/NAME".to_owned());
@@ -88,7 +88,7 @@ impl Target {
     ///
     /// # Errors
     /// They cannot be listed.
-    pub(in crate::cli::terminate) async fn read_jobs(
+    pub async fn read_jobs(
         targets: &mut [Self],
         client: &Client,
         namespace: Option<&str>,
@@ -102,11 +102,7 @@ impl Target {
     }
 
     /// Says why none of its pods is among those that are to end.
-    pub(in crate::cli::terminate) async fn missing(
-        &self,
-        client: &Client,
-        namespace: &str,
-    ) -> String {
+    pub async fn missing(&self, client: &Client, namespace: &str) -> String {
         let (kind, name) = match self {
             Self::Pod(name) => (ApiResource::erase::<WholePod>(&()), name),
             Self::Job(name) => (ApiResource::erase::<Job>(&()), name),

@@ -70,7 +70,7 @@ behind, 130 interrupted.";
 /// Try each way to end a sidecar on a node, with throw-away pods
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct ProbeArgs {
+pub struct ProbeArgs {
     /// The node
     #[arg(value_parser = super::node_name)]
     node: String,
@@ -101,7 +101,7 @@ pub(in crate::cli) struct ProbeArgs {
 }
 
 impl ProbeArgs {
-    pub(in crate::cli) async fn run(self) -> anyhow::Result<ExitCode> {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
         if let (Some(exit), Some(park)) = (&self.exit_image, &self.park_image) {
             are_two(exit, park)?;
         }

@@ -56,7 +56,7 @@ read.";
 /// Prints YAML that `kubectl apply` takes, with the reasons as comments.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct SuggestArgs {
+pub struct SuggestArgs {
     /// Pods of this namespace, and NamespacedSidecarPolicies for it [default: that of the context]
     #[arg(short, long)]
     namespace: Option<String>,
