@@ -135,6 +135,13 @@ impl<'de> Deserialize<'de> for Word {
     }
 }
 
+impl<S, T, A, M> View<S, T, A, M> {
+    /// Takes the object apart: metadata, spec and status.
+    pub(crate) fn parts(self) -> (MetaView<A, M>, S, T) {
+        (self.metadata, self.spec, self.status)
+    }
+}
+
 impl<S: Part, T: Part, A: Part, M: Part> Viewed for View<S, T, A, M> {
     fn watched(&self) -> ObjectMeta {
         let text = |field: &Text| field.as_deref().map(str::to_owned);

@@ -143,12 +143,7 @@ impl FromView for WarmerPod {
     /// Returns `None` if it has no name or uid, or is not ours: without the annotations, or without
     /// a container for each image.
     fn of(pod: PodView) -> Option<Self> {
-        let PodView {
-            metadata: meta,
-            spec,
-            status,
-            ..
-        } = pod;
+        let (meta, spec, status) = pod.parts();
         let (mut labels, mut annotations) = (meta.labels.all()?, meta.annotations.all()?);
         let mut label = |key| labels.remove(key).unwrap_or_default();
         let wanted = annotations.remove(IMAGE)?;

@@ -154,35 +154,15 @@ impl Entry {
 }
 
 impl Totals {
-    fn add(&mut self, other: Self) {
-        self.restarts += other.restarts;
-        self.under_way += other.under_way;
-        self.kept += other.kept;
-        self.ending += other.ending;
-        self.leaving += other.leaving;
-        self.mains_run += other.mains_run;
-        self.idle += other.idle;
-    }
-
-    fn subtract(&mut self, other: Self) {
-        let Self {
-            restarts,
-            under_way,
-            kept,
-            ending,
-            leaving,
-            mains_run,
-            idle,
-        } = other;
-        self.add(Self {
-            restarts: -restarts,
-            under_way: -under_way,
-            kept: -kept,
-            ending: -ending,
-            leaving: -leaving,
-            mains_run: -mains_run,
-            idle: -idle,
-        });
+    /// Adds these totals, or subtracts them where `sign` is -1.
+    fn add(&mut self, other: Self, sign: i64) {
+        self.restarts += sign * other.restarts;
+        self.under_way += sign * other.under_way;
+        self.kept += sign * other.kept;
+        self.ending += sign * other.ending;
+        self.leaving += sign * other.leaving;
+        self.mains_run += sign * other.mains_run;
+        self.idle += sign * other.idle;
     }
 
     /// Returns the restarts that no pod has shown, may cause or keeps.
@@ -351,7 +331,7 @@ impl Account {
 
     fn take(&mut self, uid: &str) -> Option<Entry> {
         let entry = self.pods.remove(uid)?;
-        self.totals.subtract(entry.totals());
+        self.totals.add(entry.totals(), -1);
         let kept = entry.kept();
         if let Some(pods) = self.half_way.get_mut(&kept) {
             *pods -= 1;
@@ -366,7 +346,7 @@ impl Account {
     }
 
     fn put(&mut self, uid: Box<str>, entry: Entry) {
-        self.totals.add(entry.totals());
+        self.totals.add(entry.totals(), 1);
         if entry.kept() > 0 {
             *self.half_way.entry(entry.kept()).or_default() += 1;
         }
@@ -510,7 +490,7 @@ impl Account {
     /// more of it.
     fn totals_beside(&self, entry: &Entry) -> (Totals, Totals) {
         let mut others = self.totals;
-        others.subtract(entry.totals());
+        others.add(entry.totals(), -1);
         let mut with = others;
         let idle = Entry {
             seen: Seen {
@@ -522,7 +502,7 @@ impl Account {
             waits: None,
             list: entry.list,
         };
-        with.add(idle.totals());
+        with.add(idle.totals(), 1);
         (others, with)
     }
 }

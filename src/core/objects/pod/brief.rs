@@ -33,12 +33,7 @@ impl FromView for PodBrief {
     type View = PodView;
 
     fn of(pod: PodView) -> Option<Self> {
-        let PodView {
-            metadata,
-            spec,
-            status,
-            ..
-        } = pod;
+        let (metadata, spec, status) = pod.parts();
         Some(Self {
             uid: metadata.uid.value.unwrap_or_default(),
             labels: metadata.labels.all()?,

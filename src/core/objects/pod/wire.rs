@@ -12,7 +12,7 @@ use crate::objects::job::OwnerView;
 use crate::objects::pod::{ContainerState, ContainerStatus, RestartRule, SidecarRule, roles};
 use crate::objects::runs_on::RunsOn;
 use crate::objects::values::bounds;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 /// The type of the condition of a pod that somebody ends: by preemption, a taint, the eviction API,
 /// the garbage collector or its kubelet. Not all of them set `status.reason`.
@@ -23,7 +23,8 @@ pub(crate) const ALL_RESTART: &str = "AllContainersRestarting";
 /// A pod of a list or watch, read at once, so that a page of a list holds little more than what is
 /// cached: for pods with several containers also the labels, by which policies select them, and the
 /// facts about exit images.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(transparent)]
 pub struct PodWire {
     item: Item<ListedPod>,
 }
@@ -53,14 +54,6 @@ impl FromView for ListedPod {
                 .map(|(key, value)| (key.into(), value.into()))
                 .collect(),
             pod,
-        })
-    }
-}
-
-impl<'de> Deserialize<'de> for PodWire {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Self {
-            item: Item::deserialize(deserializer)?,
         })
     }
 }

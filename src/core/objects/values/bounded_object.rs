@@ -1,9 +1,7 @@
 //! Objects of kinds that are known only at run time, read as JSON of bounded size.
 
-use std::borrow::Cow;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube_core::{ApiResource, DynamicObject, DynamicResourceScope, Resource};
+use kube_core::DynamicObject;
 use serde::de::{Deserialize, Deserializer};
 use serde_json::Value;
 
@@ -20,6 +18,8 @@ pub struct BoundedObject {
     /// All other fields, `apiVersion` and `kind` among them.
     pub data: Value,
 }
+
+of_kind!(BoundedObject, DynamicObject);
 
 impl From<Value> for BoundedObject {
     fn from(value: Value) -> Self {
@@ -44,39 +44,6 @@ impl From<DynamicObject> for BoundedObject {
 impl<'de> Deserialize<'de> for BoundedObject {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         BoundedValue::<false>::deserialize(deserializer).map(|value| value.0.into())
-    }
-}
-
-impl Resource for BoundedObject {
-    type DynamicType = ApiResource;
-    type Scope = DynamicResourceScope;
-
-    fn kind(resource: &ApiResource) -> Cow<'_, str> {
-        resource.kind.as_str().into()
-    }
-
-    fn group(resource: &ApiResource) -> Cow<'_, str> {
-        resource.group.as_str().into()
-    }
-
-    fn version(resource: &ApiResource) -> Cow<'_, str> {
-        resource.version.as_str().into()
-    }
-
-    fn plural(resource: &ApiResource) -> Cow<'_, str> {
-        resource.plural.as_str().into()
-    }
-
-    fn api_version(resource: &ApiResource) -> Cow<'_, str> {
-        resource.api_version.as_str().into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
     }
 }
 

@@ -95,12 +95,7 @@ impl FromView for Labelled {
     /// Returns `None` if name, namespace or uid are missing, if no container's name has a suffix of
     /// a pair, and if those of pairs are too large.
     fn of(pod: PodView) -> Option<Self> {
-        let PodView {
-            metadata: meta,
-            spec,
-            status,
-            ..
-        } = pod;
+        let (meta, spec, status) = pod.parts();
         let is_over = status.is_over();
         let is_ready = status.is_ready();
         let containers = spec.containers.iter().filter_map(|one| {

@@ -102,12 +102,7 @@ impl FromView for ConfiguredPod {
 
     /// Returns `None` if it has no annotation, or lacks a namespace, name or uid.
     fn of(pod: PodView) -> Option<Self> {
-        let PodView {
-            metadata: meta,
-            spec,
-            status,
-            ..
-        } = pod;
+        let (meta, spec, status) = pod.parts();
         let annotations = meta.annotations.all()?;
         let text = annotations.get(RESTART_ON)?;
         let ending = meta.deletion_timestamp.0 || status.is_over();
