@@ -192,7 +192,7 @@ async fn labelled_as(
 
 fn read(kind: &'static ProtectedKind, object: BoundedObject) -> Option<Labelled> {
     let label = object.metadata.labels.as_ref()?.get(LABEL)?.clone();
-    let mode = Mode::of(&label);
+    let mode: Option<Mode> = label.parse().ok();
     let held_by = mode.and_then(|mode| kind.held_by(&object, mode));
     Some(Labelled {
         kind: kind.kind,

@@ -203,7 +203,7 @@ impl Row {
         // As the controller restores it: anybody may write into a ConfigMap somewhere.
         let counted = |kept: &Kept| {
             let longest =
-                SignedDuration::try_from(Proved::from_word(&kept.proved)?.lasts()).ok()?;
+                SignedDuration::try_from(kept.proved.parse::<Proved>().ok()?.lasts()).ok()?;
             let until = kept.until.min(now.checked_add(longest).ok()?);
             let counts = kept.uid == node.uid && until > now && kept.is_for(recognised.class);
             counts.then(|| Kept {
@@ -215,7 +215,7 @@ impl Row {
         let under_never = under_never(kept, &node.name).and_then(counted);
         let outranks = proved
             .as_ref()
-            .and_then(|kept| Proved::from_word(&kept.proved));
+            .and_then(|kept| kept.proved.parse::<Proved>().ok());
         let class = outranks.map_or(recognised.class, |proved| proved.class(recognised.class));
         Self {
             name: node.name.clone(),

@@ -341,7 +341,8 @@ impl Kept {
 
     /// Returns true if it was proved while the node was taken for this class.
     pub fn is_for(&self, class: NodeClass) -> bool {
-        NodeClass::from_word(&self.taken_for).is_none_or(|taken_for| taken_for == class)
+        let taken_for: Option<NodeClass> = self.taken_for.parse().ok();
+        taken_for.is_none_or(|taken_for| taken_for == class)
     }
 
     /// Returns the verdict in the time of this process; `None` if it expired long ago or makes no
@@ -355,7 +356,7 @@ impl Kept {
         if seconds(self.until, today) >= VERDICT_LASTS {
             return None;
         }
-        let proved = Proved::from_word(&self.proved)?;
+        let proved: Proved = self.proved.parse().ok()?;
         Some(NodeVerdict {
             uid: self.uid.clone(),
             proved,
@@ -364,7 +365,7 @@ impl Kept {
             times: self.times,
             pod: self.pod.clone(),
             provider: self.provider.clone(),
-            taken_for: NodeClass::from_word(&self.taken_for),
+            taken_for: self.taken_for.parse().ok(),
         })
     }
 }

@@ -52,11 +52,11 @@ const fn of_write(resource: &'static str, outcome: &'static str) -> Labels<2> {
     [("resource", resource), ("outcome", outcome)]
 }
 
-const fn of_method(method: &'static str, class: NodeClass) -> Labels<2> {
+fn of_method(method: &'static str, class: NodeClass) -> Labels<2> {
     [("method", method), ("class", class.as_str())]
 }
 
-const fn of_verdict(verdict: Proved, class: NodeClass) -> Labels<2> {
+fn of_verdict(verdict: Proved, class: NodeClass) -> Labels<2> {
     [("verdict", verdict.as_str()), ("class", class.as_str())]
 }
 
@@ -238,8 +238,8 @@ impl Metrics {
             drop(self.decisions.get_or_create(&of_reason(reason)));
         }
         for (resource, outcome) in product(
-            ["pods", "pods/status", PLURAL, "events"],
-            ["applied", "conflict", "gone", "denied", "failed"],
+            &["pods", "pods/status", PLURAL, "events"],
+            &["applied", "conflict", "gone", "denied", "failed"],
         ) {
             drop(self.writes.get_or_create(&of_write(resource, outcome)));
         }
@@ -346,12 +346,9 @@ impl Metrics {
     }
 }
 
-fn product<A: Copy, B: Copy, const M: usize>(
-    one: impl IntoIterator<Item = A>,
-    other: [B; M],
-) -> impl Iterator<Item = (A, B)> {
-    one.into_iter()
-        .flat_map(move |one| other.map(|other| (one, other)))
+fn product<A: Copy, B: Copy>(one: &[A], other: &[B]) -> impl Iterator<Item = (A, B)> {
+    one.iter()
+        .flat_map(move |one| other.iter().map(move |other| (*one, *other)))
 }
 
 fn observe(family: &Family<Labels<2>, Histogram, fn() -> Histogram>, timed: Timed) {

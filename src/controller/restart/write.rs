@@ -328,33 +328,9 @@ fn status_of(status: &Status, today: jiff::Timestamp) -> Value {
         message,
         states,
     } = status;
-    let word = match phase {
-        RequestPhase::Unanswered => "",
-        RequestPhase::Pending => "Pending",
-        RequestPhase::Recreating => "Recreating",
-        RequestPhase::Completed => "Completed",
-    };
-    let states: Vec<_> = states.iter().map(state_of).collect();
-    let mut body = json!({"phase": word, "message": message, "containerRecreateStates": states});
+    let mut body = json!({"phase": phase, "message": message, "containerRecreateStates": states});
     if *phase == RequestPhase::Completed {
         body["completionTime"] = seconds(today).into();
-    }
-    body
-}
-
-fn state_of(state: &RecreateState) -> Value {
-    let RecreateState {
-        name,
-        phase,
-        message,
-        killed,
-    } = state;
-    let mut body = json!({"name": name, "phase": phase.as_str()});
-    if !message.is_empty() {
-        body["message"] = Value::from(&**message);
-    }
-    if *killed {
-        body["isKilled"] = true.into();
     }
     body
 }

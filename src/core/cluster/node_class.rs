@@ -7,6 +7,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use strum::{Display, EnumString, IntoStaticStr, VariantArray};
+
 use super::node_table::{NodeTable, Row};
 use crate::objects::node::Node;
 
@@ -17,7 +19,9 @@ pub const OVERRIDE: &str = "swaplet.io/node-class";
 pub const ACS_ROW: &str = "alibaba-acs";
 
 /// The class of a node: how it reacts to an image change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, Display, EnumString, IntoStaticStr, VariantArray,
+)]
 pub enum NodeClass {
     /// A kubelet: restarts exactly the changed container (`docs/measured.md`, rows 1 to 6).
     Kubelet,
@@ -64,14 +68,7 @@ pub enum Why {
 
 impl NodeClass {
     /// Every class, in the order of the enum.
-    pub const ALL: [Self; 6] = [
-        Self::Kubelet,
-        Self::VirtualUpdates,
-        Self::VirtualInert,
-        Self::VirtualRejects,
-        Self::Daemon,
-        Self::Unknown,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
     /// The classes that a node can set for itself. The daemon is recognised by its pod, and
     /// `Unknown` needs no mark.
     const OWN: [Self; 4] = [
@@ -82,20 +79,8 @@ impl NodeClass {
     ];
 
     /// Returns the word for the class.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Kubelet => "Kubelet",
-            Self::VirtualUpdates => "VirtualUpdates",
-            Self::VirtualInert => "VirtualInert",
-            Self::VirtualRejects => "VirtualRejects",
-            Self::Daemon => "Daemon",
-            Self::Unknown => "Unknown",
-        }
-    }
-
-    /// Parses a word of [`as_str`](Self::as_str); `None` for any other.
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|class| class.as_str() == word)
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 
     /// Returns true if a kubelet runs the pods of the node.
@@ -106,12 +91,6 @@ impl NodeClass {
     /// Returns true if a node of this class restarts a container whose image changes.
     pub const fn updates(self) -> bool {
         matches!(self, Self::Kubelet | Self::VirtualUpdates | Self::Daemon)
-    }
-}
-
-impl fmt::Display for NodeClass {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.as_str())
     }
 }
 
@@ -204,9 +183,10 @@ fn own_class(node: &Node) -> Option<(&'static str, Result<NodeClass, &str>)> {
         let written = &**marks.get(OVERRIDE)?;
         Some((
             place,
-            NodeClass::OWN
-                .into_iter()
-                .find(|class| class.as_str() == written)
+            written
+                .parse()
+                .ok()
+                .filter(|class| NodeClass::OWN.contains(class))
                 .ok_or(written),
         ))
     })

@@ -219,19 +219,15 @@ impl RowText {
     /// Parses the class. `Daemon` is not allowed: the daemon is recognised by its pod on the node,
     /// which no label can replace.
     fn class(&self) -> Result<NodeClass, TableError> {
-        let mut known = NodeClass::ALL
-            .into_iter()
-            .filter(|class| *class != NodeClass::Daemon);
-        known
-            .clone()
-            .find(|class| class.as_str() == self.class)
-            .ok_or_else(|| {
-                let names: Vec<_> = known.by_ref().map(NodeClass::as_str).collect();
-                self.error(
-                    "class",
-                    format!("{:?} is none of {}", self.class, names.join(", ")),
-                )
-            })
+        let is_known = |class: &NodeClass| *class != NodeClass::Daemon;
+        self.class.parse().ok().filter(is_known).ok_or_else(|| {
+            let known = NodeClass::ALL.iter().filter(|class| is_known(class));
+            let names: Vec<_> = known.map(|class| class.as_str()).collect();
+            self.error(
+                "class",
+                format!("{:?} is none of {}", self.class, names.join(", ")),
+            )
+        })
     }
 
     fn budget(&self) -> Result<Option<Rate>, TableError> {

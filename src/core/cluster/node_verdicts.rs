@@ -11,8 +11,9 @@
 //! namespace of the pod, and in all once pods of several namespaces have failed.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::time::Duration;
+
+use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
 use super::node_class::{NodeClass, Recognised, Why};
 use crate::objects::moment::Moment;
@@ -371,7 +372,7 @@ fn cool_down(times: u32) -> Duration {
 // The facts that can be proved on a node, and how long each counts.
 
 /// A fact that a pod has proved about its node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumString, IntoStaticStr, VariantArray)]
 pub enum Proved {
     /// A swap took effect.
     Updates,
@@ -387,23 +388,11 @@ pub enum Proved {
 
 impl Proved {
     /// All facts, in the order of the enum.
-    pub const ALL: [Self; 5] = [
-        Self::Updates,
-        Self::Inert,
-        Self::Rejects,
-        Self::UpdatesUnderNever,
-        Self::FailsUnderNever,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// Returns the word for the fact.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Updates => "Updates",
-            Self::Inert => "Inert",
-            Self::Rejects => "Rejects",
-            Self::UpdatesUnderNever => "UpdatesUnderNever",
-            Self::FailsUnderNever => "FailsUnderNever",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 
     /// Returns true if the fact is about pods under `Never` only.
@@ -417,11 +406,6 @@ impl Proved {
             Self::FailsUnderNever => FAILURE_LASTS,
             Self::Updates | Self::Inert | Self::Rejects | Self::UpdatesUnderNever => VERDICT_LASTS,
         }
-    }
-
-    /// Parses a word of [`as_str`](Self::as_str); `None` for any other.
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|proved| proved.as_str() == word)
     }
 
     /// Returns the class of a node on which this was proved, and which is otherwise `taken_for`.
@@ -438,11 +422,5 @@ impl Proved {
             Self::Inert => NodeClass::VirtualInert,
             Self::Rejects => NodeClass::VirtualRejects,
         }
-    }
-}
-
-impl fmt::Display for Proved {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.as_str())
     }
 }

@@ -1,6 +1,6 @@
 //! The label that distinguishes images of swaplet from all others, and from each other.
 
-use std::fmt;
+use strum::{Display, EnumString, IntoStaticStr};
 
 use super::exit::Kind;
 
@@ -10,7 +10,8 @@ pub const LABEL: &str = "io.swaplet.image";
 
 /// The kinds of images that swaplet makes. Two kinds never share a reference: a container that was
 /// to be parked would end, one that was to end would stay, or a controller would be gone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Display, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Label {
     /// The exit image, which ends at once.
     Exit,
@@ -21,20 +22,14 @@ pub enum Label {
 }
 
 impl Label {
-    const ALL: [Self; 3] = [Self::Exit, Self::Park, Self::Controller];
-
     /// Returns the value of the label [`LABEL`].
-    pub const fn value(self) -> &'static str {
-        match self {
-            Self::Exit => "exit",
-            Self::Park => "park",
-            Self::Controller => "controller",
-        }
+    pub fn value(self) -> &'static str {
+        self.into()
     }
 
     /// Returns the kind that a value of the label names; `None` for any other value.
     pub fn from_value(value: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|label| label.value() == value)
+        value.parse().ok()
     }
 }
 
@@ -47,19 +42,13 @@ impl From<Kind> for Label {
     }
 }
 
-impl fmt::Display for Label {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.value())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn values_are_read_back() {
-        for label in Label::ALL {
+        for label in [Label::Exit, Label::Park, Label::Controller] {
             assert_eq!(Label::from_value(label.value()), Some(label));
         }
         assert_eq!(Label::from_value("Exit"), None);

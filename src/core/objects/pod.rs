@@ -15,6 +15,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use strum::{EnumString, IntoStaticStr};
+
 use super::job::JobRef;
 use super::runs_on::RunsOn;
 use super::values::bounds::{self, cut};
@@ -239,7 +241,7 @@ impl Terminated {
 }
 
 /// `status.phase`
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, EnumString, IntoStaticStr)]
 pub enum Phase {
     /// Not all containers have started, or a provider's update failed under OnFailure.
     Pending,
@@ -256,9 +258,7 @@ pub enum Phase {
 
 impl FromText for Phase {
     fn from_text(text: &str) -> Self {
-        let known = [Self::Pending, Self::Running, Self::Succeeded, Self::Failed];
-        let found = known.into_iter().find(|phase| phase.as_str() == text);
-        found.unwrap_or_default()
+        text.parse().unwrap_or_default()
     }
 }
 
@@ -270,14 +270,8 @@ impl<'de> Deserialize<'de> for Phase {
 
 impl Phase {
     /// Returns the value as the API spells it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "Pending",
-            Self::Running => "Running",
-            Self::Succeeded => "Succeeded",
-            Self::Failed => "Failed",
-            Self::Unknown => "Unknown",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 
     /// Returns true if the phase is `Succeeded` or `Failed`, which no kubelet reverts.
@@ -564,7 +558,7 @@ pub struct PolicyRule {
 }
 
 /// `method` of a rule.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumString, IntoStaticStr)]
 pub enum RuleMethod {
     /// The methods of the node's class, as for a container that is marked by its environment.
     #[default]
@@ -578,25 +572,9 @@ pub enum RuleMethod {
 }
 
 impl RuleMethod {
-    /// Reads the value as the API spells it; `None` if it is unknown.
-    pub fn read(word: &str) -> Option<Self> {
-        match word {
-            "Auto" => Some(Self::Auto),
-            "Swap" => Some(Self::Swap),
-            "Finish" => Some(Self::Finish),
-            "Leave" => Some(Self::Leave),
-            _ => None,
-        }
-    }
-
     /// Returns the value as the API spells it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Auto => "Auto",
-            Self::Swap => "Swap",
-            Self::Finish => "Finish",
-            Self::Leave => "Leave",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 }
 

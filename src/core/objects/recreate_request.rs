@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::Resource;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::item::{FromView, Item, View};
 use super::pod::{Container, ContainerState};
@@ -37,10 +37,11 @@ pub struct RecreateRequest {
 }
 
 /// `status.phase` of a request. It shows the daemon's progress, not the result.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub enum RequestPhase {
     /// The daemon has not handled it yet.
     #[default]
+    #[serde(rename = "")]
     Unanswered,
     /// The daemon works on another request for the same pod.
     Pending,

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube_core::Resource;
 use serde::Deserialize;
+use strum::{EnumString, IntoStaticStr};
 
 use crate::objects::item::{FromView, Item, Unread, View};
 use crate::objects::values::fields::{List, Text, or_default};
@@ -17,7 +18,7 @@ pub const LABEL: &str = "policy.kruise.io/delete-protection";
 pub const HOLDS: &str = "swaplet.io/holds";
 
 /// The mode of protection; any other value of the label is no protection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, EnumString, IntoStaticStr)]
 pub enum Mode {
     /// Protected as long as it has the label.
     Always,
@@ -26,24 +27,14 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Parses the value of the label; `None` for any other value.
-    pub fn of(value: &str) -> Option<Self> {
-        [Self::Always, Self::Cascading]
-            .into_iter()
-            .find(|mode| mode.as_str() == value)
-    }
-
     /// Returns the value of the label.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Always => "Always",
-            Self::Cascading => "Cascading",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 }
 
 /// The kinds whose contents are counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr)]
 pub enum GuardedKind {
     /// `v1`
     Namespace,
@@ -61,11 +52,8 @@ impl GuardedKind {
     }
 
     /// Returns the name of the kind.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Namespace => "Namespace",
-            Self::CustomResourceDefinition => "CustomResourceDefinition",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 }
 
@@ -156,7 +144,7 @@ impl<K: IsGuarded> FromView for GuardedOf<K> {
         let labels = meta.labels.all()?;
         let guarded = Guarded {
             kind: K::KIND,
-            mode: labels.get(LABEL).and_then(|value| Mode::of(value)),
+            mode: labels.get(LABEL).and_then(|value| value.parse().ok()),
             name: meta.name.value?,
             uid: meta.uid.value?,
             version: meta.resource_version.value.unwrap_or_default(),

@@ -9,24 +9,22 @@ use crate::objects::recreate_request::PLURAL;
 pub type Paths = Vec<String>;
 
 /// One way to end the sidecars of a pod.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Method {
     /// Swaps their images.
     Swap,
     /// Writes the pod's phase.
     Finish,
     /// Requests their end from OpenKruise's daemon, by a `ContainerRecreateRequest`.
+    #[strum(serialize = "crr")]
     Recreate,
 }
 
 impl Method {
     /// Returns the word for the method, as `--prefer` takes it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Swap => "swap",
-            Self::Finish => "finish",
-            Self::Recreate => "crr",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 }
 

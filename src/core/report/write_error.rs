@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 /// The reason why a write was not applied, or may not have been.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum WriteError {
     /// The object has changed since it was read, or one of this name exists; nothing was written.
     Conflict,
@@ -24,12 +25,7 @@ pub enum WriteError {
 
 impl WriteError {
     /// Returns the word for it in metrics.
-    pub const fn as_str(&self) -> &'static str {
-        match self {
-            Self::Conflict => "conflict",
-            Self::Gone => "gone",
-            Self::Denied(_) => "denied",
-            Self::Failed { .. } => "failed",
-        }
+    pub fn as_str(&self) -> &'static str {
+        self.into()
     }
 }

@@ -5,6 +5,8 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+use strum::{EnumString, IntoStaticStr};
+
 use crate::objects::item::{FromView, Item, View};
 use crate::objects::pod::{ContainerState, ContainerStatus};
 use crate::objects::recreate_request::{
@@ -114,20 +116,24 @@ pub struct Strategy {
 }
 
 /// One of `status.containerRecreateStates`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct RecreateState {
     /// `name`
     pub name: Box<str>,
     /// `phase`
     pub phase: StatePhase,
     /// `message`
+    #[serde(skip_serializing_if = "str::is_empty")]
     pub message: Box<str>,
     /// `isKilled`
+    #[serde(rename = "isKilled", skip_serializing_if = "std::ops::Not::not")]
     pub killed: bool,
 }
 
 /// The `phase` of a container in the status of a request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, EnumString, IntoStaticStr,
+)]
 pub enum StatePhase {
     /// The container waits for its turn.
     #[default]
@@ -142,27 +148,13 @@ pub enum StatePhase {
 
 impl StatePhase {
     /// Returns the value that the API uses.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "Pending",
-            Self::Recreating => "Recreating",
-            Self::Succeeded => "Succeeded",
-            Self::Failed => "Failed",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 
     /// Returns true for a phase that never changes again.
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)
-    }
-
-    fn read(text: Option<&str>) -> Self {
-        match text {
-            Some("Recreating") => Self::Recreating,
-            Some("Succeeded") => Self::Succeeded,
-            Some("Failed") => Self::Failed,
-            _ => Self::Pending,
-        }
     }
 }
 
@@ -480,12 +472,7 @@ impl FromView for RestartRequest {
 
     /// Returns `None` if name, namespace or uid are missing: such an object cannot be addressed.
     fn of(view: Self::View) -> Option<Self> {
-        let View {
-            metadata: more,
-            spec,
-            status,
-            ..
-        } = view;
+        let (more, spec, status) = view.parts();
         let (labels, annotations) = (more.labels.all()?, more.annotations.all()?);
         let label = |key: &str| labels.get(key).map(|text| &**text);
         let annotation = |key: &str| annotations.get(key).map(|text| &**text);
@@ -555,7 +542,11 @@ fn strategy(written: &StrategyView) -> Strategy {
 fn state(written: &StateView) -> RecreateState {
     RecreateState {
         name: written.name.value.clone().unwrap_or_default(),
-        phase: StatePhase::read(written.phase.as_deref()),
+        phase: written
+            .phase
+            .as_deref()
+            .and_then(|word| word.parse().ok())
+            .unwrap_or_default(),
         message: written.message.0.clone(),
         killed: written.is_killed == Some(true),
     }

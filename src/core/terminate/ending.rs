@@ -36,13 +36,17 @@ pub struct SidecarEnd {
 }
 
 /// The exit codes that metrics distinguish.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "lowercase")]
 pub enum Code {
     /// Exit code 0.
+    #[strum(serialize = "0")]
     Zero,
     /// Ended by SIGKILL: it did not stop in its grace period.
+    #[strum(serialize = "137")]
     Killed,
     /// Ended by SIGTERM.
+    #[strum(serialize = "143")]
     Terminated,
     /// Any other exit code.
     Other,
@@ -52,23 +56,11 @@ pub enum Code {
 
 impl Code {
     /// All values, in the order of their declaration.
-    pub const ALL: [Self; 5] = [
-        Self::Zero,
-        Self::Killed,
-        Self::Terminated,
-        Self::Other,
-        Self::Unseen,
-    ];
+    pub const ALL: &[Self] = <Self as strum::VariantArray>::VARIANTS;
 
     /// Returns the value of the metric label.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Zero => "0",
-            Self::Killed => "137",
-            Self::Terminated => "143",
-            Self::Other => "other",
-            Self::Unseen => "unseen",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 
     fn of(end: Option<&Terminated>) -> Self {

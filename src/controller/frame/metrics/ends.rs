@@ -15,7 +15,7 @@ use super::{DELAYS, Labels, of_method, product};
 /// The label of a sidecar that has ended by itself, without a method.
 const NONE: &str = "none";
 
-const fn of_code(method: &'static str, code: Code) -> Labels<2> {
+fn of_code(method: &'static str, code: Code) -> Labels<2> {
     [("method", method), ("exit_code", code.as_str())]
 }
 
@@ -57,7 +57,7 @@ impl EndMetrics {
             registry.register_with_unit(name, help, Unit::Seconds, family.clone());
         }
         for (method, code) in product(
-            [
+            &[
                 Method::Swap.as_str(),
                 Method::Finish.as_str(),
                 Method::Recreate.as_str(),

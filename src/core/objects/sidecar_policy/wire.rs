@@ -161,7 +161,7 @@ fn rule(nth: usize, written: &Value) -> Result<PolicyRule, Problem> {
         RuleWire::deserialize(written).map_err(|error| format!("it is not a rule: {error}"))?;
     let method = match rule.method.as_deref() {
         None => RuleMethod::default(),
-        Some(word) => RuleMethod::read(word).ok_or_else(|| {
+        Some(word) => word.parse().map_err(|_| {
             format!(
                 "method {:?} is not known: write Auto, Swap, Finish or Leave",
                 cut(word, SHOWN)

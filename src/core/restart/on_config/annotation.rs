@@ -8,6 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use strum::{EnumString, IntoStaticStr};
+
 use crate::objects::values::label_selector::is_subdomain;
 
 /// The annotation of a pod. A request that is made because of it has it too, with what the
@@ -45,11 +47,13 @@ pub struct Reference {
 }
 
 /// The kinds of objects that can be named.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EnumString, IntoStaticStr)]
 pub enum ReferenceKind {
     /// A `ConfigMap`, of which `data` and `binaryData` count.
+    #[strum(serialize = "configmap")]
     ConfigMap,
     /// The metadata of a `Secret`, of which the resourceVersion counts: its values are never read.
+    #[strum(serialize = "secret-metadata")]
     SecretMetadata,
 }
 
@@ -102,11 +106,8 @@ impl ReferenceKind {
     }
 
     /// Returns the word for the kind in the annotation.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::ConfigMap => "configmap",
-            Self::SecretMetadata => "secret-metadata",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 }
 
@@ -147,10 +148,9 @@ impl Reference {
     /// [`Problem::Kind`] if it names no known kind, and [`Problem::Name`] if no object can have the
     /// name.
     pub fn read(text: &str) -> Result<Self, Problem> {
-        let kinds = [ReferenceKind::ConfigMap, ReferenceKind::SecretMetadata];
-        let found = text.split_once('/').and_then(|(word, name)| {
-            Some((kinds.into_iter().find(|kind| kind.as_str() == word)?, name))
-        });
+        let found = text
+            .split_once('/')
+            .and_then(|(word, name)| Some((word.parse().ok()?, name)));
         let (kind, name) = found.ok_or_else(|| Problem::Kind(text.into()))?;
         if !is_subdomain(name) {
             return Err(Problem::Name(name.into()));

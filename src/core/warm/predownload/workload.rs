@@ -28,7 +28,7 @@ pub const PARALLELISM: &str = "apps.kruise.io/image-predownload-parallelism";
 pub const TIMEOUT: &str = "apps.kruise.io/image-predownload-timeout-seconds";
 
 /// The kinds of workloads that can request pre-download.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]
 pub enum WorkloadKind {
     /// A Deployment of `apps/v1`.
     Deployment,
@@ -40,12 +40,8 @@ pub enum WorkloadKind {
 
 impl WorkloadKind {
     /// Returns the kind as manifests spell it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Deployment => "Deployment",
-            Self::StatefulSet => "StatefulSet",
-            Self::CloneSet => "CloneSet",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 
     /// Returns the API version in which the kind is read.

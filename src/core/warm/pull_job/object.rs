@@ -27,7 +27,7 @@ pub const MOST_IMAGES: usize = 255;
 pub const OPENKRUISES_FINALIZER: &str = "apps.kruise.io/deletion-protection";
 
 /// The two kinds of pull jobs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]
 pub enum JobKind {
     /// A job for one image.
     ImagePullJob,
@@ -129,11 +129,8 @@ impl JobKind {
     pub const ALL: [Self; 2] = [Self::ImagePullJob, Self::ImageListPullJob];
 
     /// Returns the kind as manifests spell it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::ImagePullJob => "ImagePullJob",
-            Self::ImageListPullJob => "ImageListPullJob",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 
     /// Returns the plural, as URLs spell it.
