@@ -3,11 +3,8 @@
 //! has stored something else (another name of an image) has had an effect, which the loops see in
 //! the object.
 
-use std::borrow::Cow;
-use std::fmt;
-
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
+use swaplet_core::objects::values::bounded_value::BoundedValue;
 use swaplet_core::objects::values::bounds::cut;
 use swaplet_core::report::denial::UNDONE;
 
@@ -34,9 +31,9 @@ pub(crate) fn undone(sent: &[u8], images: &[Change<'_>], stored: &[u8]) -> Optio
     } else if sent.is_array() {
         (sent, before) = as_objects(&sent);
     }
-    let mut json = serde_json::Deserializer::from_slice(stored);
-    let stored = Named(&sent).deserialize(&mut json).ok()?;
-    stored.as_object()?;
+    let BoundedValue(stored) = serde_json::from_slice::<BoundedValue>(stored).ok()?;
+    // One that would take too much memory is empty.
+    stored.as_object().filter(|fields| !fields.is_empty())?;
     let mut found = Found::default();
     found.compare("", &sent, &before, &stored);
     found.change.filter(|_| !found.is_stored)
@@ -96,9 +93,12 @@ impl Found {
             for (field, sent) in fields {
                 if !KEYS.contains(&field.as_str()) {
                     let path = format!("{path}.{}", field.trim_start_matches(NAMED));
-                    self.compare(&path, sent, &before[field], &stored[field]);
+                    self.compare(&path, sent, &before[field], member(stored, field));
                 }
             }
+            // Where a bare value is, no field can be told to be missing.
+            self.is_stored |=
+                matches!(stored, Value::Bool(_) | Value::Number(_) | Value::String(_));
             return;
         }
         // Of which of its lists a container is is not known.
@@ -119,6 +119,18 @@ impl Found {
             format!("{UNDONE}: {path} is {stored}, where {sent} was written")
         });
     }
+}
+
+/// Returns a field of an object, or an item of a list by its position or name.
+fn member<'a>(of: &'a Value, field: &str) -> &'a Value {
+    let Value::Array(items) = of else {
+        return &of[field];
+    };
+    let found = match field.strip_prefix(NAMED) {
+        Some(name) => items.iter().find(|item| item["name"] == name),
+        None => field.parse().ok().and_then(|at: usize| items.get(at)),
+    };
+    found.unwrap_or(&Value::Null)
 }
 
 /// Returns true if the stored value has all that was sent. It may have more, as others add to it, but
@@ -149,69 +161,6 @@ fn is_nothing(value: &Value) -> bool {
         Value::Array(items) => items.is_empty(),
         Value::Object(fields) => fields.is_empty(),
         Value::Bool(true) | Value::Number(_) => false,
-    }
-}
-
-/// Decodes only the fields that this object has; it has items of lists by their positions or names.
-struct Named<'a>(&'a Value);
-
-impl<'de> DeserializeSeed<'de> for Named<'_> {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        if self.0.is_object() {
-            deserializer.deserialize_any(self)
-        } else {
-            serde::Deserialize::deserialize(deserializer)
-        }
-    }
-}
-
-impl<'de> Visitor<'de> for Named<'_> {
-    type Value = Value;
-
-    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("an object or a list")
-    }
-
-    fn visit_unit<E: serde::de::Error>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
-        let mut found = Map::new();
-        while let Some(field) = map.next_key::<Cow<'_, str>>()? {
-            match self.0.get(&*field) {
-                Some(named) => {
-                    let value = map.next_value_seed(Named(named))?;
-                    found.insert(field.into_owned(), value);
-                }
-                None => drop(map.next_value::<IgnoredAny>()?),
-            }
-        }
-        Ok(found.into())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let mut found = Map::new();
-        let fields = self.0.as_object().into_iter().flatten();
-        if fields.clone().any(|(field, _)| field.starts_with(NAMED)) {
-            while let Some(item) = items.next_element::<Value>()? {
-                let name = item["name"].as_str().unwrap_or_default();
-                found.insert(format!("{NAMED}{name}"), item);
-            }
-            return Ok(found.into());
-        }
-        for index in 0_usize.. {
-            let index = index.to_string();
-            let next = match self.0.get(&index) {
-                Some(named) => items.next_element_seed(Named(named))?,
-                None => items.next_element::<IgnoredAny>()?.map(|_| Value::Null),
-            };
-            let Some(value) = next else { break };
-            found.insert(index, value);
-        }
-        Ok(found.into())
     }
 }
 

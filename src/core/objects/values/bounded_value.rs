@@ -26,7 +26,7 @@ const FIELDS: [&str; 3] = ["f:metadata", "f:annotations", "f:swaplet.io/parked"]
 /// A JSON value, an entry of `managedFields` if `IS_MANAGED`; an empty object if it would be too
 /// large.
 #[derive(Clone, Debug, Default)]
-pub struct BoundedValue<const IS_MANAGED: bool = false>(pub(crate) Value);
+pub struct BoundedValue<const IS_MANAGED: bool = false>(pub Value);
 
 impl<'de, const IS_MANAGED: bool> Deserialize<'de> for BoundedValue<IS_MANAGED> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

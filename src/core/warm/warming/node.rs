@@ -89,7 +89,7 @@ struct Seen {
 }
 
 /// The slots of all nodes, as they concern one node.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Slots {
     /// True if one more node may begin.
     pub free: bool,
@@ -101,6 +101,19 @@ pub(crate) struct Slots {
     pub excess: bool,
     /// True if pods of others wait for their images on the node.
     pub others_pull: bool,
+}
+
+impl Slots {
+    /// Returns the slots for a node on which others do this.
+    pub const fn beside(self, elsewhere: Elsewhere) -> Self {
+        Self {
+            free: self.free && !elsewhere.taken,
+            wanted: self.wanted || elsewhere.wanted,
+            is_asked_for: elsewhere.wanted,
+            others_pull: elsewhere.others_pull,
+            ..self
+        }
+    }
 }
 
 impl NodeProgress {
@@ -715,16 +728,10 @@ impl NodeProgress {
         for (progress, known) in self.images.iter_mut().zip(known) {
             progress.pulled = known.pulled;
         }
-        self.step(
-            limits,
-            Slots {
-                free: true,
-                wanted: false,
-                is_asked_for: false,
-                excess: false,
-                others_pull: false,
-            },
-            now,
-        )
+        let slots = Slots {
+            free: true,
+            ..Slots::default()
+        };
+        self.step(limits, slots, now)
     }
 }

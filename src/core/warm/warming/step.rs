@@ -6,29 +6,6 @@ use crate::objects::moment::Moment;
 use crate::warm::warming::node::{NodeProgress, Slots};
 use crate::warm::warming::{Action, Elsewhere, Waits};
 
-/// The slots that one node is offered.
-#[derive(Clone, Copy)]
-struct Offer {
-    /// True if one more node may begin.
-    free: bool,
-    /// True if a node waits to begin.
-    wanted: bool,
-    /// True if more nodes have begun than are allowed.
-    excess: bool,
-}
-
-impl Offer {
-    const fn beside(self, elsewhere: Elsewhere) -> Slots {
-        Slots {
-            free: self.free && !elsewhere.taken,
-            wanted: self.wanted || elsewhere.wanted,
-            is_asked_for: elsewhere.wanted,
-            excess: self.excess,
-            others_pull: elsewhere.others_pull,
-        }
-    }
-}
-
 impl Warming {
     /// Returns the writes to make now: at most one per node, and none where a write is in flight.
     /// `elsewhere` reports what others do on a node.
@@ -46,10 +23,11 @@ impl Warming {
         let mut waits = Waits::default();
         let mut before = None;
         while let Some(name) = self.nodes.next(before.as_deref(), active < parallelism) {
-            let offer = Offer {
+            let offer = Slots {
                 free: active < parallelism,
                 wanted,
                 excess: excess > 0,
+                ..Slots::default()
             };
             let action = self.step_node(&name, offer, &elsewhere, &mut waits, now);
             active += usize::from(matches!(action, Some(Action::Create { .. })));
@@ -75,7 +53,7 @@ impl Warming {
     fn step_node(
         &mut self,
         name: &str,
-        offer: Offer,
+        offer: Slots,
         elsewhere: impl Fn(&str) -> Elsewhere,
         waits: &mut Waits,
         now: Moment,
