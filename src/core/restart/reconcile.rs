@@ -465,6 +465,16 @@ struct Watched {
     stored: Option<Stored>,
 }
 
+/// The times of [`Watched`].
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Times {
+    pub waits: Option<Moment>,
+    pub changed: Option<Moment>,
+    pub restarted: Option<Moment>,
+    pub running: Option<Moment>,
+    pub ready: Option<Moment>,
+}
+
 /// A change of an image of which a webhook has made another one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Stored {
@@ -569,19 +579,10 @@ impl Memory {
         self.containers.get(container)?.stored.as_ref()
     }
 
-    /// Returns since when a container waits for a condition that may never come true.
-    pub(crate) fn waits_since(&self, container: &str) -> Option<Moment> {
-        self.containers.get(container)?.waits
-    }
-
-    /// Returns since when the node is to restart the container.
-    pub(crate) fn changed_at(&self, container: &str) -> Option<Moment> {
-        Some(self.containers.get(container)?.changed.as_ref()?.1)
-    }
-
-    /// Returns since when another container is observed.
-    pub(crate) fn restarted_at(&self, container: &str) -> Option<Moment> {
-        Some(self.containers.get(container)?.restarted.as_ref()?.1)
+    /// Returns the times of a container.
+    pub(crate) fn times(&self, container: &str) -> Times {
+        let watched = self.containers.get(container);
+        watched.map(Watched::times).unwrap_or_default()
     }
 
     /// Returns since when the pod is not ready for the request, as first recorded, and when that
@@ -589,19 +590,19 @@ impl Memory {
     pub(crate) fn unready(&self) -> Option<&(Box<str>, Moment)> {
         self.unready.as_ref()
     }
-
-    /// Returns since when the present container is observed running.
-    pub(crate) fn running_at(&self, container: &str) -> Option<Moment> {
-        Some(self.containers.get(container)?.running.as_ref()?.1)
-    }
-
-    /// Returns since when the present container is observed running and ready.
-    pub(crate) fn ready_at(&self, container: &str) -> Option<Moment> {
-        Some(self.containers.get(container)?.ready.as_ref()?.1)
-    }
 }
 
 impl Watched {
+    fn times(&self) -> Times {
+        Times {
+            waits: self.waits,
+            changed: self.changed.as_ref().map(|(_, at)| *at),
+            restarted: self.restarted.as_ref().map(|(_, at)| *at),
+            running: self.running.as_ref().map(|(_, at)| *at),
+            ready: self.ready.as_ref().map(|(_, at)| *at),
+        }
+    }
+
     fn observe(&mut self, mark: &Mark, pod: &RestartPod, name: &str, now: Moment) {
         let Some((_, container, details)) = pod.find(name) else {
             return;

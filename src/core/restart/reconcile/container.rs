@@ -15,7 +15,7 @@ use crate::objects::pod::{Container, ContainerState, ContainerStatus, PROVIDER_F
 use crate::report::decision::Swap;
 use crate::restart::pod::Details;
 use crate::restart::reconcile::parking::before;
-use crate::restart::reconcile::{Stored, age, deadline};
+use crate::restart::reconcile::{Stored, Times, age, deadline};
 use crate::restart::request::{Intent, Mark, Parking, StatePhase};
 
 /// How long a kubelet may take beyond the grace period to show another container: seconds, and
@@ -68,6 +68,7 @@ pub(crate) struct Target<'a> {
     pub details: &'a Details,
     pub mark: &'a Mark,
     pub status: &'a ContainerStatus,
+    pub times: Times,
 }
 
 impl<'a> Target<'a> {
@@ -82,6 +83,7 @@ impl<'a> Target<'a> {
             details,
             mark: case.request.mark(name)?,
             status: container.status.as_ref()?,
+            times: case.memory.times(name),
         })
     }
 }
@@ -249,11 +251,7 @@ impl Target<'_> {
 
     /// Returns the time until which to wait for the node to show another container.
     pub(crate) fn shows_until(&self) -> Moment {
-        self.case
-            .memory
-            .changed_at(&self.container.name)
-            .unwrap_or(self.case.around.now)
-            + self.shows_within()
+        self.times.changed.unwrap_or(self.case.around.now) + self.shows_within()
     }
 
     fn shows_within(&self) -> Duration {
@@ -439,11 +437,7 @@ impl Target<'_> {
             );
         }
         let enough = Duration::from_secs(self.case.request.strategy.min_started_seconds.into());
-        let settled = self
-            .case
-            .memory
-            .ready_at(name)
-            .map(|at| at + self.settles());
+        let settled = self.times.ready.map(|at| at + self.settles());
         let stays = settled.map(|at| at.max(self.runs_since() + enough));
         match stays {
             Some(at) if at <= now => Step::Final(StatePhase::Succeeded, String::new()),
@@ -460,12 +454,7 @@ impl Target<'_> {
                 .into(),
         );
         let within = READY_WITHIN.max(deadline).saturating_add(enough);
-        let until = self
-            .case
-            .memory
-            .restarted_at(&self.container.name)
-            .unwrap_or(self.case.around.now)
-            + within;
+        let until = self.times.restarted.unwrap_or(self.case.around.now) + within;
         if self.case.around.now < until {
             return Step::Works(Some(stays.map_or(until, |at| at.min(until))));
         }
@@ -482,23 +471,14 @@ impl Target<'_> {
     /// Returns since when the present container runs, as its node reports. The node's clock may be
     /// wrong, so this is not before the change of the image and not after it was first observed.
     fn runs_since(&self) -> Moment {
-        let seen = self
-            .case
-            .memory
-            .running_at(&self.container.name)
-            .unwrap_or(self.case.around.now);
+        let seen = self.times.running.unwrap_or(self.case.around.now);
         let ContainerState::Running {
             started_at: Some(started),
         } = &self.status.state
         else {
             return seen;
         };
-        let earliest = self
-            .case
-            .memory
-            .changed_at(&self.container.name)
-            .unwrap_or(seen)
-            .min(seen);
+        let earliest = self.times.changed.unwrap_or(seen).min(seen);
         let started = self.case.around.now - age(*started, self.case.around);
         started.clamp(earliest, seen)
     }
@@ -561,12 +541,12 @@ impl Target<'_> {
 
     /// Returns why the container waits, if that is for its node.
     pub(crate) fn waits_for_node(&self) -> Option<String> {
-        self.case.memory.waits_since(&self.container.name)?;
+        self.times.waits?;
         (!self.is_reported()).then(|| self.not_reported())
     }
 
     fn waited_in_vain(&self, wait: Wait) -> Option<String> {
-        let since = self.case.memory.waits_since(&self.container.name)?;
+        let since = self.times.waits?;
         let seconds = PATIENCE.as_secs();
         (since + PATIENCE <= self.case.around.now).then(|| match wait {
             Wait::Room => format!(

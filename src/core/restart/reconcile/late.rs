@@ -69,7 +69,7 @@ fn arrives(case: Case<'_>) -> Option<Moment> {
             && intent.back.is_none()
             && container.image == intent.from
             && intent.generation == case.pod.generation;
-        case.memory.changed_at(name).filter(|_| may_come)
+        case.memory.times(name).changed.filter(|_| may_come)
     });
     times.map(|at| at + ARRIVES).max()
 }

@@ -67,12 +67,7 @@ impl Target<'_> {
     }
 
     fn parked(&self, intent: &Intent) -> Step {
-        let left = self
-            .case
-            .memory
-            .restarted_at(&self.container.name)
-            .unwrap_or(self.case.around.now)
-            + LEFT_TO_ITS_END;
+        let left = self.times.restarted.unwrap_or(self.case.around.now) + LEFT_TO_ITS_END;
         let is_ended = self.container.mark.is_sidecar()
             && roles::mains_state(&self.case.pod.pod) == Mains::Done;
         if is_ended && self.case.around.now < left {

@@ -162,8 +162,7 @@ impl Target<'_> {
     /// Returns true if the node has had the time in which it stops a container, or a way that does
     /// not need its word was begun: it may report another name of the same bytes for good.
     fn has_waited_for_node(&self) -> bool {
-        let (memory, now) = (self.case.memory, self.case.around.now);
-        let waits = memory.waits_since(&self.container.name);
+        let (waits, now) = (self.times.waits, self.case.around.now);
         let intent = self.mark.intent.as_ref();
         waits.is_some_and(|since| since + NODE_REPORTS <= now)
             || intent.is_some_and(|intent| intent.parking.is_some())
