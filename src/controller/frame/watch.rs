@@ -62,6 +62,14 @@ const LIST_INSTEAD: Duration = Duration::from_secs(30);
 /// connection, not in memory.
 pub(crate) const BUFFER: usize = 256;
 
+/// Returns the next event; `None` if the watch has died. Without a watch it waits forever.
+pub(crate) async fn next_of<T>(watch: &mut Option<mpsc::Receiver<T>>) -> Option<T> {
+    match watch {
+        Some(events) => events.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// An object that can be watched.
 pub trait Watched: Resource + Clone + DeserializeOwned + Debug + Send + 'static {}
 

@@ -16,9 +16,9 @@ use crate::frame::connection::Namespaces;
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::isolated::TaskDied;
 use crate::frame::metrics::Metrics;
-use crate::frame::watch::Event;
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::named::NamedWatches;
+use crate::frame::watch::{Event, next_of};
 use crate::frame::writer::Writer;
 use crate::frame::writer::leash::Gate;
 use crate::frame::writer::report::Notice;
@@ -34,8 +34,8 @@ type Written = (RestartWrite, Result<Stored, WriteError>);
 /// The part of the loop that restarts containers.
 pub struct Driver {
     restarts: Restarts,
-    requests: mpsc::Receiver<Event<RestartRequestWire>>,
-    parked: mpsc::Receiver<Event<RestartPodWire>>,
+    requests: Option<mpsc::Receiver<Event<RestartRequestWire>>>,
+    parked: Option<mpsc::Receiver<Event<RestartPodWire>>>,
     watches: NamedWatches<Key, RestartPodWire>,
     writes: JoinSet<Written>,
     server_clock: ServerClock,
@@ -83,10 +83,8 @@ impl Driver {
         ages: &WatchAges,
     ) -> Self {
         let client = discovery.client();
-        let (requests, parked) = match settings {
-            Some(_) => watches(discovery, &common.namespaces, gate, ages),
-            None => (nothing(), nothing()),
-        };
+        let watches = settings.map(|_| watches(discovery, &common.namespaces, gate, ages));
+        let (requests, parked) = watches.unzip();
         Self {
             restarts: Restarts::new(
                 settings.and_then(|settings| settings.park.clone()),
@@ -116,8 +114,8 @@ impl Driver {
     /// Returns [`TaskDied`] if a watch or a write has died.
     pub async fn next(&mut self) -> Result<Happened, TaskDied> {
         tokio::select! {
-            event = self.requests.recv() => event.map(Happened::Request).ok_or_else(|| TaskDied("the watch of requests".to_owned())),
-            event = self.parked.recv() => event.map(Happened::Parked).ok_or_else(|| TaskDied("the watch of parked pods".to_owned())),
+            event = next_of(&mut self.requests) => event.map(Happened::Request).ok_or_else(|| TaskDied("the watch of requests".to_owned())),
+            event = next_of(&mut self.parked) => event.map(Happened::Parked).ok_or_else(|| TaskDied("the watch of parked pods".to_owned())),
             Some((pod, event)) = self.watches.next() => Ok(Happened::Pod(pod, event)),
             Some(done) = self.writes.join_next() => written(done),
         }
@@ -230,13 +228,6 @@ fn watches_of_pods(client: Client, ages: WatchAges) -> NamedWatches<Key, Restart
     NamedWatches::new(ages, move |pod: &Key, listener| {
         listener.watch(Api::namespaced(client.clone(), &pod.0), &pod.1, |pod| pod)
     })
-}
-
-/// Returns a stream that stays open and never yields anything.
-fn nothing<T: Send + 'static>() -> mpsc::Receiver<T> {
-    let (sender, receiver) = mpsc::channel(1);
-    tokio::spawn(async move { sender.closed().await });
-    receiver
 }
 
 fn written(done: Result<Written, JoinError>) -> Result<Happened, TaskDied> {

@@ -1,8 +1,6 @@
 //! Watches policies, once the API server serves them, and namespace labels, if a policy selects by
 //! them.
 
-use std::future::pending;
-
 use kube::api::ListParams;
 use kube::{Api, Client};
 use swaplet_core::objects::namespace::NamespaceWire;
@@ -15,7 +13,7 @@ use crate::frame::connection::discovery::Discovery;
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::{Unlisted, watch_all_kept};
 use crate::frame::watch::served::{Served, watch_served};
-use crate::frame::watch::{Event, watch};
+use crate::frame::watch::{Event, next_of, watch};
 
 /// An event for the loop.
 #[derive(Debug)]
@@ -79,17 +77,10 @@ impl PolicyWatches {
     /// Returns the next event; `None` if a watch has died. Without watches it waits forever.
     pub async fn next(&mut self) -> Option<News> {
         tokio::select! {
-            event = next(&mut self.namespaced) => Some(News::Policy(PolicyKind::Namespaced, event?)),
-            event = next(&mut self.of_cluster) => Some(News::Policy(PolicyKind::Cluster, event?)),
-            event = next(&mut self.namespaces) => event.map(News::Namespace),
+            event = next_of(&mut self.namespaced) => Some(News::Policy(PolicyKind::Namespaced, event?)),
+            event = next_of(&mut self.of_cluster) => Some(News::Policy(PolicyKind::Cluster, event?)),
+            event = next_of(&mut self.namespaces) => event.map(News::Namespace),
         }
-    }
-}
-
-async fn next<K>(watch: &mut Watch<K>) -> Option<Event<K>> {
-    match watch {
-        Some(watch) => watch.recv().await,
-        None => pending().await,
     }
 }
 

@@ -37,7 +37,7 @@ use crate::frame::serve::{Health, Heartbeat};
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::watch_all;
 use crate::frame::watch::named::NamedWatches;
-use crate::frame::watch::{Event, watch};
+use crate::frame::watch::{Event, next_of, watch};
 use crate::frame::writer::report::Reporter;
 use crate::frame::writer::tools::Tools;
 use crate::warm::derived::Derived;
@@ -233,7 +233,7 @@ impl Driver {
                 event = self.lists.recv() => event.map(|event| Happened::Job(JobKind::ImageListPullJob, event)).ok_or_else(|| died("ImageListPullJobs")),
                 event = self.nodes.recv() => event.map(Happened::Node).ok_or_else(|| died("nodes")),
                 event = self.pods.recv() => event.map(Happened::Pod).ok_or_else(|| died("warmer pods")),
-                event = self.image_waits.next() => event.map(Happened::ImageWait).ok_or_else(|| died("pods that wait for images")),
+                event = next_of(&mut self.image_waits.events) => event.map(Happened::ImageWait).ok_or_else(|| died("pods that wait for images")),
                 Ok(()) = self.asked.derived.changed() => Ok(Happened::Derived(self.asked.derived.borrow_and_update().clone())),
                 Ok(()) = self.asked.own.changed() => Ok(Happened::Own(self.asked.own.borrow_and_update().clone())),
                 Some((query, event)) = self.selected.next() => Ok(Happened::Selected(query, event)),
@@ -248,14 +248,6 @@ impl Driver {
                 }
             };
         }
-    }
-}
-
-/// Waits for the next event of image caches; for ever if they are not wanted.
-async fn next_of(caches: &mut Option<mpsc::Receiver<CacheNews>>) -> Option<CacheNews> {
-    match caches {
-        Some(caches) => caches.recv().await,
-        None => std::future::pending().await,
     }
 }
 

@@ -18,7 +18,7 @@ const WAITING: &str = "status.phase=Pending,spec.nodeName!=";
 /// The watch of pods that wait for their images.
 pub(super) struct ImageWaitsWatch {
     apis: Vec<Api<ImageWaitWire>>,
-    events: Option<mpsc::Receiver<Event<ImageWaitWire>>>,
+    pub events: Option<mpsc::Receiver<Event<ImageWaitWire>>>,
 }
 
 impl ImageWaitsWatch {
@@ -50,13 +50,5 @@ impl ImageWaitsWatch {
             Unlisted::AreHidden,
             Clone::clone,
         )
-    }
-
-    /// Waits for the next event, for ever while nothing is watched; `None` if the watch has died.
-    pub async fn next(&mut self) -> Option<Event<ImageWaitWire>> {
-        match &mut self.events {
-            Some(events) => events.recv().await,
-            None => std::future::pending().await,
-        }
     }
 }
