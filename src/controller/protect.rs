@@ -21,12 +21,11 @@ use crate::frame::watch::named::NamedWatches;
 use crate::frame::watch::{Event, watch};
 use crate::frame::writer::shares::Shares;
 use crate::frame::writer::tools::Tools;
-use crate::frame::writer::{Writer, params};
+use crate::frame::writer::{Writer, params, requests_for};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ListParams, Patch};
-use kube::core::Request;
-use kube::{Api, Client, Resource as _};
+use kube::{Api, Client};
 use serde_json::json;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::protect::decide::{Counts, Memory, says_nothing};
@@ -319,16 +318,18 @@ impl Writer {
     /// write for another uid), or removes it. A count of nothing is written to the observed version
     /// only, so that a late write of an earlier process fails.
     async fn hold(&self, object: &Guarded, text: Option<&str>) -> Result<(), WriteError> {
-        let path = match object.kind {
-            GuardedKind::Namespace => Namespace::url_path(&(), None),
-            GuardedKind::CustomResourceDefinition => CustomResourceDefinition::url_path(&(), None),
+        let objects = match object.kind {
+            GuardedKind::Namespace => requests_for::<Namespace>(&(), None),
+            GuardedKind::CustomResourceDefinition => {
+                requests_for::<CustomResourceDefinition>(&(), None)
+            }
         };
         let mut metadata = json!({"uid": object.uid, "annotations": {HOLDS: text}});
         if text.is_some_and(|text| says_nothing(object, text)) {
             metadata["resourceVersion"] = (&*object.version).into();
         }
         let patch = json!({"metadata": metadata});
-        let built = Request::new(path).patch(&object.name, &params(), &Patch::Merge(patch));
+        let built = objects.patch(&object.name, &params(), &Patch::Merge(patch));
         self.sent(object.kind.plural(), built).await.map(drop)
     }
 }

@@ -55,6 +55,11 @@ pub fn time_of_day() -> jiff::Timestamp {
     jiff::Timestamp::now()
 }
 
+/// Returns a time as Kubernetes writes it, in whole seconds.
+pub(crate) fn seconds(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
 /// A source of the time of day.
 #[derive(Clone)]
 pub struct TimeOfDay(pub Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>);

@@ -6,15 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
 use kube::api::Patch;
-use kube::core::Request;
-use kube::{Api, Resource as _};
 use serde_json::json;
 use swaplet_core::report::write_error::WriteError;
 use tokio::time::timeout;
 
 use super::list::words;
-use super::writer::{FIELD_MANAGER, Writer, creation, params};
+use super::writer::{FIELD_MANAGER, Writer, creation, params, requests_for};
 
 /// The maximum size of all entries in bytes, with a margin (`core/validation`, `MaxSecretSize`).
 pub(crate) const MOST_BYTES: usize = 900_000;
@@ -101,7 +100,7 @@ impl KeptMap {
     }
 
     async fn write(&self, changes: &Changes) -> Result<ConfigMap, WriteError> {
-        let maps = Request::new(ConfigMap::url_path(&(), Some(&self.namespace)));
+        let maps = requests_for::<ConfigMap>(&(), Some(&self.namespace));
         self.writer.in_time("configmaps", async {
             let built = match &self.version {
                 Some(version) => {

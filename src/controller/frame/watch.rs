@@ -116,8 +116,7 @@ pub(crate) fn watch_by<K: Watched>(
             events,
             failures: 0,
             age,
-            is_chosen: how == How::Chosen,
-            is_streamed: how == How::Streamed,
+            how,
             is_refused: false,
             is_unwatched: false,
             listed_at: None,
@@ -134,10 +133,7 @@ struct Watch<K> {
     events: mpsc::Sender<Event<K>>,
     failures: u32,
     age: WatchAge,
-    /// True if somebody else has chosen the selectors.
-    is_chosen: bool,
-    /// True if lists are requested as streams.
-    is_streamed: bool,
+    how: How,
     /// True if the last request was rejected whoever sends it.
     is_refused: bool,
     /// True if the last watch could not be opened, or stayed silent: until one does neither, lists
@@ -189,7 +185,7 @@ impl<K: Watched> Watch<K> {
     /// Returns the version of the complete list, or `None` if the list failed.
     async fn list(&mut self) -> Result<Option<String>, Closed> {
         self.send(Event::ListStart).await?;
-        if self.is_streamed && !self.is_unwatched {
+        if self.how == How::Streamed && !self.is_unwatched {
             match self.stream().await? {
                 Streamed::Whole(version) => {
                     self.send(Event::ListEnd).await?;
@@ -500,7 +496,7 @@ impl<K: Watched> Watch<K> {
                         )
                         .await;
                 }
-                Ok(Err(error)) if self.is_chosen && is_no_question(&error) => {
+                Ok(Err(error)) if self.how == How::Chosen && is_no_question(&error) => {
                     self.age.forbidden();
                     let why = trouble("list", &error);
                     if std::mem::replace(&mut self.is_refused, true) {

@@ -18,7 +18,7 @@ use json_patch::{Patch as JsonPatch, PatchOperation, ReplaceOperation, TestOpera
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::client::Body;
 use kube::core::{Request, Status};
-use kube::{Client, Resource as _};
+use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use swaplet_core::objects::pod::Pod;
@@ -230,7 +230,7 @@ impl Writer {
     /// Changes images in one patch: all of them, or none.
     async fn swap(&self, target: &Target, swaps: &[Swap]) -> kube::Result<Outcome> {
         let patch = Patch::Json::<()>(guarded_patch(&target.uid, swaps));
-        let pods = Request::new(PodWire::url_path(&(), Some(&target.namespace)));
+        let pods = requests_for::<PodWire>(&(), Some(&target.namespace));
         let built = pods.patch(&target.name, &params(), &patch);
         let stored = self.decoded(built, &[]).await?;
         Ok(stored.map(|stored| stored_images(stored, swaps)))
@@ -299,6 +299,11 @@ impl Writer {
         let refused = classify(&status, &path, &head.headers);
         Ok(Err((status, refused)))
     }
+}
+
+/// Returns the requests for objects of a kind: those of a namespace, or of the cluster.
+pub(crate) fn requests_for<K: Resource>(kind: &K::DynamicType, namespace: Option<&str>) -> Request {
+    Request::new(K::url_path(kind, namespace))
 }
 
 /// Returns the parameters of every patch.

@@ -28,12 +28,12 @@ use crate::frame::watch::many::watch_all;
 use crate::frame::watch::named::NamedWatches;
 use crate::frame::writer::report::{Notice, Reporter};
 use crate::frame::writer::tools::Tools;
-use crate::frame::writer::{RETRY, Target, TargetKind, Writer, creation, deleted};
+use crate::frame::writer::{RETRY, Target, TargetKind, Writer, creation, deleted, requests_for};
 use crate::restart::on_config::state::MOST_OBJECTS;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::ListParams;
-use kube::core::{PartialObjectMeta, Request};
-use kube::{Api, Client, Resource as _, ResourceExt};
+use kube::core::PartialObjectMeta;
+use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::recreate_request::PLURAL;
@@ -345,7 +345,7 @@ impl Writer {
         name: &str,
         target: &Contents,
     ) -> Result<Option<RestartRequest>, WriteError> {
-        let requests = Request::new(RestartRequestWire::url_path(&(), Some(&pod.namespace)));
+        let requests = requests_for::<RestartRequestWire>(&(), Some(&pod.namespace));
         let built = creation(&requests, &request(pod, name, target));
         let stored = self.sent(PLURAL, built).await?;
         let wire = serde_json::from_slice::<RestartRequestWire>(&stored).ok();
@@ -362,7 +362,7 @@ impl Writer {
         name: &str,
         uid: &str,
     ) -> Result<(), WriteError> {
-        let requests = Request::new(RestartRequestWire::url_path(&(), Some(namespace)));
+        let requests = requests_for::<RestartRequestWire>(&(), Some(namespace));
         let built = requests.delete(name, &deleted(uid, None));
         self.sent(PLURAL, built).await.map(drop)
     }

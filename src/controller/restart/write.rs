@@ -6,9 +6,7 @@ mod tests;
 
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{Patch as JsonPatch, PatchOperation, TestOperation};
-use kube::Resource as _;
 use kube::api::Patch;
-use kube::core::Request;
 use serde_json::{Value, json};
 use swaplet_core::objects::pod::{GateCondition, KRUISE_POD_READY};
 use swaplet_core::objects::recreate_request::RequestPhase;
@@ -24,7 +22,8 @@ use swaplet_core::restart::request::{
     RestartRequestWire, UNREADY_ACQUIRED,
 };
 
-use crate::frame::writer::{Target, Writer, deleted, guarded_patch, params};
+use crate::frame::clock::seconds;
+use crate::frame::writer::{Target, Writer, deleted, guarded_patch, params, requests_for};
 
 /// One write of a restart.
 #[derive(Clone, Debug)]
@@ -136,7 +135,7 @@ impl Writer {
     ) -> kube::Result<Result<Stored, WriteError>> {
         body["metadata"]["uid"] = Value::from(&*request.uid);
         body["metadata"]["resourceVersion"] = Value::from(&*request.version);
-        let requests = Request::new(RestartRequestWire::url_path(&(), Some(&request.namespace)));
+        let requests = requests_for::<RestartRequestWire>(&(), Some(&request.namespace));
         let patch = Patch::Merge(body);
         let built = match subresource {
             Some(subresource) => {
@@ -160,7 +159,7 @@ impl Writer {
         request: &RestartRequest,
     ) -> kube::Result<Result<Stored, WriteError>> {
         let as_seen = deleted(&request.uid, Some(&request.version));
-        let requests = Request::new(RestartRequestWire::url_path(&(), Some(&request.namespace)));
+        let requests = requests_for::<RestartRequestWire>(&(), Some(&request.namespace));
         let built = requests.delete(&request.name, &as_seen);
         Ok(self.send(built).await?.map(|_| Stored::Nothing))
     }
@@ -173,7 +172,7 @@ impl Writer {
         let Some(pod) = pod else {
             return Ok(Err(WriteError::Gone));
         };
-        let pods = Request::new(RestartPodWire::url_path(&(), Some(&pod.namespace)));
+        let pods = requests_for::<RestartPodWire>(&(), Some(&pod.namespace));
         let swaps = change.swaps.iter();
         let images: Vec<_> = swaps
             .map(|swap| (&*swap.container, &*swap.from, &*swap.to))
@@ -206,7 +205,7 @@ impl Writer {
             return Ok(Err(WriteError::Gone));
         };
         let patch = Patch::Strategic(readiness_patch(&pod.uid, readiness, today));
-        let pods = Request::new(RestartPodWire::url_path(&(), Some(&pod.namespace)));
+        let pods = requests_for::<RestartPodWire>(&(), Some(&pod.namespace));
         let built = pods.patch_subresource("status", &pod.name, &params(), &patch);
         Ok(self.send(built).await?.map(|body| stored_pod(&body)))
     }
@@ -238,10 +237,6 @@ fn readiness_patch(uid: &str, readiness: &Readiness, today: jiff::Timestamp) -> 
         }));
     }
     json!({"metadata": {"uid": uid, "resourceVersion": readiness.version}, "status": {"conditions": conditions}})
-}
-
-fn seconds(time: jiff::Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 fn swapped(uid: &str, change: &Change) -> JsonPatch {

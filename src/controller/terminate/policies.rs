@@ -9,12 +9,11 @@ pub mod observe;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use crate::frame::clock::seconds;
 use crate::frame::watch::Event;
-use crate::frame::writer::{Writer, params};
+use crate::frame::writer::{Writer, params, requests_for};
 use jiff::Timestamp;
-use kube::Resource as _;
 use kube::api::Patch;
-use kube::core::Request;
 use serde_json::{Value, json};
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::objects::moment::Moment;
@@ -411,9 +410,7 @@ impl PolicyStore {
         });
         changed.collect()
     }
-}
 
-impl PolicyStore {
     /// Forgets a status that could not be written, because what the API server has is unknown.
     pub fn not_written(&mut self, write: &StatusWrite) {
         let key = (write.kind, write.namespace.clone(), write.name.clone());
@@ -476,10 +473,7 @@ impl Known {
         let since = before["lastTransitionTime"]
             .as_str()
             .filter(|_| before["status"] == status)
-            .map_or_else(
-                || today.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-                str::to_owned,
-            );
+            .map_or_else(|| seconds(today), str::to_owned);
         json!({
             "type": "Accepted", "status": status, "reason": reason, "message": message,
             "observedGeneration": generation, "lastTransitionTime": since,
@@ -495,9 +489,9 @@ impl Writer {
     pub async fn report_policy(&self, write: &StatusWrite) -> Result<(), WriteError> {
         let body = json!({"metadata": {"uid": write.uid}, "status": write.status});
         let namespace = (write.kind == PolicyKind::Namespaced).then_some(&*write.namespace);
-        let url = BoundedObject::url_path(&write.kind.resource(), namespace);
+        let policies = requests_for::<BoundedObject>(&write.kind.resource(), namespace);
         let patch = Patch::Merge(body);
-        let built = Request::new(url).patch_subresource("status", &write.name, &params(), &patch);
+        let built = policies.patch_subresource("status", &write.name, &params(), &patch);
         self.sent(write.kind.plural(), built).await.map(drop)
     }
 }

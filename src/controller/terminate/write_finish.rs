@@ -4,9 +4,7 @@
 //! kubelet receives them in one event, so there is no time between phase and nudge in which it
 //! could take the phase back, and none in which the process could die.
 
-use kube::Resource as _;
 use kube::api::Patch;
-use kube::core::Request;
 use serde_json::{Value, json};
 use swaplet_core::objects::pod::PHASE_WRITTEN;
 use swaplet_core::objects::pod::annotations::FINISHED;
@@ -17,15 +15,15 @@ use swaplet_core::report::decision::Finish;
 use swaplet_core::report::denial::UNDONE;
 use swaplet_core::report::write_error::WriteError;
 
-use crate::frame::clock::time_of_day;
-use crate::frame::writer::{Outcome, Target, Writer, params};
+use crate::frame::clock::{seconds, time_of_day};
+use crate::frame::writer::{Outcome, Target, Writer, params, requests_for};
 
 impl Writer {
     /// Writes the phase, the condition and the nudge. Where a webhook has set the phase back, the
     /// write is denied, whatever else was stored: the rest ends no pod.
     pub(crate) async fn finish(&self, target: &Target, finish: &Finish) -> kube::Result<Outcome> {
         let patch = Patch::Strategic(finish_patch(&target.uid, finish, time_of_day()));
-        let pods = Request::new(PodWire::url_path(&(), Some(&target.namespace)));
+        let pods = requests_for::<PodWire>(&(), Some(&target.namespace));
         let built = pods.patch_subresource("status", &target.name, &params(), &patch);
         let stored = self.send(built).await?;
         Ok(
@@ -51,9 +49,8 @@ fn other_phase(stored: &[u8], finish: &Finish) -> Option<String> {
 /// The condition is literally OpenKruise's (`markJobPodTerminated`). A strategic patch leaves the
 /// other conditions alone, and creates the list if there is none.
 pub fn finish_patch(uid: &str, finish: &Finish, now: jiff::Timestamp) -> Value {
-    let seconds = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let condition = json!({
-        "type": PHASE_WRITTEN, "status": "True", "lastTransitionTime": seconds, "message": "Terminated by Sidecar Terminator",
+        "type": PHASE_WRITTEN, "status": "True", "lastTransitionTime": seconds(now), "message": "Terminated by Sidecar Terminator",
     });
     let mut metadata = json!({"uid": uid});
     if let Some(version) = &finish.version {

@@ -3,7 +3,6 @@
 //! of the two created it.
 
 use kube::Resource as _;
-use kube::core::Request;
 use serde_json::{Value, json};
 use swaplet_core::objects::recreate_request::{
     GROUP, RecreateRequest, RecreateRequestWire, VERSION,
@@ -11,7 +10,7 @@ use swaplet_core::objects::recreate_request::{
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 use swaplet_core::report::write_error::WriteError;
 
-use crate::frame::writer::{Outcome, Target, Writer, creation};
+use crate::frame::writer::{Outcome, Target, Writer, creation, requests_for};
 
 impl Writer {
     /// Requests the end of these containers from OpenKruise's daemon.
@@ -24,7 +23,7 @@ impl Writer {
         target: &Target,
         containers: &[Box<str>],
     ) -> kube::Result<Outcome> {
-        let requests = Request::new(RecreateRequestWire::url_path(&(), Some(&target.namespace)));
+        let requests = requests_for::<RecreateRequestWire>(&(), Some(&target.namespace));
         let built = creation(&requests, &request(target, containers));
         let request = built.map_err(kube::Error::BuildRequest)?;
         Ok(match self.exchange(request).await? {

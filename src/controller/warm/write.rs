@@ -8,7 +8,6 @@ pub mod startup_taint;
 
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, Patch as JsonPatch, PatchOperation, ReplaceOperation};
-use kube::Resource as _;
 use kube::api::Patch;
 use kube::core::Request;
 use serde_json::Value;
@@ -17,7 +16,9 @@ use swaplet_core::warm::pod::{BEFORE, CONTAINER, IMAGE, RUN, WarmerPod, WarmerPo
 use swaplet_core::warm::pull_job::object::{JobKind, PodWishes};
 use swaplet_core::warm::warming::{Action, Answer};
 
-use crate::frame::writer::{Built, ImageChange, Writer, creation, deleted, params, test};
+use crate::frame::writer::{
+    Built, ImageChange, Writer, creation, deleted, params, requests_for, test,
+};
 pub use pod::pod;
 
 /// The settings that all warmer pods of a run share.
@@ -43,7 +44,7 @@ pub struct Warmers {
 impl Writer {
     /// Makes the write for a node, within the deadline.
     pub async fn warm(&self, warmers: &Warmers, node: &str, action: &Action) -> Answer {
-        let pods = pods_of(&warmers.namespace);
+        let pods = requests_for::<WarmerPodWire>(&(), Some(&warmers.namespace));
         let written = self.in_time("pods", async {
             match action {
                 Action::Create {
@@ -70,7 +71,7 @@ impl Writer {
     /// # Errors
     /// Returns why the write was not applied.
     pub async fn delete_warmer_pod(&self, pod: &WarmerPod) -> Result<(), WriteError> {
-        let pods = pods_of(&pod.namespace);
+        let pods = requests_for::<WarmerPodWire>(&(), Some(&pod.namespace));
         let written = self.delete_warmer(&pods, &pod.name, &pod.uid);
         self.in_time("pods", written).await.map(drop)
     }
@@ -115,10 +116,6 @@ impl Warmers {
             }
         }
     }
-}
-
-fn pods_of(namespace: &str) -> Request {
-    Request::new(WarmerPodWire::url_path(&(), Some(namespace)))
 }
 
 /// Returns one patch of image and annotations, which tests that pod, container and image are those

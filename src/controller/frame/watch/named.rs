@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kube::Api;
 use kube::api::ListParams;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 
 use super::age::WatchAges;
 use super::{BUFFER, Event, How, Watched, watch_by};
@@ -14,13 +14,14 @@ use super::{BUFFER, Event, How, Watched, watch_by};
 pub struct NamedWatches<K, T> {
     open: Open<K, T>,
     ages: WatchAges,
-    watches: BTreeMap<K, Watch>,
+    /// The running watches. One that is dropped ends.
+    watches: BTreeMap<K, JoinSet<()>>,
     listener: mpsc::Sender<(K, Event<T>)>,
     receiver: mpsc::Receiver<(K, Event<T>)>,
 }
 
 /// A function that starts a watch.
-type Open<K, T> = Box<dyn Fn(&K, Listener<K, T>) -> JoinHandle<()> + Send + Sync>;
+type Open<K, T> = Box<dyn Fn(&K, Listener<K, T>) -> JoinSet<()> + Send + Sync>;
 
 /// The receiver of the events of one watch.
 pub struct Listener<K, T> {
@@ -29,21 +30,12 @@ pub struct Listener<K, T> {
     sender: mpsc::Sender<(K, Event<T>)>,
 }
 
-/// A running watch, which ends when it is dropped.
-struct Watch(JoinHandle<()>);
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
 impl<K: Ord + Clone + Send + 'static, T: Send + 'static> NamedWatches<K, T> {
     /// Returns an empty set. `open` starts a watch with [`Listener::watch`], whose age is recorded
     /// in `ages`.
     pub fn new(
         ages: WatchAges,
-        open: impl Fn(&K, Listener<K, T>) -> JoinHandle<()> + Send + Sync + 'static,
+        open: impl Fn(&K, Listener<K, T>) -> JoinSet<()> + Send + Sync + 'static,
     ) -> Self {
         let (listener, receiver) = mpsc::channel(BUFFER);
         Self {
@@ -66,7 +58,7 @@ impl<K: Ord + Clone + Send + 'static, T: Send + 'static> NamedWatches<K, T> {
                     ages: self.ages.clone(),
                     sender: self.listener.clone(),
                 };
-                let watch = Watch((self.open)(&object, listener));
+                let watch = (self.open)(&object, listener);
                 self.watches.insert(object, watch);
             }
         }
@@ -85,7 +77,7 @@ impl<K: Clone + Send + 'static, T: Send + 'static> Listener<K, T> {
         api: Api<O>,
         name: &str,
         read: impl Fn(O) -> T + Send + 'static,
-    ) -> JoinHandle<()> {
+    ) -> JoinSet<()> {
         self.watch_selected(
             api,
             ListParams::default().fields(&format!("metadata.name={}", escaped(name))),
@@ -99,9 +91,10 @@ impl<K: Clone + Send + 'static, T: Send + 'static> Listener<K, T> {
         api: Api<O>,
         params: ListParams,
         read: impl Fn(O) -> T + Send + 'static,
-    ) -> JoinHandle<()> {
+    ) -> JoinSet<()> {
         let mut events = watch_by(How::Chosen, api, params, &self.ages);
-        tokio::spawn(async move {
+        let mut watch = JoinSet::new();
+        watch.spawn(async move {
             while let Some(event) = events.recv().await {
                 if self
                     .sender
@@ -112,7 +105,8 @@ impl<K: Clone + Send + 'static, T: Send + 'static> Listener<K, T> {
                     break;
                 }
             }
-        })
+        });
+        watch
     }
 }
 

@@ -1,9 +1,8 @@
 //! The writes of hot upgrades: an image with the annotations about it, to one version of a pod; and
 //! the status of a set.
 
-use kube::Resource as _;
 use kube::api::Patch;
-use kube::core::{Request, Selector};
+use kube::core::Selector;
 use serde_json::{Map, Value, json};
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::report::write_error::WriteError;
@@ -11,7 +10,7 @@ use swaplet_core::restart::hot_upgrade::pair::Change;
 use swaplet_core::restart::hot_upgrade::pod::UpgradePodWire;
 use swaplet_core::restart::hot_upgrade::sidecar_set::{PLURAL, resource};
 
-use crate::frame::writer::{Built, Target, Writer, params};
+use crate::frame::writer::{Built, Target, Writer, params, requests_for};
 
 /// A write for a set.
 #[derive(Clone, Debug)]
@@ -91,12 +90,12 @@ fn of_pod(target: &Target, change: &Change) -> Built {
     if change.image != change.before {
         patch["spec"] = json!({"containers": [{"name": change.container, "image": change.image}]});
     }
-    let pods = Request::new(UpgradePodWire::url_path(&(), Some(&target.namespace)));
+    let pods = requests_for::<UpgradePodWire>(&(), Some(&target.namespace));
     pods.patch(&target.name, &params(), &Patch::Strategic(patch))
 }
 
 fn of_status(set: &str, uid: &str, status: &Value) -> Built {
     let patch = Patch::Merge(json!({"metadata": {"uid": uid}, "status": status}));
-    let sets = Request::new(BoundedObject::url_path(&resource(), None));
+    let sets = requests_for::<BoundedObject>(&resource(), None);
     sets.patch_subresource("status", set, &params(), &patch)
 }

@@ -82,24 +82,15 @@ impl Index {
         memory.observe(&pod, &rules.exit_images, now);
         memory.observe_request(self.openkruise.around(&pod).request, now);
         memory.said.clear();
-        let Self {
-            nodes,
-            headroom,
-            openkruise,
-            image_troubles,
-            started_at,
-            policies,
-            ..
-        } = self;
         let around = Around {
             rules,
-            nodes,
-            headroom,
-            openkruise,
-            image_troubles,
-            started_at: *started_at,
+            nodes: &self.nodes,
+            headroom: &self.headroom,
+            openkruise: &self.openkruise,
+            image_troubles: &self.image_troubles,
+            started_at: self.started_at,
             policies_unseen_until: entry
-                .and_then(|entry| entry.policies_unseen_until(policies, now)),
+                .and_then(|entry| entry.policies_unseen_until(&self.policies, now)),
         };
         explain(
             &pod,

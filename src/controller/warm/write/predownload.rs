@@ -1,8 +1,6 @@
 //! The writes of pre-download: an `ImagePullJob` is created or deleted.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use kube::Resource as _;
-use kube::core::Request;
 use serde_json::{Value, json};
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::report::write_error::WriteError;
@@ -10,7 +8,7 @@ use swaplet_core::warm::predownload::Action;
 use swaplet_core::warm::predownload::workload::{PREDOWNLOAD, Wish, Workload};
 use swaplet_core::warm::pull_job::object::JobKind;
 
-use crate::frame::writer::{Writer, creation, deleted};
+use crate::frame::writer::{Writer, creation, deleted, requests_for};
 
 impl Writer {
     /// Makes the write for a workload, within the deadline. A job that exists already is a
@@ -22,7 +20,7 @@ impl Writer {
     ) -> Result<(), WriteError> {
         let kind = JobKind::ImagePullJob;
         let namespace = Some(&*workload.namespace);
-        let jobs = Request::new(BoundedObject::url_path(&kind.resource(), namespace));
+        let jobs = requests_for::<BoundedObject>(&kind.resource(), namespace);
         let built = match action {
             Action::Create {
                 name,

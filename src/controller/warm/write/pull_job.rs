@@ -2,7 +2,6 @@
 //! of the job.
 
 use jiff::Timestamp;
-use kube::Resource as _;
 use kube::api::Patch;
 use kube::core::Request;
 use serde_json::{Value, json};
@@ -11,7 +10,8 @@ use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::pull_job::Status;
 use swaplet_core::warm::pull_job::object::PullJob;
 
-use crate::frame::writer::{Writer, deleted, params};
+use crate::frame::clock::seconds;
+use crate::frame::writer::{Writer, deleted, params, requests_for};
 
 /// The content of a status write.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,7 +36,7 @@ impl Writer {
     ) -> Result<Option<PullJob>, WriteError> {
         let body = json!({"metadata": {"uid": job.uid, "resourceVersion": job.version}, "status": status_of(job, report)});
         let patch = Patch::Merge(body);
-        let built = requests(job).patch_subresource("status", &job.name, &params(), &patch);
+        let built = jobs_with(job).patch_subresource("status", &job.name, &params(), &patch);
         let stored = self.sent(job.kind.plural(), built).await?;
         let object = serde_json::from_slice::<BoundedObject>(&stored).ok();
         Ok(object.and_then(|object| PullJob::read(job.kind, object)))
@@ -49,7 +49,7 @@ impl Writer {
     pub async fn release_pull_job(&self, job: &PullJob) -> Result<(), WriteError> {
         let metadata = json!({"uid": job.uid, "resourceVersion": job.version, "finalizers": job.other_finalizers.clone().unwrap_or_default()});
         let patch = Patch::Merge(json!({"metadata": metadata}));
-        let built = requests(job).patch(&job.name, &params(), &patch);
+        let built = jobs_with(job).patch(&job.name, &params(), &patch);
         self.sent(job.kind.plural(), built).await.map(drop)
     }
 
@@ -59,24 +59,20 @@ impl Writer {
     /// Returns why the write was not applied.
     pub async fn delete_pull_job(&self, job: &PullJob) -> Result<(), WriteError> {
         let as_seen = deleted(&job.uid, Some(&job.version));
-        let built = requests(job).delete(&job.name, &as_seen);
+        let built = jobs_with(job).delete(&job.name, &as_seen);
         self.sent(job.kind.plural(), built).await.map(drop)
     }
 }
 
-fn requests(job: &PullJob) -> Request {
-    Request::new(BoundedObject::url_path(
-        &job.kind.resource(),
-        Some(&job.namespace),
-    ))
+fn jobs_with(job: &PullJob) -> Request {
+    requests_for::<BoundedObject>(&job.kind.resource(), Some(&job.namespace))
 }
 
 /// Returns the status. For a job that starts again, a null removes the completion time.
 fn status_of(job: &PullJob, report: &Report) -> Value {
-    let time = |time: Timestamp| time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let mut status = json!(report.status);
     status["observedGeneration"] = job.generation.into();
-    status["startTime"] = time(report.started_at).into();
-    status["completionTime"] = report.completed_at.map(time).into();
+    status["startTime"] = seconds(report.started_at).into();
+    status["completionTime"] = report.completed_at.map(seconds).into();
     status
 }

@@ -3,15 +3,13 @@
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{Patch as JsonPatch, PatchOperation, RemoveOperation};
 use k8s_openapi::api::core::v1::Node;
-use kube::Resource as _;
 use kube::api::Patch;
-use kube::core::Request;
 use serde_json::Value;
 use swaplet_core::report::denial::UNDONE;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::startup_taint::{STARTUP_TAINT, Untaint};
 
-use crate::frame::writer::{Writer, params, test};
+use crate::frame::writer::{Writer, params, requests_for, test};
 
 impl Writer {
     /// Removes the startup taint from a node, and nothing else.
@@ -21,8 +19,7 @@ impl Writer {
     pub async fn untaint(&self, untaint: &Untaint) -> Result<(), WriteError> {
         let patch = Patch::Json::<()>(untaint_patch(untaint));
         self.in_time("nodes", async {
-            let built =
-                Request::new(Node::url_path(&(), None)).patch(&untaint.node, &params(), &patch);
+            let built = requests_for::<Node>(&(), None).patch(&untaint.node, &params(), &patch);
             Ok(self.send(built).await?.and_then(|body| {
                 let stored = serde_json::from_slice::<Value>(&body).unwrap_or_default();
                 let mut taints = stored["spec"]["taints"].as_array().into_iter().flatten();
