@@ -416,7 +416,6 @@ impl Target<'_> {
     /// Decides for a restarted container: final once it is ready for long enough.
     pub(crate) fn becomes_ready(&self) -> Step {
         let now = self.case.around.now;
-        let name = &self.container.name;
         if let ContainerState::Terminated(end) = &self.status.state
             && self
                 .container
