@@ -4,39 +4,38 @@
 //!
 //! Nothing else is watched: without a protected object there are two silent watches.
 
-mod contents;
-mod turns;
-
 use std::collections::BTreeMap;
 
-use self::contents::{Contents, What};
-use self::turns::Written;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{ApiResource, ListParams, Patch};
+use kube::core::GroupVersionKind;
+use kube::{Api, Client};
+use serde_json::json;
+use swaplet_core::objects::moment::Moment;
+use swaplet_core::objects::values::bounded_object::BoundedObject;
+use swaplet_core::protect::decide::{Counts, Memory, Step, decide, lets_go, says_nothing};
+use swaplet_core::protect::held::Held;
+use swaplet_core::protect::object::{
+    ClaimWire, Content, Guarded, GuardedKind, GuardedWire, HOLDS, IsGuarded, LABEL, MetadataWire,
+    Mode, Served,
+};
+use swaplet_core::report::write_error::WriteError;
+use tokio::sync::watch;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::sleep_until;
+
 use crate::frame::clock::{Clock, IDLE};
 use crate::frame::connection::Namespaces;
 use crate::frame::isolated::{TaskDied, read as isolated_read};
 use crate::frame::serve::Health;
 use crate::frame::serve::rights::Right;
+use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::mirror::{Change, Mirror};
 use crate::frame::watch::named::NamedWatches;
 use crate::frame::watch::{Event, watch};
 use crate::frame::writer::shares::Shares;
-use crate::frame::writer::tools::Tools;
-use crate::frame::writer::{Writer, params, requests_for};
-use k8s_openapi::api::core::v1::Namespace;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{ListParams, Patch};
-use kube::{Api, Client};
-use serde_json::json;
-use swaplet_core::objects::moment::Moment;
-use swaplet_core::protect::decide::{Counts, Memory, says_nothing};
-use swaplet_core::protect::held::Held;
-use swaplet_core::protect::object::{
-    Guarded, GuardedKind, GuardedWire, HOLDS, IsGuarded, LABEL, Mode,
-};
-use swaplet_core::report::write_error::WriteError;
-use tokio::sync::watch;
-use tokio::task::JoinSet;
-use tokio::time::sleep_until;
+use crate::frame::writer::{RETRY, Tools, Writer, params, requests_for};
 
 /// The most objects whose contents are watched at a time; any others stay until there is room.
 const AT_ONCE: usize = 256;
@@ -67,7 +66,7 @@ pub(crate) async fn run(
     let mut crds = watch(crds, labelled(), ages);
     let mut protect = Protect {
         clock: Clock::start(),
-        watches: contents::watches(client, ages.clone()),
+        watches: watches(client, ages.clone()),
         writer: tools.writer,
         writes: JoinSet::new(),
         shares: Shares::default(),
@@ -95,7 +94,7 @@ pub(crate) async fn run(
             Some((contents, event)) = protect.watches.next() => protect.count(&contents, event),
             Some(done) = protect.writes.join_next() => match done {
                 Ok(written) => protect.written(written),
-                Err(error) => return turns::died(&error),
+                Err(error) => return died(&error),
             },
             () = sleep_until(due) => {}
             () = told_to_stop(&mut stopping) => {
@@ -298,7 +297,7 @@ impl Protect {
             What::Claims => &mut entry.claims,
             What::Pods | What::Objects(_) => &mut entry.held,
         };
-        contents::reported(held, event);
+        reported(held, event);
         if held.needs_list() {
             self.is_changed = true;
             self.epoch += 1;
@@ -331,5 +330,239 @@ impl Writer {
         let patch = json!({"metadata": metadata});
         let built = objects.patch(&object.name, &params(), &Patch::Merge(patch));
         self.sent(object.kind.plural(), built).await.map(drop)
+    }
+}
+
+// The turns of protected objects: each is decided when it is due, and its write is made beside the
+// loop, so that one that hangs delays no other.
+
+/// The most writes in flight. An object has one at a time.
+const WRITES_AT_ONCE: usize = 8;
+
+/// Returns the right to write counts to the kind.
+const fn right_to_count(kind: GuardedKind) -> Right {
+    match kind {
+        GuardedKind::Namespace => Right::CountInNamespaces,
+        GuardedKind::CustomResourceDefinition => Right::CountInCrds,
+    }
+}
+
+/// A write that has finished.
+struct Written {
+    /// The object, as it was when this was decided.
+    object: Guarded,
+    text: Option<String>,
+    outcome: Result<(), WriteError>,
+}
+
+fn died(error: &JoinError) -> TaskDied {
+    TaskDied(format!("a write to a protected object: {error}"))
+}
+
+fn key_of(object: &Guarded) -> Key {
+    (object.kind, object.name.clone())
+}
+
+impl Protect {
+    /// Reconciles the objects that are due, those that have been due for the longest time first.
+    /// Objects whose last write has failed have a share of the writes, like namespaces elsewhere.
+    fn reconcile(&mut self, now: Moment) {
+        let is_due = |entry: &Entry| !entry.is_writing && entry.due.is_some_and(|due| due <= now);
+        while self.writes.len() < WRITES_AT_ONCE {
+            let next = self.shares.next(WRITES_AT_ONCE, now, |may_begin| {
+                let objects = self.objects.iter();
+                let due = objects.filter(|(key, entry)| is_due(entry) && may_begin(&key.1));
+                let first = due.min_by_key(|(_, entry)| entry.due);
+                first.map(|(key, _)| key.clone())
+            });
+            let Some(key) = next else { return };
+            self.reconcile_object(&key, now);
+        }
+    }
+
+    fn reconcile_object(&mut self, key: &Key, now: Moment) {
+        let Some(entry) = self.objects.get_mut(key) else {
+            return;
+        };
+        let counts = entry.counts();
+        match decide(&entry.object, counts, &mut entry.memory, now) {
+            Step::Rest if entry.has_left => drop(self.objects.remove(key)),
+            Step::Rest => entry.due = None,
+            Step::Wait(until) => entry.due = Some(until),
+            Step::Write(text) => {
+                // What happens meanwhile makes it due again.
+                (entry.due, entry.is_writing) = (None, true);
+                let (writer, object) = (self.writer.clone(), entry.object.clone());
+                self.shares.began(&key.1);
+                self.writes.spawn(async move {
+                    let outcome = writer.hold(&object, text.as_deref()).await;
+                    Written {
+                        object,
+                        text,
+                        outcome,
+                    }
+                });
+            }
+        }
+    }
+
+    fn written(&mut self, written: Written) {
+        let Written {
+            object,
+            text,
+            outcome,
+        } = written;
+        let now = self.clock.now();
+        let right = right_to_count(object.kind);
+        self.health.note_write(right, "", &outcome);
+        self.shares.finished(&object.name, &outcome, now);
+        let Some(entry) = self.objects.get_mut(&key_of(&object)) else {
+            return;
+        };
+        entry.is_writing = false;
+        // What was observed meanwhile is newer, or is followed by what this write has changed.
+        let is_same = entry.object.version == object.version;
+        match outcome {
+            Ok(()) => {
+                entry.failures = 0;
+                if is_same {
+                    entry.object.holds = text.map(Into::into);
+                }
+                entry.due = Some(now);
+            }
+            // A denied object may have another uid.
+            Err(WriteError::Gone | WriteError::Conflict | WriteError::Denied(_))
+                if entry.has_left =>
+            {
+                entry.object.holds = None;
+                entry.due = Some(now);
+            }
+            // The watch shows what has changed, or has shown it.
+            Err(WriteError::Gone | WriteError::Conflict) => {}
+            Err(WriteError::Denied(error) | WriteError::Failed { error, .. }) => {
+                let (kind, name) = (object.kind.as_str(), &object.name);
+                tracing::warn!(kind, %name, error, "the count of a protected object is not written; trying again");
+                entry.due = Some(now + RETRY.after(entry.failures));
+                entry.failures = entry.failures.saturating_add(1);
+            }
+        }
+    }
+
+    /// Withdraws the counts that allow a deletion, by one write each; the caller bounds the wait. A
+    /// write in flight may be such a count, so it is followed by another.
+    async fn withdraw(&mut self) {
+        let mut writes = JoinSet::new();
+        for entry in self.objects.values() {
+            if lets_go(&entry.object) && !entry.is_writing {
+                let (writer, object) = (self.writer.clone(), entry.object.clone());
+                writes.spawn(async move { drop(writer.hold(&object, None).await) });
+            }
+        }
+        while let Some(done) = self.writes.join_next().await {
+            if let Ok(Written { object, .. }) = done {
+                let writer = self.writer.clone();
+                writes.spawn(async move { drop(writer.hold(&object, None).await) });
+            }
+        }
+        while writes.join_next().await.is_some() {}
+    }
+}
+
+// Watches of what protected objects contain. Of pods and of objects of CRDs only metadata is read.
+
+/// The field selector of pods that have not ended, so that the API server sends no others.
+const NOT_ENDED: &str = "status.phase!=Succeeded,status.phase!=Failed";
+
+/// A watch of one kind of contents of a protected object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Contents {
+    /// The kind and the name of the protected object.
+    object: (GuardedKind, Box<str>),
+    /// The epoch of the object's entry for which the watch was started.
+    epoch: u64,
+    /// The kind of contents that is counted.
+    what: What,
+}
+
+/// The contents that are counted.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    /// The pods of a namespace.
+    Pods,
+    /// The PersistentVolumeClaims of a namespace.
+    Claims,
+    /// The objects of a CRD, in all namespaces.
+    Objects(Served),
+}
+
+impl Contents {
+    /// Returns the namespace in which the right to watch is needed; empty for all namespaces.
+    fn namespace(&self) -> &str {
+        match self.what {
+            What::Pods | What::Claims => &self.object.1,
+            What::Objects(_) => "",
+        }
+    }
+}
+
+impl What {
+    /// Returns the right to watch these contents.
+    const fn right(&self) -> Right {
+        match self {
+            Self::Pods => Right::WatchPodsOfNamespaces,
+            Self::Claims => Right::WatchClaims,
+            Self::Objects(_) => Right::WatchObjectsOfCrds,
+        }
+    }
+}
+
+/// Creates the watches; each returns the uid of an object, and true if the object counts.
+fn watches(client: Client, ages: WatchAges) -> NamedWatches<Contents, Content> {
+    NamedWatches::new(ages, move |contents: &Contents, listener| {
+        let namespace = contents.namespace();
+        match &contents.what {
+            What::Pods => {
+                let pods: Api<MetadataWire<Pod>> = Api::namespaced(client.clone(), namespace);
+                let params = ListParams::default().fields(NOT_ENDED);
+                listener.watch_selected(pods, params, |pod| content(|| Some(pod.read()?.0)))
+            }
+            What::Claims => {
+                let claims: Api<ClaimWire> = Api::namespaced(client.clone(), namespace);
+                listener.watch_selected(claims, ListParams::default(), |claim| {
+                    content(|| Some(claim.read()?.0))
+                })
+            }
+            What::Objects(served) => {
+                let objects: Api<MetadataWire<BoundedObject>> =
+                    Api::all_with(client.clone(), &resource(served));
+                listener.watch_selected(objects, ListParams::default(), |object| {
+                    content(|| Some(object.read()?.0))
+                })
+            }
+        }
+    })
+}
+
+/// Returns what was read; nothing that counts where that fails.
+fn content(read_one: impl FnOnce() -> Option<Content>) -> Content {
+    isolated_read("content of a protected object", read_one).unwrap_or_default()
+}
+
+/// Returns the API resource. A list of metadata does not need the kind.
+fn resource(served: &Served) -> ApiResource {
+    let kind = GroupVersionKind::gvk(&served.group, &served.version, &served.plural);
+    ApiResource::from_gvk_with_plural(&kind, &served.plural)
+}
+
+/// Records an event of a watch in the count.
+fn reported(held: &mut Held, event: Event<(Box<str>, bool)>) {
+    match event {
+        Event::ListStart => held.list_begins(),
+        Event::Listed((uid, counts)) | Event::Applied((uid, counts)) => held.is_there(uid, counts),
+        Event::Deleted((uid, _)) => held.is_gone(&uid),
+        Event::ListEnd => held.list_ends(),
+        Event::Current(_) => held.comes_in_sight(),
+        Event::Relists(_) => {}
+        Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => held.goes_out_of_sight(),
     }
 }

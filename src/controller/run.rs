@@ -1,42 +1,51 @@
 //! The loop of the controller: takes events in, decides, and starts writes.
 
 mod controller;
-mod observe;
-
-pub use crate::frame::clock::TimeOfDay;
 
 use std::future::Future;
 use std::time::Duration;
 
+use kube::api::ListParams;
+use kube::{Api, Client};
+use swaplet_core::objects::job::JobWire;
+use swaplet_core::objects::node::NodeWire;
+use swaplet_core::objects::pod::wire::PodWire;
+use swaplet_core::report::reason::Reason;
+use swaplet_core::report::write_error::WriteError;
+use swaplet_core::restart::hot_upgrade::sidecar_set::UpgradeImages;
+use tokio::sync::mpsc;
+use tokio::sync::watch::{self, channel};
+use tokio::task::JoinSet;
+use tokio::time::sleep_until;
+
 use self::controller::Controller;
-use self::observe::{Sidecars, Watches};
+use crate::cluster::openkruise::{self, Scope, observe};
 use crate::cluster::rules::{Common, Rules};
 use crate::frame::clock::Clock;
+pub use crate::frame::clock::TimeOfDay;
 use crate::frame::connection::Namespaces;
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::isolated::{Defects, TaskDied, isolated_task};
 use crate::frame::lease::{Leadership, LeaseKeeper};
 use crate::frame::metrics::Metrics;
 use crate::frame::serve::Health;
+use crate::frame::watch::age::WatchAges;
+use crate::frame::watch::many::{Unlisted, watch_all_kept};
+use crate::frame::watch::{Event, watch};
+use crate::frame::writer::Tools;
 use crate::frame::writer::leash::Gate;
-use crate::frame::writer::tools::Tools;
 use crate::protect;
 use crate::restart::driver::RestartSettings;
-use crate::restart::hot_upgrade;
-use crate::restart::on_config;
-use crate::restart::readiness_gate;
+use crate::restart::{hot_upgrade, on_config, readiness_gate};
+use crate::terminate::JOB_PODS;
 use crate::terminate::derive::Push;
+use crate::terminate::policies::StatusWrite;
+use crate::terminate::policies::observe::{self as policies, PolicyWatches};
 use crate::terminate::public::AskPublic;
 use crate::terminate::selection::Selection;
 use crate::warm::jobs::driver::AskedInside;
 use crate::warm::jobs::{self, WarmSettings};
 use crate::warm::predownload::{self, OwnJobs};
-use kube::Client;
-use swaplet_core::report::reason::Reason;
-use swaplet_core::restart::hot_upgrade::sidecar_set::UpgradeImages;
-use tokio::sync::watch::{self, channel};
-use tokio::task::JoinSet;
-use tokio::time::sleep_until;
 
 /// The default for the most writes of pods in flight at once. With 16 and with 64 an API server on two
 /// processors answers as many in a second (`bench/RESULTS.md`); one that is far away needs more.
@@ -83,7 +92,7 @@ pub async fn run(
     loop {
         heartbeat.beat();
         if controller.go_on_with_policies(&mut sidecars, &discovery, &settings) {
-            watches.list_pods_again(&discovery, &settings, &watch_ages);
+            watches.pods = pods(&discovery, &settings, &watch_ages);
         }
         controller.go_on_with_restarts();
         controller.start_writes();
@@ -369,6 +378,71 @@ async fn anew<T: Future<Output = TaskDied>>(
             "a defect in swaplet has stopped {task}; it restarts in {pause} s; please report it"
         );
         sleep_until(clock.instant(again)).await;
+    }
+}
+
+/// The watches of the loop.
+struct Watches {
+    pub pods: mpsc::Receiver<Event<PodWire>>,
+    pub jobs: mpsc::Receiver<Event<JobWire>>,
+    pub nodes: mpsc::Receiver<Event<NodeWire>>,
+    pub openkruise: mpsc::Receiver<openkruise::News>,
+}
+
+impl Watches {
+    fn begin(discovery: &Discovery, settings: &Settings, ages: &WatchAges) -> Self {
+        let (client, namespaces) = (discovery.client(), &settings.namespaces);
+        let scope = Scope::of(
+            namespaces.clone(),
+            &settings.rules,
+            settings.restart.is_some(),
+        );
+        Self {
+            pods: pods(discovery, settings, ages),
+            jobs: watch_all_kept(
+                namespaces.apis(client),
+                &ListParams::default(),
+                ages,
+                Unlisted::AreHidden,
+                JobWire::clone,
+            ),
+            nodes: watch(Api::all(client.clone()), ListParams::default(), ages),
+            openkruise: observe(discovery.clone(), scope),
+        }
+    }
+}
+
+fn pods(
+    discovery: &Discovery,
+    settings: &Settings,
+    ages: &WatchAges,
+) -> mpsc::Receiver<Event<PodWire>> {
+    watch_all_kept(
+        settings.namespaces.apis(discovery.client()),
+        &ListParams::default().fields(JOB_PODS),
+        ages,
+        Unlisted::AreHiddenFor(settings.write_deadline),
+        PodWire::without_containers,
+    )
+}
+
+/// The watches of policies, and the writes of their statuses.
+struct Sidecars {
+    pub news: PolicyWatches,
+    pub reports: JoinSet<Vec<(StatusWrite, WriteError)>>,
+}
+
+impl Sidecars {
+    fn begin(discovery: &Discovery, settings: &Settings, ages: &WatchAges) -> Self {
+        let scope = policies::Scope {
+            client: discovery.client().clone(),
+            namespaces: settings.namespaces.clone(),
+            ages: ages.clone(),
+        };
+        Self {
+            news: PolicyWatches::begin(scope, settings.sidecar_policies),
+            reports: JoinSet::new(),
+        }
     }
 }
 

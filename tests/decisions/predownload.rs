@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use serde_json::{Value, json};
-use swaplet_controller::warm::write::predownload::job;
+use swaplet_controller::warm::write::predownload_job;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::warm::predownload::workload::{IsWorkload, PREDOWNLOAD, Workload, WorkloadWire};
 use swaplet_core::warm::predownload::{Action, JobSeen, PodSeen, decide, is_gate_off};
@@ -210,7 +210,7 @@ fn a_job_is_as_openkruise_makes_it_but_for_labels_and_time_to_live() {
     else {
         panic!("no creation")
     };
-    let made = job(&workload, &name, &image, &pods, &wish);
+    let made = predownload_job(&workload, &name, &image, &pods, &wish);
     assert_eq!(made["metadata"]["labels"], json!({PREDOWNLOAD: "u-1"}));
     assert_eq!(
         (

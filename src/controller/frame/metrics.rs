@@ -1,14 +1,10 @@
 //! Counters and measurements. Every label has a closed set of values: none is the name of an
 //! object.
 
-mod ends;
-
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use self::ends::EndMetrics;
-use super::watch::age::WatchAges;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
 use prometheus_client::metrics::MetricType;
@@ -23,8 +19,10 @@ use swaplet_core::cluster::node_verdicts::Proved;
 use swaplet_core::objects::recreate_request::PLURAL;
 use swaplet_core::report::decision::Method;
 use swaplet_core::report::reason::Reason;
-use swaplet_core::terminate::ending::Ends;
+use swaplet_core::terminate::ending::{Code, Ends};
 use tokio::time::Instant;
+
+use super::watch::age::WatchAges;
 
 /// The buckets of waits and ends: from a quick write (0.1 s) over a kubelet's usual two seconds to
 /// sidecars that take hours to be ended.
@@ -436,5 +434,85 @@ impl Collector for Ages {
             MetricType::Gauge,
         )?;
         ConstGauge::new(self.oldest.age().as_secs_f64()).encode(oldest)
+    }
+}
+
+// Metrics of how sidecars have ended, and how long after the main containers, as nodes report.
+
+/// The label of a sidecar that has ended by itself, without a method.
+const NONE: &str = "none";
+
+fn of_code(method: &'static str, code: Code) -> Labels<2> {
+    [("method", method), ("exit_code", code.as_str())]
+}
+
+/// The metrics of ends.
+#[derive(Clone)]
+struct EndMetrics {
+    codes: Family<Labels<2>, Counter>,
+    sidecars: Family<Labels<2>, Histogram, fn() -> Histogram>,
+    pods: Family<Labels<2>, Histogram, fn() -> Histogram>,
+}
+
+impl EndMetrics {
+    fn new() -> Self {
+        Self {
+            codes: Family::default(),
+            sidecars: Family::new_with_constructor(|| Histogram::new(DELAYS)),
+            pods: Family::new_with_constructor(|| Histogram::new(DELAYS)),
+        }
+    }
+
+    fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "sidecar_ends",
+            "Sidecars that have ended in pods that swaplet has ended, by their exit code",
+            self.codes.clone(),
+        );
+        for (name, help, family) in [
+            (
+                "mains_end_to_sidecar_end",
+                "From the end of the main containers to that of a sidecar, as nodes report them",
+                &self.sidecars,
+            ),
+            (
+                "mains_end_to_pod_end",
+                "From the end of the main containers to that of the last container of the pod",
+                &self.pods,
+            ),
+        ] {
+            registry.register_with_unit(name, help, Unit::Seconds, family.clone());
+        }
+        for (method, code) in product(
+            &[
+                Method::Swap.as_str(),
+                Method::Finish.as_str(),
+                Method::Recreate.as_str(),
+                NONE,
+            ],
+            Code::ALL,
+        ) {
+            drop(self.codes.get_or_create(&of_code(method, code)));
+        }
+    }
+
+    fn observe(&self, ends: &Ends, method: Method, class: NodeClass) {
+        for end in &ends.sidecars {
+            let method = end.method.map_or(NONE, Method::as_str);
+            self.codes.get_or_create(&of_code(method, end.code)).inc();
+            observe_end(&self.sidecars, &of_method(method, class), end.after);
+        }
+        let by = of_method(method.as_str(), class);
+        observe_end(&self.pods, &by, ends.pod_after);
+    }
+}
+
+fn observe_end(
+    of: &Family<Labels<2>, Histogram, fn() -> Histogram>,
+    by: &Labels<2>,
+    after: Option<Duration>,
+) {
+    if let Some(after) = after {
+        of.get_or_create(by).observe(after.as_secs_f64());
     }
 }

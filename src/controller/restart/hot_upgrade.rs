@@ -5,15 +5,18 @@
 //! manager does this work, unless swaplet is to replace it.
 
 mod kept;
-mod write;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use kube::api::ListParams;
+use kube::api::{ListParams, Patch};
+use kube::core::Selector;
 use kube::{Api, Client};
+use serde_json::{Map, Value, json};
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
+use swaplet_core::report::write_error::WriteError;
+use swaplet_core::restart::hot_upgrade::pair;
 use swaplet_core::restart::hot_upgrade::pod::{UpgradePod, UpgradePodWire};
 use swaplet_core::restart::hot_upgrade::sidecar_set::{
     PLURAL, SidecarSet, UpgradeImages, resource,
@@ -24,7 +27,6 @@ use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
 use self::kept::{Kept, Room, Selected};
-use self::write::{HotWrite, Written};
 use crate::cluster::rules::Common;
 use crate::frame::clock::{Clock, IDLE};
 use crate::frame::connection::discovery::Discovery;
@@ -36,7 +38,7 @@ use crate::frame::watch::named::NamedWatches;
 use crate::frame::watch::served::{Served, watch_served};
 use crate::frame::watch::{Event, watch};
 use crate::frame::writer::shares::Shares;
-use crate::frame::writer::tools::Tools;
+use crate::frame::writer::{Built, Target, Tools, Writer, params, requests_for};
 
 /// The maximum number of sets in effect; the status of further ones says so.
 const MOST_SETS: usize = 64;
@@ -296,4 +298,95 @@ impl HotUpgrades {
             }
         }
     }
+}
+
+// The writes of hot upgrades: an image with the annotations about it, to one version of a pod; and
+// the status of a set.
+
+/// A write for a set.
+#[derive(Clone, Debug)]
+enum HotWrite {
+    /// A change of a pod.
+    Pod {
+        /// The name of the set.
+        set: Box<str>,
+        /// The pod.
+        target: Target,
+        /// The change to write.
+        change: pair::Change,
+    },
+    /// A new status of a set.
+    Status {
+        /// The name of the set.
+        set: Box<str>,
+        /// The uid of the set.
+        uid: Box<str>,
+        /// The new `status`.
+        status: Value,
+    },
+}
+
+impl HotWrite {
+    /// Returns the name of the set.
+    fn set(&self) -> &str {
+        match self {
+            Self::Pod { set, .. } | Self::Status { set, .. } => set,
+        }
+    }
+}
+
+/// A write with its outcome.
+struct Written {
+    write: HotWrite,
+    /// The image that the API server has stored; none of a status.
+    outcome: Result<Option<Box<str>>, WriteError>,
+}
+
+impl Writer {
+    /// Makes the write, within the deadline.
+    async fn hot(&self, write: HotWrite) -> Written {
+        let (resource, built, images) = match &write {
+            HotWrite::Pod { target, change, .. } => {
+                let image = (&*change.container, &*change.before, &*change.image);
+                let images = Some(image).filter(|(_, before, image)| before != image);
+                ("pods", of_pod(target, change), images.into_iter().collect())
+            }
+            HotWrite::Status { set, uid, status } => (PLURAL, of_status(set, uid, status), vec![]),
+        };
+        let sent = self.in_time(resource, async {
+            let answer = self.send_images(built, &images).await?;
+            Ok(answer.map(|body| stored(&body, images.first()?.0)))
+        });
+        let outcome = sent.await;
+        Written { write, outcome }
+    }
+}
+
+/// Returns the image of a container in an answer; `None` if it does not have it.
+fn stored(body: &[u8], container: &str) -> Option<Box<str>> {
+    let wire: UpgradePodWire = serde_json::from_slice(body).ok()?;
+    let pod = wire.read()?.for_update(&Selector::default());
+    Some(pod.find(container)?.image.clone())
+}
+
+/// Returns a patch for this uid and version alone (409): any other change is observed before
+/// anything is written. The server merges containers by their names.
+fn of_pod(target: &Target, change: &pair::Change) -> Built {
+    let annotations: Map<String, Value> = change
+        .annotations
+        .iter()
+        .map(|(key, value)| (key.clone(), value.clone().into()))
+        .collect();
+    let mut patch = json!({"metadata": {"uid": target.uid, "resourceVersion": change.version, "annotations": annotations}});
+    if change.image != change.before {
+        patch["spec"] = json!({"containers": [{"name": change.container, "image": change.image}]});
+    }
+    let pods = requests_for::<UpgradePodWire>(&(), Some(&target.namespace));
+    pods.patch(&target.name, &params(), &Patch::Strategic(patch))
+}
+
+fn of_status(set: &str, uid: &str, status: &Value) -> Built {
+    let patch = Patch::Merge(json!({"metadata": {"uid": uid}, "status": status}));
+    let sets = requests_for::<BoundedObject>(&resource(), None);
+    sets.patch_subresource("status", set, &params(), &patch)
 }

@@ -27,8 +27,9 @@ use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::watch_all;
 use crate::frame::watch::named::NamedWatches;
 use crate::frame::writer::report::{Notice, Reporter};
-use crate::frame::writer::tools::Tools;
-use crate::frame::writer::{RETRY, Target, TargetKind, Writer, creation, deleted, requests_for};
+use crate::frame::writer::{
+    RETRY, Target, TargetKind, Tools, Writer, creation, deleted, requests_for,
+};
 use crate::restart::on_config::state::MOST_OBJECTS;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::ListParams;

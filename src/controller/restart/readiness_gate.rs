@@ -23,8 +23,7 @@ use crate::frame::serve::rights::Right;
 use crate::frame::watch::Event;
 use crate::frame::watch::many::watch_all;
 use crate::frame::writer::shares::Shares;
-use crate::frame::writer::tools::Tools;
-use crate::frame::writer::{RETRY, Target};
+use crate::frame::writer::{RETRY, Target, Tools};
 
 /// The maximum number of writes in flight.
 const AT_ONCE: usize = 8;

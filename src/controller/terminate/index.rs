@@ -25,8 +25,7 @@ use std::collections::hash_map::Entry::{Occupied, Vacant};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
-use self::entry::Entry;
-use self::entry::since::SinceBegun;
+use self::entry::{Entry, SinceBegun};
 use self::isolation::SOON;
 use super::derive::Pushed;
 use super::policies::PolicyStore;

@@ -4,31 +4,33 @@
 //! conclusion is drawn here that the controller would not draw. Only the pods of the probe are
 //! written, and they are always deleted.
 
-mod pods;
-mod start;
 mod trial;
-
-pub use self::pods::LABEL;
 
 use std::fmt;
 use std::time::Duration;
 
-use self::pods::SIDECAR;
-use self::trial::Trial;
-use crate::frame::list::words;
-use crate::frame::writer::created;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1;
 use kube::api::DeleteParams;
 use kube::{Api, Client};
-use serde_json::Value;
+use serde_json::{Value, json};
 use swaplet_core::cluster::node_class::{NodeClass, Recognised};
 use swaplet_core::cluster::node_verdicts::{NodeId, NodeVerdicts, Proved};
 use swaplet_core::image::reference::ImageReference;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::node::Node;
+use swaplet_core::objects::pod::wire::PodWire;
+use swaplet_core::objects::pod::{
+    Container, ContainerState, ContainerStatus, PROVIDER_FAILED, Pod, Terminated,
+};
+use swaplet_core::objects::values::env::WHEN_JOB_EXIT;
 use swaplet_core::report::reason::Reason;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
+
+use self::trial::Trial;
+use crate::frame::clock::Clock;
+use crate::frame::list::words;
+use crate::frame::writer::created;
 
 /// The pause between the tries to delete a pod, and their maximum number.
 const DELETE_PAUSE: Duration = Duration::from_millis(500);
@@ -134,7 +136,7 @@ impl Probe {
     }
 
     async fn create(&self, way: Way) -> Created {
-        let pod: Pod = match serde_json::from_value(self.pod(way)) {
+        let pod: v1::Pod = match serde_json::from_value(self.pod(way)) {
             Ok(pod) => pod,
             Err(error) => return Created::No(error.to_string()),
         };
@@ -170,7 +172,7 @@ impl Probe {
         Err(last)
     }
 
-    fn pods(&self) -> Api<Pod> {
+    fn pods(&self) -> Api<v1::Pod> {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 }
@@ -410,6 +412,206 @@ impl fmt::Display for Answer {
             Self::NotTried => out.write_str("NotTried"),
         }
     }
+}
+
+// Waits until a pod of the probe is ready for the trial: its main container is done and its
+// sidecar runs.
+
+/// The reason why a pod is not ready for the trial.
+enum Lacks {
+    /// A state that may pass.
+    Yet(String),
+    /// A state that does not pass by itself.
+    ForGood(String),
+}
+
+impl Trial<'_> {
+    /// Waits for the pod to be ready for the trial, and returns it.
+    pub(crate) async fn start(&mut self) -> Result<Value, Stopped> {
+        let clock = Clock::start();
+        loop {
+            let lacks = match self.read_pod().await? {
+                Ok(pod) => match lacks(&pod, &self.probe.namespace) {
+                    None => return Ok(pod),
+                    Some(Lacks::ForGood(what)) => return Err(self.not_started(&what)),
+                    Some(Lacks::Yet(what)) => what,
+                },
+                Err(trouble) => trouble,
+            };
+            if clock.now().since_start() >= self.probe.timeout {
+                return Err(self.not_started(&format!(
+                    "{lacks} (after {} s; --timeout allows more)",
+                    self.probe.timeout.as_secs()
+                )));
+            }
+            self.pause().await?;
+        }
+    }
+
+    fn not_started(&self, why: &str) -> Stopped {
+        let (node, namespace, name) = (&self.probe.node.name, &self.probe.namespace, self.name());
+        Stopped::NotStarted(format!(
+            "node {node} has not run pod {namespace}/{name} as it should: {why}"
+        ))
+    }
+}
+
+fn lacks(raw: &Value, namespace: &str) -> Option<Lacks> {
+    let Some(pod) = marked(raw.clone()) else {
+        return Some(Lacks::Yet("the pod cannot be read".to_owned()));
+    };
+    if pod.phase.is_terminal() || *pod.reason == *PROVIDER_FAILED {
+        let message = raw["status"]["message"].as_str().unwrap_or_default();
+        return Some(Lacks::ForGood(format!(
+            "it is {}: {} {message}",
+            pod.phase.as_str(),
+            pod.reason
+        )));
+    }
+    pod.containers
+        .iter()
+        .find_map(|container| container_lacks(&pod, container, namespace))
+}
+
+fn container_lacks(pod: &Pod, container: &Container, namespace: &str) -> Option<Lacks> {
+    let name = &container.name;
+    let Some(status) = &container.status else {
+        return Some(Lacks::Yet(format!(
+            "container {name} is not reported by node {}",
+            pod.node
+        )));
+    };
+    if let Some(end) = container.end().or(status.last_end.as_deref()) {
+        return ended(container, end);
+    }
+    match &**name {
+        SIDECAR if matches!(status.state, ContainerState::Running { .. }) => None,
+        MAIN | SIDECAR => Some(not_running(container, status, namespace)),
+        _ => Some(Lacks::Yet(format!(
+            "container {name} was injected: choose a --namespace where nothing is injected"
+        ))),
+    }
+}
+
+fn ended(container: &Container, end: &Terminated) -> Option<Lacks> {
+    let (image, code) = (
+        &container.image,
+        end.exit_code.map_or_else(
+            || "no exit code".to_owned(),
+            |code| format!("exit code {code}"),
+        ),
+    );
+    let words = match (&*container.name, end.exit_code) {
+        (SIDECAR, _) => {
+            format!(
+                "{image} ended by itself ({code}): push a park image with `swaplet park-image push`, and name it in --park-image"
+            )
+        }
+        (MAIN, Some(0)) => return None,
+        (MAIN, _) => format!(
+            "{image} ended with {code}: push an exit image with `swaplet exit-image push`, and name it in --exit-image"
+        ),
+        (name, _) => format!("container {name}, which was injected, ended with {code}"),
+    };
+    Some(Lacks::ForGood(words))
+}
+
+fn not_running(container: &Container, status: &ContainerStatus, namespace: &str) -> Lacks {
+    let (name, image) = (&container.name, &container.image);
+    let flag = if **name == *SIDECAR {
+        "--park-image"
+    } else {
+        "--exit-image"
+    };
+    match &status.state {
+        ContainerState::Waiting { reason, message } if is_lasting(reason) => {
+            Lacks::ForGood(format!(
+                "{reason}: {message}; push {image} to where the node can pull it, or name another with {flag} (pull secrets are those of the \
+             ServiceAccount default of namespace {namespace})"
+            ))
+        }
+        ContainerState::Waiting { reason, message } => {
+            Lacks::Yet(format!("container {name} waits: {reason} {message}"))
+        }
+        ContainerState::Running { .. } => Lacks::Yet(format!(
+            "container {name} has not ended: is {image} an exit image?"
+        )),
+        ContainerState::Terminated(_) | ContainerState::Unreported => {
+            Lacks::Yet(format!("container {name} has no state"))
+        }
+    }
+}
+
+/// Returns true for waiting reasons that a node does not recover from within the time of a probe.
+fn is_lasting(waiting: &str) -> bool {
+    matches!(
+        waiting,
+        "ImagePullBackOff"
+            | "ErrImageNeverPull"
+            | "InvalidImageName"
+            | "CreateContainerConfigError"
+            | "CreateContainerError"
+            | "RunContainerError"
+    )
+}
+
+// The throw-away pods of a probe: how they are created and read.
+
+/// The label of every pod of a probe; all pods of one probe have the same value.
+pub const LABEL: &str = "swaplet.io/probe";
+/// The container that ends at once.
+pub(crate) const MAIN: &str = "main";
+/// The container that runs until it is ended.
+pub(crate) const SIDECAR: &str = "sidecar";
+/// The park image stops on SIGTERM, so a longer grace period is not needed.
+const GRACE_SECONDS: u8 = 1;
+/// The unprivileged user of the two images; no distribution assigns this id.
+const USER: u32 = 65532;
+
+impl Probe {
+    /// Returns a pod manifest for this node: no scheduler is involved, no taint keeps it away, it
+    /// may run where pods are restricted, and no sidecar is marked, so nobody else ends it.
+    pub(crate) fn pod(&self, way: Way) -> Value {
+        let container = |name: &str, image: &str| {
+            json!({
+                "name": name, "image": image,
+                "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"cpu": "100m", "memory": "64Mi"}},
+                "securityContext": {"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]}},
+            })
+        };
+        json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": self.pod_name(way), "namespace": self.namespace, "labels": {LABEL: self.id}},
+            "spec": {
+                "nodeName": self.node.name, "restartPolicy": way.restart_policy(), "tolerations": [{"operator": "Exists"}],
+                "terminationGracePeriodSeconds": GRACE_SECONDS, "activeDeadlineSeconds": self.active_deadline(),
+                "automountServiceAccountToken": false, "enableServiceLinks": false,
+                "securityContext": {"runAsNonRoot": true, "runAsUser": USER, "seccompProfile": {"type": "RuntimeDefault"}},
+                "containers": [container(MAIN, self.images.exit.as_str()), container(SIDECAR, self.images.park.as_str())],
+            },
+        })
+    }
+
+    pub(crate) fn pod_name(&self, way: Way) -> String {
+        format!("swaplet-probe-{}-{}", self.id, way.suffix())
+    }
+
+    /// Returns `activeDeadlineSeconds`: if this process is killed, nothing keeps running for long
+    /// on a node that enforces deadlines.
+    fn active_deadline(&self) -> u64 {
+        self.timeout.as_secs() * 2 + 60
+    }
+}
+
+/// Reads the pod as the controller would if its sidecar were marked. Only the copy that was read is
+/// marked: no other controller may see the mark.
+pub(crate) fn marked(mut pod: Value) -> Option<Pod> {
+    let containers = pod["spec"]["containers"].as_array_mut()?;
+    let sidecar = containers
+        .iter_mut()
+        .find(|container| container["name"] == SIDECAR)?;
+    sidecar["env"] = json!([{"name": WHEN_JOB_EXIT, "value": "true"}]);
+    serde_json::from_value::<PodWire>(pod).ok()?.read()
 }
 
 #[cfg(test)]

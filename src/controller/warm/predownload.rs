@@ -4,27 +4,10 @@
 //! Each reconcile lists the pods and the jobs of the workload, so it keeps no state that could be
 //! lost.
 
-mod clone_sets;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::frame::clock::Clock;
-use crate::frame::connection::Namespaces;
-use crate::frame::connection::discovery::Discovery;
-use crate::frame::isolated::{Defects, TaskDied, isolated_task, note, read as isolated_read};
-use crate::frame::list::{list_with, words};
-use crate::frame::metrics::Metrics;
-use crate::frame::serve::Health;
-use crate::frame::serve::rights::Right;
-use crate::frame::watch::Event;
-use crate::frame::watch::many::watch_all;
-use crate::frame::watch::mirror::{Change, Mirror};
-use crate::frame::writer::report::{Notice, Reporter};
-use crate::frame::writer::tools::Tools;
-use crate::frame::writer::{Target, Writer, is_missing_right};
-use crate::warm::write::predownload::job;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use kube::api::ListParams;
@@ -42,8 +25,25 @@ use swaplet_core::warm::predownload::workload::{
 };
 use swaplet_core::warm::predownload::{Action, JobSeen, PodSeen, decide, is_gate_off};
 use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
+
+use crate::frame::clock::Clock;
+use crate::frame::connection::Namespaces;
+use crate::frame::connection::discovery::Discovery;
+use crate::frame::isolated::{Defects, TaskDied, isolated_task, note, read as isolated_read};
+use crate::frame::list::{list_with, words};
+use crate::frame::metrics::Metrics;
+use crate::frame::serve::Health;
+use crate::frame::serve::rights::Right;
+use crate::frame::watch::Event;
+use crate::frame::watch::age::WatchAges;
+use crate::frame::watch::many::watch_all;
+use crate::frame::watch::mirror::{Change, Mirror};
+use crate::frame::watch::served::{Served, watch_served};
+use crate::frame::writer::report::{Notice, Reporter};
+use crate::frame::writer::{Target, Tools, Writer, is_missing_right};
+use crate::warm::write::predownload_job;
 
 /// The interval of reconciles for a workload with jobs, because its pods are being replaced.
 const LOOK: Duration = Duration::from_secs(15);
@@ -88,7 +88,7 @@ pub(crate) async fn run(
         watch_all::<WorkloadWire<Deployment>>(namespaces.apis(&client), &all, ages);
     let mut stateful_sets =
         watch_all::<WorkloadWire<StatefulSet>>(namespaces.apis(&client), &all, ages);
-    let mut clone_sets = clone_sets::observe(discovery, namespaces);
+    let mut clone_sets = observe_clone_sets(discovery, namespaces);
     let mut predownload = Predownload {
         clock: Clock::start(),
         reporter: tools.reporter,
@@ -341,7 +341,7 @@ fn object(workload: &Workload, action: &Action) -> Option<Value> {
     else {
         return None;
     };
-    let mut job = job(workload, name, image, pods, wish);
+    let mut job = predownload_job(workload, name, image, pods, wish);
     job["metadata"]["uid"] = Value::from(&*workload.uid);
     Some(job)
 }
@@ -512,4 +512,23 @@ impl Predownload {
             }
         }
     }
+}
+
+// A watch of OpenKruise's CloneSets, while the API server serves them.
+
+/// Starts the watch, in some namespaces or in all; until CloneSets are served no event comes. The
+/// stream ends only when the receiver is dropped, or a watch has died.
+fn observe_clone_sets(
+    discovery: Discovery,
+    namespaces: Namespaces,
+) -> mpsc::Receiver<Event<WorkloadWire<BoundedObject>>> {
+    let served = Served {
+        plural: "clonesets",
+        is_ours_alone: false,
+        reports_absence: false,
+    };
+    watch_served(discovery, served, move |discovery| {
+        let sets = namespaces.dynamic_apis(discovery.client(), &WorkloadKind::clone_sets());
+        watch_all(sets, &ListParams::default(), &WatchAges::default())
+    })
 }

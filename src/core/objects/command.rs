@@ -17,20 +17,21 @@
 pub mod expand;
 mod facts;
 pub mod path;
-mod script;
-mod view;
 mod words;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
+pub use self::facts::ContainerFacts;
+use self::facts::{Mount, Program, Shape};
+use self::path::{ancestors, is_below};
+pub use self::words::{Note, Notes, Obstacle};
 use super::runs_on::RunsOn;
+use crate::image::Kind;
+use crate::image::exit::PATH;
+use crate::image::exit_paths::standard_paths;
 use crate::image::path_set::PathSet;
-pub use facts::ContainerFacts;
-use facts::Program;
-pub use script::FirstLine;
-pub use view::{ExitPaths, StandardPaths};
-use view::{Found, View};
-pub use words::{Note, Notes, Obstacle};
+use crate::objects::pod::container_spec::Backing;
 
 /// The interpreters that a script is assumed to name behind `#!`, itself or through `env`.
 pub const INTERPRETERS: [&str; 3] = ["/bin/bash", "/bin/sh", "/usr/bin/env"];
@@ -174,7 +175,7 @@ fn run(program: &Program, view: &View<'_>) -> Result<Verdict, Refusal> {
     paths.extend(mount_points);
     paths.sort_unstable();
     paths.dedup();
-    if paths.len() > view::MOST_PATHS {
+    if paths.len() > MOST_PATHS {
         return Err(Refusal::of(Obstacle::TooManyMounts));
     }
     if paths.is_empty() {
@@ -203,7 +204,7 @@ fn at(path: &str, view: &View<'_>) -> Result<Run, Refusal> {
     match view.find(path) {
         Found::InImage => Ok((Executes::Program(path.to_owned()), Vec::new())),
         Found::Missing => missing(path),
-        Found::Configuration => script::run(path, view),
+        Found::Configuration => run_script(path, view),
         Found::Volume => Err(Refusal::at(Obstacle::ProgramOnVolume, path)),
     }
 }
@@ -237,4 +238,274 @@ fn named(name: &str, search_path: Option<&str>, view: &View<'_>) -> Result<Run, 
         }
     }
     missing(&free.ok_or_else(|| Refusal::at(Obstacle::CommandInvalid, name))?)
+}
+
+// The file system that a container would see: its mounts over the exit image.
+
+/// The name of the file that makes its parent a directory in a derived image, so that a volume can
+/// be mounted there.
+const PLACE_HOLDER: &str = ".swaplet";
+/// The most paths that one derived image has; ordinary ones have a few.
+pub(crate) const MOST_PATHS: usize = 64;
+
+/// The paths at which an exit image has its program. Implemented by closures and [`PathSet`].
+pub trait ExitPaths {
+    /// Returns true if the program is at this absolute, normalised path.
+    fn has(&self, path: &str) -> bool;
+
+    /// Returns the path of the program that is started without a command.
+    fn entrypoint(&self) -> &str {
+        Kind::Exit.program_path()
+    }
+
+    /// Returns the image's own PATH.
+    fn search_path(&self) -> &str {
+        PATH
+    }
+}
+
+impl<F: Fn(&str) -> bool> ExitPaths for F {
+    fn has(&self, path: &str) -> bool {
+        self(path)
+    }
+}
+
+impl ExitPaths for PathSet {
+    fn has(&self, path: &str) -> bool {
+        self.contains(path)
+    }
+}
+
+/// The standard exit image.
+#[derive(Clone, Copy, Debug)]
+pub struct StandardPaths;
+
+impl ExitPaths for StandardPaths {
+    fn has(&self, path: &str) -> bool {
+        standard_paths()
+            .binary_search_by(|entry| entry.path.cmp(path))
+            .is_ok()
+    }
+}
+
+/// The file system of the container if it were started with the exit image.
+pub(crate) struct View<'a> {
+    pub mounts: &'a [Mount],
+    pub image: &'a dyn ExitPaths,
+    /// Returns how the file of a ConfigMap at a path begins, if known.
+    pub first_line: &'a dyn Fn(&str) -> Option<FirstLine>,
+}
+
+/// The kind of file at a path.
+pub(crate) enum Found {
+    InImage,
+    Missing,
+    /// A file of a ConfigMap, Secret or the like, if any.
+    Configuration,
+    /// Unknown content: a volume covers the path.
+    Volume,
+}
+
+impl View<'_> {
+    pub(crate) fn find(&self, path: &str) -> Found {
+        match self.covering(path) {
+            Some(mount) if mount.backing == Backing::Configuration => Found::Configuration,
+            Some(_) => Found::Volume,
+            None if self.has(path) => Found::InImage,
+            None => Found::Missing,
+        }
+    }
+
+    /// Returns the mount that hides the image's file at this path: the innermost one counts.
+    pub(crate) fn covering(&self, path: &str) -> Option<&Mount> {
+        let covers = |mount: &&Mount| *mount.path == *path || is_below(path, &mount.path);
+        self.mounts
+            .iter()
+            .filter(covers)
+            .max_by_key(|mount| mount.path.len())
+    }
+
+    /// Returns an error if a volume is mounted below a program, which would have to be a directory.
+    pub(crate) fn check_below(&self, program: &str) -> Result<(), Refusal> {
+        match self
+            .mounts
+            .iter()
+            .find(|mount| is_below(&mount.path, program))
+        {
+            Some(mount) => Err(Refusal::at(Obstacle::MountOverProgram, &mount.path)),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the paths that make directories for mounts in a derived image. A runtime mounts no
+    /// directory over a file, and none below a file: if the exit image has a program in the way of
+    /// a mount, another image has to have a directory there.
+    pub(crate) fn missing_mount_points(&self) -> Result<BTreeSet<String>, Refusal> {
+        let mut paths = BTreeSet::new();
+        for mount in self.mounts {
+            let Some(program) = ancestors(&mount.path).find(|path| self.has(path)) else {
+                continue;
+            };
+            paths.extend(self.mount_point(mount, program)?);
+            if paths.len() > MOST_PATHS {
+                return Err(Refusal::of(Obstacle::TooManyMounts));
+            }
+        }
+        Ok(paths)
+    }
+
+    fn mount_point(&self, mount: &Mount, program: &str) -> Result<Option<String>, Refusal> {
+        let directory = match mount.shape {
+            Shape::File if program == &*mount.path => return Ok(None),
+            Shape::Either if program == &*mount.path => {
+                return Err(Refusal::at(Obstacle::MountOverProgram, &mount.path));
+            }
+            Shape::Directory => &*mount.path,
+            Shape::File | Shape::Either => {
+                mount.path.rsplit_once('/').map_or("", |(parent, _)| parent)
+            }
+        };
+        Ok((!self.is_hidden(program)).then(|| format!("{directory}/{PLACE_HOLDER}")))
+    }
+
+    /// Returns true if a mount hides the program, which is then not in the way of others.
+    fn is_hidden(&self, program: &str) -> bool {
+        let is_mounted = |path: &str| {
+            self.mounts
+                .binary_search_by(|mount| (*mount.path).cmp(path))
+                .is_ok()
+        };
+        is_mounted("/")
+            || ancestors(program)
+                .filter(|path| *path != program)
+                .any(is_mounted)
+    }
+
+    fn has(&self, path: &str) -> bool {
+        self.image.has(path) || self.image.entrypoint() == path
+    }
+
+    /// Returns true if one image can have all these paths beside the executed program.
+    pub(crate) fn fit_together(&self, paths: &[String], executes: &Executes) -> bool {
+        let executed = match executes {
+            Executes::Program(path) => Some(path.as_str()),
+            Executes::ReadScript { interpreter, .. } => Some(interpreter.as_str()),
+            Executes::Script(_) => None,
+        };
+        PathSet::new(
+            paths
+                .iter()
+                .map(String::as_str)
+                .chain(executed)
+                .chain([self.image.entrypoint()]),
+        )
+        .is_ok()
+    }
+}
+
+// Programs that are files of a ConfigMap, Secret or the like: scripts.
+
+/// The number of bytes of a file in which the kernel looks for the interpreter (`BINPRM_BUF_SIZE`).
+const LOOKED_AT: usize = 256;
+
+/// The beginning of a file, as far as it decides what the kernel would execute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FirstLine {
+    /// `#!` and this path, as it is written.
+    Interpreter(Box<str>),
+    /// The head of a program that needs no interpreter (ELF).
+    Program,
+    /// Neither, so the file cannot be executed.
+    Neither,
+}
+
+impl FirstLine {
+    /// Reads the first bytes of a file like Linux does.
+    pub fn read(content: &[u8]) -> Self {
+        let head = &content[..content.len().min(LOOKED_AT)];
+        if head.starts_with(b"\x7fELF") {
+            return Self::Program;
+        }
+        let line = head
+            .strip_prefix(b"#!")
+            .and_then(|rest| rest.split(|byte| matches!(byte, b'\n' | b'\0')).next());
+        let mut words = line
+            .unwrap_or_default()
+            .split(|byte| matches!(byte, b' ' | b'\t'))
+            .filter(|word| !word.is_empty());
+        match words.next().map(std::str::from_utf8) {
+            Some(Ok(interpreter)) => Self::Interpreter(interpreter.into()),
+            _ => Self::Neither,
+        }
+    }
+}
+
+/// Resolves a script. The kernel starts its interpreter, which is the exit image's.
+fn run_script(script: &str, view: &View<'_>) -> Result<Run, Refusal> {
+    match (view.first_line)(script) {
+        None => assumed_script(script, view),
+        Some(FirstLine::Interpreter(written)) => read_script(script, &written, view),
+        Some(FirstLine::Program) => Err(Refusal::at(Obstacle::ProgramOnVolume, script)),
+        Some(FirstLine::Neither) => Err(Refusal::at(Obstacle::CommandInvalid, script)),
+    }
+}
+
+fn read_script(script: &str, written: &str, view: &View<'_>) -> Result<Run, Refusal> {
+    let interpreter =
+        path::normal(written).ok_or_else(|| Refusal::at(Obstacle::CommandInvalid, script))?;
+    view.check_below(&interpreter)?;
+    let paths = match view.find(&interpreter) {
+        Found::InImage => Vec::new(),
+        Found::Missing => missing(&interpreter)?.1,
+        Found::Configuration | Found::Volume => {
+            return Err(Refusal::at(Obstacle::ProgramOnVolume, &interpreter));
+        }
+    };
+    let path = script.to_owned();
+    Ok((Executes::ReadScript { path, interpreter }, paths))
+}
+
+/// Resolves a script that was not read: every usual interpreter has to be the exit image's.
+fn assumed_script(script: &str, view: &View<'_>) -> Result<Run, Refusal> {
+    let mut paths = Vec::new();
+    for interpreter in INTERPRETERS {
+        view.check_below(interpreter)?;
+        match view.find(interpreter) {
+            Found::InImage => {}
+            Found::Missing => paths.push(interpreter.to_owned()),
+            Found::Configuration | Found::Volume => {
+                return Err(Refusal::at(Obstacle::ProgramOnVolume, interpreter));
+            }
+        }
+    }
+    Ok((Executes::Script(script.to_owned()), paths))
+}
+
+#[cfg(test)]
+mod script_tests {
+    use super::*;
+
+    #[test]
+    fn a_file_begins_as_linux_reads_it() {
+        let interpreter = |path: &str| FirstLine::Interpreter(path.into());
+        for (content, begins) in [
+            ("#!/bin/sh\nexec x\n", interpreter("/bin/sh")),
+            ("#! \t/usr/bin/env  python3\n", interpreter("/usr/bin/env")),
+            ("#!/bin/sh", interpreter("/bin/sh")),
+            ("#!/bin/sh\r\n", interpreter("/bin/sh\r")),
+            ("\u{7f}ELF\u{2}", FirstLine::Program),
+            ("exec x\n#!/bin/sh\n", FirstLine::Neither),
+            ("\u{feff}#!/bin/sh\n", FirstLine::Neither),
+            ("#!\n/bin/sh", FirstLine::Neither),
+            ("#!", FirstLine::Neither),
+            ("", FirstLine::Neither),
+        ] {
+            assert_eq!(FirstLine::read(content.as_bytes()), begins, "{content:?}");
+        }
+        let endless = format!("#!/{}", "a".repeat(1 << 20));
+        let FirstLine::Interpreter(path) = FirstLine::read(endless.as_bytes()) else {
+            panic!("it names an interpreter");
+        };
+        assert!(path.len() < LOOKED_AT);
+    }
 }

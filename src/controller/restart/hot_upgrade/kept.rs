@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::AT_ONCE;
-use super::write::HotWrite;
+use super::{AT_ONCE, HotWrite};
 use crate::frame::isolated::isolated;
 use crate::frame::watch::Event;
 use crate::frame::watch::mirror::{self, Mirror};

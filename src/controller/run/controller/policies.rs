@@ -14,8 +14,7 @@ use crate::frame::connection::discovery::Discovery;
 use crate::frame::isolated::read;
 use crate::frame::serve::rights::Right;
 use crate::frame::watch::Event;
-use crate::run::Settings;
-use crate::run::observe::Sidecars;
+use crate::run::{Settings, Sidecars};
 use crate::terminate::policies::observe::News;
 use crate::terminate::policies::{PATIENCE, StatusWrite};
 

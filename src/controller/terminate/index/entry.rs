@@ -1,17 +1,8 @@
 //! One pod with its memory, and the outcome of the writes to it.
 
-pub(super) mod since;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::since::SinceBegun;
-use super::{Census, Counted, Effect, Write, notice};
-use crate::cluster::nodes::Nodes;
-use crate::cluster::rules::Rules;
-use crate::frame::metrics::Timed;
-use crate::frame::writer::{Outcome, RETRY, Target, is_unreached};
-use crate::terminate::index::LATE_EFFECT;
 use jiff::{SignedDuration, Timestamp};
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::headroom::{Ledger, Need, Swapped};
@@ -19,6 +10,7 @@ use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::cluster::node_verdicts::Proved;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::annotations::SIDECARS;
+use swaplet_core::objects::pod::evidence::exit_image_shown;
 use swaplet_core::objects::pod::{Container, Pod, SidecarRule, roles};
 use swaplet_core::objects::values::backoff::Backoff;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
@@ -28,6 +20,13 @@ use swaplet_core::report::reason::Reason;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::terminate::ending;
 use swaplet_core::terminate::memory::{Memory, proof};
+
+use super::{Census, Counted, Effect, Write, notice};
+use crate::cluster::nodes::Nodes;
+use crate::cluster::rules::Rules;
+use crate::frame::metrics::Timed;
+use crate::frame::writer::{Outcome, RETRY, Target, is_unreached};
+use crate::terminate::index::LATE_EFFECT;
 
 /// A pod with everything that is known of it beyond its object.
 pub(crate) struct Entry {
@@ -133,7 +132,7 @@ impl Entry {
         let (pod, memory) = (&self.pod, &self.memory);
         let confirmed = self
             .unconfirmed
-            .take_if(|write| since::shows(pod, memory, &write.action));
+            .take_if(|write| shows(pod, memory, &write.action));
         if confirmed.is_some() {
             self.memory.failing = None;
         }
@@ -660,4 +659,78 @@ fn attempt(action: &Action, denial: &Denial<'_>) -> String {
         Action::Finish(_) => format!("{verb} of the pod"),
         Action::Recreate(containers) => format!("{verb} {}", containers.join(", ")),
     }
+}
+
+// The watch events that bear on writes whose answers come late, or never.
+//
+// An answer is older than what the watch has shown since the write began: a phase may have been
+// taken back by then. A write without an answer is recognised by what it alone leaves: the exit
+// image in the spec, or the condition that goes with a phase.
+
+/// What the watch has shown of a pod since a write to it began: an answer that comes later proves
+/// less.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SinceBegun {
+    /// The containers that the write changes, as they were before it: the node may have acted on it
+    /// before the answer comes.
+    pub(crate) before: Vec<Container>,
+    /// True if another state of the pod was shown, older or newer than the write.
+    pub(crate) any: bool,
+    /// True if another image of a container was shown: the write was applied, or somebody else
+    /// changed it.
+    pub(crate) images: bool,
+}
+
+impl SinceBegun {
+    /// Returns what a write begins with.
+    pub(crate) fn of(pod: &Pod, action: &Action) -> Self {
+        let swaps: &[Swap] = match action {
+            Action::Swap(swaps) => swaps,
+            Action::Finish(_) | Action::Recreate(_) => &[],
+        };
+        let before = swaps
+            .iter()
+            .filter_map(|swap| pod.containers.get(swap.index));
+        Self {
+            before: before.cloned().collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Updates the containers that still have the image from before the write.
+    pub(crate) fn refresh(&mut self, pod: &Pod) {
+        for before in &mut self.before {
+            let mut same = pod.containers.iter();
+            let same = same.find(|now| now.name == before.name && now.image == before.image);
+            if let Some(now) = same {
+                before.clone_from(now);
+            }
+        }
+    }
+}
+
+/// Returns true if a write whose answer was lost is observed to have been applied. Changes by
+/// others are not reported as ours.
+pub(crate) fn shows(pod: &Pod, memory: &Memory, action: &Action) -> bool {
+    match action {
+        Action::Swap(swaps) => swaps.iter().all(|swap| {
+            let container = pod
+                .containers
+                .get(swap.index)
+                .filter(|container| container.name == swap.container);
+            container.is_some_and(|container| {
+                container.image != swap.from && is_stored(&container.image, &swap.to)
+            })
+        }),
+        Action::Finish(_) => memory
+            .finish
+            .as_deref()
+            .is_some_and(|record| record.written_at().is_some()),
+        Action::Recreate(_) => memory.request_seen_at.is_some(),
+    }
+}
+
+/// Returns true if `image` is `written`; a webhook may have appended a digest.
+fn is_stored(image: &str, written: &str) -> bool {
+    exit_image_shown(image, written) == Some(true)
 }

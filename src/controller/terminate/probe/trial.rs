@@ -15,8 +15,7 @@ use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_core::terminate::openkruise::Coexist;
 use tokio::time::{sleep, timeout};
 
-use super::pods::marked;
-use super::{ANSWER, Answer, Interrupt, Probe, Stopped, Tried, Way, differences};
+use super::{ANSWER, Answer, Interrupt, Probe, Stopped, Tried, Way, differences, marked};
 use crate::cluster::rules::Rules;
 use crate::frame::clock::Clock;
 use crate::frame::list::words;

@@ -1,45 +1,45 @@
 //! The I/O of pull jobs: the watches, and the writes in flight.
 
-mod image_waits;
-mod in_turn;
 mod observe;
-mod observe_caches;
-mod rights;
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use kube::api::ListParams;
 use kube::{Api, Client};
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::node::NodeWire;
 use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
-use swaplet_core::warm::pod::{JOB, WarmerPodWire};
+use swaplet_core::report::write_error::WriteError;
+use swaplet_core::warm::image_cache::{API_VERSION, IMAGE_CACHE, IMAGE_CACHES, resource};
+use swaplet_core::warm::image_waits::ImageWaitWire;
+use swaplet_core::warm::pod::{JOB, RUN, WarmerPodWire};
 use swaplet_core::warm::pull_job::object::JobKind;
-use swaplet_core::warm::warming::Pulled;
+use swaplet_core::warm::warming::{Action, Pulled};
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinError;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep, sleep_until};
 
-use self::image_waits::ImageWaitsWatch;
-use self::in_turn::Writes;
 use self::observe::{SharedManager, observe};
-use self::observe_caches::observe_caches;
-use self::rights::note_rights;
 use super::caches::CacheNews;
-use super::{Happened, PodQuery, PullAnswer, PullJobs, PullWrite, WarmSettings};
+use super::{Happened, PodQuery, PullAnswer, PullJobs, PullWrite, Stored, WarmSettings};
 use crate::cluster::rules::Common;
 use crate::frame::clock::{Clock, IDLE, Now, ServerClock};
-use crate::frame::connection::discovery::Discovery;
+use crate::frame::connection::Namespaces;
+use crate::frame::connection::discovery::{Discovery, ask};
 use crate::frame::isolated::TaskDied;
 use crate::frame::metrics::Metrics;
+use crate::frame::queue::FairQueue;
 use crate::frame::serve::rights::Right;
 use crate::frame::serve::{Health, Heartbeat};
 use crate::frame::watch::age::WatchAges;
-use crate::frame::watch::many::watch_all;
+use crate::frame::watch::many::{Unlisted, watch_all, watch_all_kept};
 use crate::frame::watch::named::NamedWatches;
-use crate::frame::watch::{Event, next_of, watch};
+use crate::frame::watch::{BUFFER, Event, next_of, watch};
 use crate::frame::writer::report::Reporter;
-use crate::frame::writer::tools::Tools;
+use crate::frame::writer::shares::Shares;
+use crate::frame::writer::{Tools, Writer, is_missing_right};
 use crate::warm::derived::Derived;
 use crate::warm::direct::{PULLED, PullEvent};
 use crate::warm::predownload::OwnJobs;
@@ -286,4 +286,281 @@ fn pulled(event: PullEvent) -> Option<(Box<str>, Pulled)> {
     let event = event.read()?;
     let pulled = Pulled::read(event.message.as_deref()?)?;
     Some((event.involved_object.uid?.into(), pulled))
+}
+
+// A watch of the pods that wait for their images. It runs while there is a job that is not
+// completed, and no longer.
+
+/// The field selector of pods that are bound to a node and have not started.
+const WAITING: &str = "status.phase=Pending,spec.nodeName!=";
+
+/// The watch of pods that wait for their images.
+struct ImageWaitsWatch {
+    apis: Vec<Api<ImageWaitWire>>,
+    events: Option<mpsc::Receiver<Event<ImageWaitWire>>>,
+}
+
+impl ImageWaitsWatch {
+    pub fn new(namespaces: &Namespaces, client: &Client) -> Self {
+        Self {
+            apis: namespaces.apis(client),
+            events: None,
+        }
+    }
+
+    /// Starts or ends the watch as wanted. Returns true if that is a change.
+    pub fn follow(&mut self, wanted: bool) -> bool {
+        let is_change = wanted != self.events.is_some();
+        if is_change {
+            self.events = wanted.then(|| self.begin());
+        }
+        is_change
+    }
+
+    /// Starts the watch. Images are pulled even without it, so its age is not recorded.
+    fn begin(&self) -> mpsc::Receiver<Event<ImageWaitWire>> {
+        let params = ListParams::default()
+            .fields(WAITING)
+            .labels(&format!("!{RUN}"));
+        watch_all_kept(
+            self.apis.clone(),
+            &params,
+            &WatchAges::default(),
+            Unlisted::AreHidden,
+            Clone::clone,
+        )
+    }
+}
+
+// The writes of pull jobs: in turns by namespace, with the shares that other loops have, so that a
+// tenant whose writes hang holds up no other one.
+
+/// The writes in flight, and those that wait for their turn.
+struct Writes {
+    writer: Writer,
+    /// How many may be in flight.
+    concurrency: usize,
+    waiting: HashMap<u64, PullWrite>,
+    line: FairQueue<u64>,
+    /// The number of the last write, by which it waits.
+    last: u64,
+    shares: Shares,
+    in_flight: JoinSet<Written>,
+}
+
+impl Writes {
+    pub fn new(writer: Writer, concurrency: usize) -> Self {
+        Self {
+            writer,
+            concurrency,
+            waiting: HashMap::new(),
+            line: FairQueue::default(),
+            last: 0,
+            shares: Shares::default(),
+            in_flight: JoinSet::new(),
+        }
+    }
+
+    /// Adds a write behind those of its namespace.
+    pub fn push(&mut self, write: PullWrite) {
+        self.last += 1;
+        self.line.push(namespace_of(&write), self.last);
+        self.waiting.insert(self.last, write);
+    }
+
+    /// Begins the writes for which there is room.
+    pub fn begin(&mut self, now: Moment) {
+        while self.in_flight.len() < self.concurrency {
+            let line = &mut self.line;
+            let next = self
+                .shares
+                .next(self.concurrency, now, |may_begin| line.pop_of(may_begin));
+            let Some(write) = next.and_then(|number| self.waiting.remove(&number)) else {
+                return;
+            };
+            self.shares.began(namespace_of(&write));
+            let writer = self.writer.clone();
+            self.in_flight.spawn(async move {
+                let answer = send(&writer, &write).await;
+                (write, answer)
+            });
+        }
+    }
+
+    /// Waits for a write to finish; `None` while none is in flight.
+    pub async fn next(&mut self) -> Option<Result<Written, JoinError>> {
+        self.in_flight.join_next().await
+    }
+
+    /// Records a write that has finished, and begins others.
+    pub fn note(&mut self, (write, answer): &Written, now: Moment) {
+        self.shares.finished(namespace_of(write), answer, now);
+        self.begin(now);
+    }
+}
+
+/// Returns the namespace whose turn a write takes: that of the job, because it decides which images
+/// policies and registries are asked for.
+fn namespace_of(write: &PullWrite) -> &str {
+    match write {
+        PullWrite::Warm { key, .. } => &key.1,
+        PullWrite::Report { job, .. } => &job.namespace,
+        PullWrite::DeleteJob(job) | PullWrite::Release(job) => &job.namespace,
+        PullWrite::DeletePod(pod) => &pod.job_namespace,
+        PullWrite::CreateCache(cache) => &cache.namespace,
+        PullWrite::Untaint(_) => "",
+    }
+}
+
+async fn send(writer: &Writer, write: &PullWrite) -> PullAnswer {
+    let (mut pod, mut job) = (None, None);
+    match write {
+        PullWrite::Warm {
+            warmers,
+            node,
+            action,
+            ..
+        } => pod = writer.warm(warmers, node, action).await?,
+        PullWrite::Report { job: of, report } => {
+            job = writer.report_pull_job(of, report).await?.map(Box::new);
+        }
+        PullWrite::Release(job) => writer.release_pull_job(job).await?,
+        PullWrite::DeleteJob(job) => writer.delete_pull_job(job).await?,
+        PullWrite::Untaint(untaint) => writer.untaint(untaint).await?,
+        PullWrite::CreateCache(cache) => writer.create_image_cache(cache).await?,
+        PullWrite::DeletePod(pod) => writer.delete_warmer_pod(pod).await?,
+    }
+    Ok(Stored { pod, job })
+}
+
+// The rights that pull jobs need.
+
+const fn right_to_watch(kind: JobKind) -> Right {
+    match kind {
+        JobKind::ImagePullJob => Right::WatchPullJobs,
+        JobKind::ImageListPullJob => Right::WatchListPullJobs,
+    }
+}
+
+const fn right_to_report(kind: JobKind) -> Right {
+    match kind {
+        JobKind::ImagePullJob => Right::ReportPullJobs,
+        JobKind::ImageListPullJob => Right::ReportListPullJobs,
+    }
+}
+
+const fn right_to_delete(kind: JobKind) -> Right {
+    match kind {
+        JobKind::ImagePullJob => Right::DeletePullJobs,
+        JobKind::ImageListPullJob => Right::DeleteListPullJobs,
+    }
+}
+
+const fn right_to_warm(action: &Action) -> Right {
+    match action {
+        Action::Create { .. } => Right::CreateWarmerPods,
+        Action::Swap { .. } => Right::ChangeWarmerPods,
+        Action::Delete { .. } => Right::DeleteWarmerPods,
+    }
+}
+
+/// Records rights that are missing, or no longer missing.
+fn note_rights(health: &Health, happened: &Happened) {
+    match happened {
+        Happened::Job(kind, event) => health.note_watch(right_to_watch(*kind), "", event),
+        Happened::Node(event) => health.note_watch(Right::WatchNodesOfJobs, "", event),
+        Happened::Pod(event) => health.note_watch(Right::WatchWarmerPods, "", event),
+        Happened::ImageWait(event) => health.note_watch(Right::WatchImageWaits, "", event),
+        Happened::Selected((_, namespace, ..), event) => {
+            health.note_watch(Right::WatchSelectedPods, namespace, event)
+        }
+        Happened::ImageCaches(CacheNews::Event(event)) => {
+            health.note_watch(Right::WatchImageCaches, "", event)
+        }
+        // If there are no image caches, no right is missing.
+        Happened::ImageCaches(CacheNews::Served(served)) => {
+            if !served {
+                health.has_in(Right::WatchImageCaches, "")
+            }
+        }
+        Happened::Written(written) => note_write(health, written),
+        Happened::Pulled(..) | Happened::Own(_) | Happened::Derived(_) => {}
+    }
+}
+
+fn note_write(health: &Health, (write, answer): &(PullWrite, PullAnswer)) {
+    let (right, namespace) = match write {
+        PullWrite::Warm {
+            warmers, action, ..
+        } => (right_to_warm(action), &*warmers.namespace),
+        PullWrite::Report { job, .. } => (right_to_report(job.kind), &*job.namespace),
+        PullWrite::Release(job) => (Right::ReleasePullJobs, &*job.namespace),
+        PullWrite::DeleteJob(job) => (right_to_delete(job.kind), &*job.namespace),
+        PullWrite::DeletePod(pod) => (Right::DeleteWarmerPods, &*pod.namespace),
+        PullWrite::Untaint(_) => (Right::RemoveStartupTaint, ""),
+        PullWrite::CreateCache(_) => (Right::CreateImageCaches, ""),
+    };
+    match answer {
+        // The node's refusal has been logged already.
+        Err(WriteError::Denied(words)) if right == Right::RemoveStartupTaint => {
+            // A policy or a webhook that denies one node says nothing of the others.
+            if is_missing_right(words) {
+                health.lacks(right, words);
+            }
+        }
+        answer => health.note_write(right, namespace, answer),
+    }
+}
+
+// A watch of the image caches that swaplet has created, while the API server serves them.
+
+/// The interval of checks whether image caches are served.
+const ASK_AGAIN: Duration = Duration::from_secs(30);
+
+/// Starts the watch, and records its age. The stream ends only when the receiver is dropped, or the
+/// watch has died.
+fn observe_caches(client: Client, ages: WatchAges) -> mpsc::Receiver<CacheNews> {
+    let (news, receiver) = mpsc::channel(BUFFER);
+    tokio::spawn(async move { while observe_once(&client, &ages, &news).await.is_some() {} });
+    receiver
+}
+
+/// Observes for one round; `None` if the receiver is dropped, or the watch has died.
+async fn observe_once(
+    client: &Client,
+    ages: &WatchAges,
+    news: &mpsc::Sender<CacheNews>,
+) -> Option<()> {
+    match are_served(client).await {
+        Ok(true) => return follow(client, ages, news).await,
+        Ok(false) => news.send(CacheNews::Served(false)).await.ok()?,
+        Err(error) => tracing::warn!(
+            error,
+            "cannot check whether image caches are served; trying again"
+        ),
+    }
+    tokio::select! {
+        () = sleep(ASK_AGAIN) => Some(()),
+        () = news.closed() => None,
+    }
+}
+
+/// Forwards events until image caches are no longer served.
+async fn follow(client: &Client, ages: &WatchAges, news: &mpsc::Sender<CacheNews>) -> Option<()> {
+    news.send(CacheNews::Served(true)).await.ok()?;
+    let ours = ListParams::default().labels(IMAGE_CACHE);
+    let mut caches = watch(Api::all_with(client.clone(), &resource()), ours, ages);
+    loop {
+        let event = caches.recv().await?;
+        let may_be_gone = matches!(event, Event::Trouble(_));
+        news.send(CacheNews::Event(Box::new(event))).await.ok()?;
+        if may_be_gone && are_served(client).await == Ok(false) {
+            return Some(());
+        }
+    }
+}
+
+async fn are_served(client: &Client) -> Result<bool, String> {
+    // Where the query is forbidden the watch may be allowed.
+    Ok(!ask(client, API_VERSION).await?.lack(IMAGE_CACHES))
 }

@@ -1,16 +1,18 @@
 //! A pod as the API server sends it: every field that any loop reads, decoded once. Each loop keeps
 //! what it needs of it (see [`crate::objects::item`]).
 
-mod rules;
 pub(crate) mod spec;
 
 use std::collections::BTreeMap;
 
-use self::rules::RuleView;
+use serde::de::{IgnoredAny, SeqAccess};
+use serde::{Deserialize, Deserializer};
+
 use crate::objects::item::{ConditionView, Part, View};
 use crate::objects::pod::container_spec::{Backing, EnvValue, EnvVar, MountSpec};
 use crate::objects::pod::{
-    ContainerState, ContainerStatus, ImageDigest, NativeEnd, Phase, RestartPolicy, Terminated,
+    ContainerState, ContainerStatus, ImageDigest, NativeEnd, Phase, RestartPolicy, RestartRule,
+    Terminated,
 };
 use crate::objects::runs_on::RunsOn;
 use crate::objects::values::bounds;
@@ -18,8 +20,6 @@ use crate::objects::values::env::{Entry, Hidden};
 use crate::objects::values::fields::{
     Filled, FromList, List, Present, Said, Text, Time, list, or_default,
 };
-use serde::de::{IgnoredAny, SeqAccess};
-use serde::{Deserialize, Deserializer};
 
 /// A pod.
 pub(crate) type PodView = View<SpecView, StatusView>;
@@ -606,4 +606,54 @@ impl TerminatedView {
             finished_at: self.finished_at.0,
         }
     }
+}
+
+// The decoder of a container's `restartPolicyRules`.
+
+/// The action that starts the container again, and no other.
+const RESTART: &str = "Restart";
+
+/// One rule. Each known action starts the container again, alone or with all others
+/// (`RestartAllContainers`); an unknown one counts as the second.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct RuleView {
+    action: Text,
+    exit_codes: Option<Box<ExitCodesView>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ExitCodesView {
+    operator: Text,
+    values: List<i64>,
+}
+
+/// Returns the rules that restart the container; an unreadable one counts as one that always does.
+fn read_rules(rules: &List<RuleView>) -> Vec<RestartRule> {
+    let unreadable = rules.too_long.then(|| RestartRule::after_any_code(true));
+    unreadable
+        .into_iter()
+        .chain(rules.iter().filter_map(read_rule))
+        .collect()
+}
+
+/// Reads one rule; `None` for a rule without exit codes, which matches nothing.
+fn read_rule(rule: &RuleView) -> Option<RestartRule> {
+    let codes = rule.exit_codes.as_ref()?;
+    let restarts_all = rule.action.as_deref() != Some(RESTART);
+    let not_in = match codes.operator.as_deref() {
+        Some("In") => Some(false),
+        Some("NotIn") => Some(true),
+        _ => None,
+    };
+    let not_in = not_in.filter(|_| !codes.values.too_long);
+    Some(not_in.map_or_else(
+        || RestartRule::after_any_code(restarts_all),
+        |not_in| RestartRule {
+            not_in,
+            codes: codes.values.to_vec(),
+            restarts_all,
+        },
+    ))
 }

@@ -21,7 +21,7 @@ use crate::report::decision::{Action, Decision, Finish, Method, Report};
 use crate::report::reason::Reason;
 use crate::terminate::memory::Memory;
 use crate::terminate::memory::finish_record::{FinishRecord, PATIENCE, QUIET, QUIET_STATUS};
-use crate::terminate::methods::swap::words::changes;
+use crate::terminate::methods::swap::changes;
 use crate::terminate::methods::{Step, swap};
 use crate::terminate::{Case, Circumstances, ended_by_others, ending, has_lost_work, turn};
 

@@ -8,24 +8,26 @@
 //! before.
 
 mod plan;
-mod starts;
-pub(crate) mod words;
 
 use std::time::Duration;
 
+use self::plan::{Plan, is_settled};
 use super::preflight::{Preflight, preflight};
-use crate::cluster::headroom::{Headroom, Shortage};
+use crate::cluster::exit_images::ExitImages;
+use crate::cluster::headroom::{self, Headroom, Ledger, Shortage};
+use crate::cluster::owner;
 use crate::objects::moment::Moment;
-use crate::objects::pod::evidence::{self, Progress};
+use crate::objects::pod::evidence::{
+    self, Footprint, Progress, exit_image_shown, is_other_tag, shows_written,
+};
 use crate::objects::pod::roles::{self, Unended, unended};
-use crate::objects::pod::{Container, Pod};
+use crate::objects::pod::{Container, ContainerState, Pod};
 use crate::report::decision::{Decision, Method, Paths, Report, one_per_reason};
 use crate::report::reason::Reason;
-use crate::terminate::Case;
 use crate::terminate::memory::{Memory, SwapRecord};
 use crate::terminate::methods::{AllowedMethods, Step, finish};
-use crate::terminate::turn::is_finished;
-use plan::{Plan, is_settled};
+use crate::terminate::turn::{is_finished, may_finish};
+use crate::terminate::{Case, Circumstances};
 
 /// How long a started exit image may be observed running until it counts as not ending: it exits in
 /// milliseconds, but its end becomes visible with the kubelet's next relist (1 s), the poll of a virtual node (5
@@ -169,7 +171,7 @@ fn pending(
         .map(|swapped| swapped.trouble)
         .collect();
     if reports.is_empty() {
-        reports.extend(words::slow(unended, memory, now));
+        reports.extend(slow(unended, memory, now));
     }
     let reason = reports
         .first()
@@ -304,7 +306,7 @@ pub(crate) fn graces(pod: &Pod) -> Duration {
 /// about a swap.
 pub fn age_when_told(pod: &Pod, reason: Reason) -> Option<Duration> {
     match reason {
-        Reason::SwapPending => Some(words::SLOW),
+        Reason::SwapPending => Some(SLOW),
         Reason::SwapWithoutEffect => Some(patience(pod)),
         // It counts from the start of the exit image, which comes after the swap.
         Reason::ExitImageRuns => Some(EXIT_IMAGE_RUNS),
@@ -448,4 +450,200 @@ fn job_unknown(trouble: Option<&str>, memory: &Memory, now: Moment) -> Step {
         "the main containers of a pod are done, but it is not known how many restarts the Job allows, because it {fix}"
     );
     Step::next(vec![Report::new(Reason::JobUnknown, note)], None)
+}
+
+// The text about swaps: for the Event about the end of the pod, and for the one about an end that
+// does not come.
+
+/// The time after which a swap without observed effect is reported, if the effect may still come.
+/// Mostly the Event about the end reports the swap within seconds, and else a Warning by then.
+const SLOW: Duration = Duration::from_secs(90);
+
+/// Describes what was changed in the pod, and why; empty if no image was.
+pub(crate) fn changes(case: Case<'_>) -> String {
+    let (pod, memory, around) = (case.pod, case.memory, case.around);
+    let swapped: Vec<_> = roles::sidecars(pod)
+        .filter_map(|sidecar| Some((sidecar, memory.swap_of(&sidecar.name)?)))
+        .collect();
+    if swapped.is_empty() {
+        return String::new();
+    }
+    let words: Vec<_> = swapped.iter().map(|(_, record)| record.words()).collect();
+    let mut changes = format!(
+        "; ended because main containers were done: {}",
+        words.join(", ")
+    );
+    changes.extend(
+        swapped
+            .iter()
+            .filter_map(|(sidecar, _)| refused(sidecar, around)),
+    );
+    changes.extend(unknown_owner(pod, around));
+    changes
+}
+
+fn refused(sidecar: &Container, around: &Circumstances<'_>) -> Option<String> {
+    let choice = around.exit_images.choose(sidecar.exit_image_asked()).ok()?;
+    let image = choice.refused?;
+    Some(refused_image(&sidecar.name, image))
+}
+
+/// Describes an image that a container requests and does not get.
+pub(crate) fn refused_image(container: &str, image: &str) -> String {
+    format!(
+        "; container {container} requests {image}, which is not on the list of --exit-images: the default exit image is used"
+    )
+}
+
+/// Describes an owner of the pod that may count a swap as a restart; `None` if there is none.
+pub(crate) fn unknown_owner(pod: &Pod, around: &Circumstances<'_>) -> Option<String> {
+    let owner = owner::unknown(pod).filter(|_| !around.allowed.finish)?;
+    Some(format!(
+        "; {owner}: if it counts restarts of containers, allow finish, which adds none"
+    ))
+}
+
+/// Reports the swaps whose effect takes long to be observed.
+pub(crate) fn slow(unended: &[Unended<'_>], memory: &Memory, now: Moment) -> Option<Report> {
+    let slow: Vec<_> = unended
+        .iter()
+        .filter_map(|(_, sidecar)| memory.swap_of(&sidecar.name))
+        .filter(|record| now >= record.at + SLOW)
+        .map(SwapRecord::words)
+        .collect();
+    (!slow.is_empty()).then(|| Report {
+        reason: Reason::SwapPending,
+        note: format!(
+            "main containers are done; ending {}; the node has not reported the end yet, which includes a grace period",
+            slow.join(", ")
+        ),
+    })
+}
+
+// The restarts that swaps may cause. An exit image that ends a sidecar causes one. One that does
+// not start is started again and again under `OnFailure`, until the phase of the pod is written,
+// and each start counts for the Job. On a kubelet no such image is tried knowingly; a virtual node
+// has no better method, so some more are reserved there.
+
+/// The restarts of an exit image that may not start: on a virtual node the phase is written when the
+/// first failure is shown, and two more starts may have begun by then where the node waits for a
+/// second only.
+const MAY_NOT_START: u32 = 3;
+
+/// Returns the restarts that one swap may cause. Where the phase cannot be written nothing ends
+/// those of an image that does not start, so reserving some would not save the Job.
+fn restarts_of(pod: &Pod, memory: &Memory, allowed: &AllowedMethods, is_certain: bool) -> u32 {
+    if is_certain || !Ledger::counts(pod) || !may_finish(pod, memory, allowed) {
+        1
+    } else {
+        MAY_NOT_START
+    }
+}
+
+/// Returns true if the sidecar shows the exit image that it would get, and that is certain to start.
+fn is_certain(
+    pod: &Pod,
+    sidecar: &Container,
+    record: &SwapRecord,
+    exit_images: &ExitImages,
+) -> bool {
+    match preflight(pod, sidecar, exit_images) {
+        Preflight::Image {
+            image, doubt: None, ..
+        } => is_image(sidecar, record, image),
+        _ => false,
+    }
+}
+
+/// Returns true if the container was swapped to this image. What this run has written was this
+/// image, however the API server has stored it.
+fn is_image(sidecar: &Container, record: &SwapRecord, image: &str) -> bool {
+    record.before.is_some() || exit_image_shown(&sidecar.image, image) == Some(true)
+}
+
+fn has_ended_well(sidecar: &Container) -> bool {
+    sidecar.end().is_some_and(|end| end.exit_code == Some(0))
+}
+
+impl headroom::Swapped {
+    /// Counts the swapped containers in the pod, which the memory must have observed, and the
+    /// restarts that are to be expected of them. `is_new`: [`Memory::was_found_done`].
+    pub fn of(
+        pod: &Pod,
+        memory: &Memory,
+        exit_images: &ExitImages,
+        allowed: &AllowedMethods,
+        is_new: bool,
+    ) -> Self {
+        let mut swapped = Self::default();
+        for sidecar in roles::sidecars(pod) {
+            if memory.shows_exit_image(sidecar, exit_images) {
+                let more = restarts_coming(pod, sidecar, memory, exit_images, allowed);
+                swapped.containers += 1;
+                swapped.coming = swapped.coming.saturating_add(more);
+            } else if sidecar.end().is_none() {
+                swapped.left += 1;
+                // An earlier run may have written it, under a name that only that run knew.
+                swapped.coming += u32::from(is_new && is_being_changed(sidecar));
+            }
+        }
+        swapped
+    }
+}
+
+/// Returns true if the node still runs an image of another repository than the spec has. Another tag
+/// may be a name of the same bytes.
+fn is_being_changed(sidecar: &Container) -> bool {
+    sidecar.status.as_ref().is_some_and(|status| {
+        exit_image_shown(&status.image, &sidecar.image) == Some(false)
+            && !is_other_tag(&status.image, &sidecar.image)
+    })
+}
+
+/// Returns how many restarts the exit image of a swapped sidecar may still cause.
+fn restarts_coming(
+    pod: &Pod,
+    sidecar: &Container,
+    memory: &Memory,
+    exit_images: &ExitImages,
+    allowed: &AllowedMethods,
+) -> u32 {
+    let record = memory.swap_of(&sidecar.name);
+    let before = record.and_then(|record| record.before.as_ref());
+    let is_started = runs_exit_image(sidecar, before);
+    if is_started && has_ended_well(sidecar) {
+        return 0;
+    }
+    let is_certain = record.is_some_and(|record| is_certain(pod, sidecar, record, exit_images));
+    let all = restarts_of(pod, memory, allowed, is_certain);
+    let seen = before.map_or(0, |before| before.restarts_until(&Footprint::of(sidecar)));
+    let coming = all.saturating_sub(if is_started { seen.max(1) } else { 0 });
+    // Where it has failed so often that the phase is written at once, no start is waited for.
+    let is_given_up = seen >= FAILURES && may_finish(pod, memory, allowed);
+    let again = is_started && !is_given_up && starts_again(pod, sidecar);
+    coming.max(u32::from(again))
+}
+
+/// Returns true if an exit image that has been started is down, and its node will start it again.
+fn starts_again(pod: &Pod, sidecar: &Container) -> bool {
+    match sidecar.end() {
+        Some(end) => end.has_failed() && sidecar.comes_back_after(pod, end.exit_code) == Some(true),
+        None => sidecar
+            .status
+            .as_ref()
+            .is_some_and(|status| matches!(status.state, ContainerState::Waiting { .. })),
+    }
+}
+
+/// Returns true if the exit image has been started. A run of the process that did not make the swap
+/// does not know the status before it: then only the image in the status shows it, which some
+/// providers copy from the spec.
+fn runs_exit_image(sidecar: &Container, before: Option<&Footprint>) -> bool {
+    let Some(status) = &sidecar.status else {
+        return false;
+    };
+    let shown = shows_written(status, &sidecar.image, before);
+    before.map_or(shown == Some(true), |before| {
+        shown != Some(false) && before.shows_new_container(&Footprint::of(sidecar))
+    })
 }

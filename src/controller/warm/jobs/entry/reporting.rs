@@ -17,7 +17,7 @@ use crate::frame::writer::report::Notice;
 use crate::frame::writer::{Target, is_missing_right};
 use crate::warm::jobs::PullWrite;
 use crate::warm::jobs::step::{AGAIN, log_refusal};
-use crate::warm::write::pull_job::Report;
+use crate::warm::write::Report;
 
 /// The interval of status writes of a job under way: each image on each node changes its counts.
 const REPORT_AGAIN: Duration = Duration::from_secs(3);

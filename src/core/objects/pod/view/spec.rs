@@ -1,7 +1,7 @@
 //! How [`PodSpec`] and [`ContainerSpec`] are read of a view.
 
 use super::{
-    ContainerView, HookView, ProfileView, SecurityView, SpecView, VariableView, Volumes, rules,
+    ContainerView, HookView, ProfileView, SecurityView, SpecView, VariableView, Volumes, read_rules,
 };
 use crate::objects::pod::container_spec::{ContainerSpec, Hook, PodSpec};
 use crate::objects::pod::{RestartPolicy, RestartRule};
@@ -89,7 +89,7 @@ impl<X> ContainerView<X> {
 
     /// Returns the exit codes after which the node restarts the container.
     pub(crate) fn restart_rules(&self) -> Vec<RestartRule> {
-        rules::read(&self.restart_policy_rules)
+        read_rules(&self.restart_policy_rules)
     }
 
     pub(crate) fn mark(&self) -> Mark {

@@ -3,9 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::no_room;
-use super::starts::restarts_of;
-use super::words::{refused_image, unknown_owner};
+use super::{no_room, refused_image, restarts_of, unknown_owner};
 use crate::cluster::owner;
 use crate::objects::moment::Moment;
 use crate::objects::pod::roles::{self, Unended};
