@@ -241,9 +241,7 @@ impl Details {
             facts: None,
         }
     }
-}
 
-impl Details {
     /// Returns the bytes of its hook and ports as text, which take about thirty times that in memory.
     fn size(&self) -> usize {
         let values = [&self.pre_stop, &self.ports].into_iter().flatten();

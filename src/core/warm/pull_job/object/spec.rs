@@ -97,9 +97,7 @@ impl SpecWire {
             },
         })
     }
-}
 
-impl SpecWire {
     /// Returns an error for a field that is longer than any valid use of it.
     fn check_bounds(&self) -> Result<(), String> {
         let names = self
