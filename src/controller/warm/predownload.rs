@@ -8,6 +8,22 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::frame::clock::Clock;
+use crate::frame::connection::Namespaces;
+use crate::frame::connection::discovery::Discovery;
+use crate::frame::isolated::{Defects, TaskDied, isolated_task, note, read as isolated_read};
+use crate::frame::list::{list_with, words};
+use crate::frame::metrics::Metrics;
+use crate::frame::serve::Health;
+use crate::frame::serve::rights::Right;
+use crate::frame::watch::Event;
+use crate::frame::watch::age::WatchAges;
+use crate::frame::watch::many::watch_all;
+use crate::frame::watch::mirror::{Change, Mirror};
+use crate::frame::watch::served::{Served, watch_served};
+use crate::frame::writer::report::{Notice, Reporter};
+use crate::frame::writer::{Target, Tools, Writer, is_missing_right};
+use crate::warm::write::predownload_job;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use kube::api::ListParams;
@@ -27,23 +43,6 @@ use swaplet_core::warm::predownload::{Action, JobSeen, PodSeen, decide, is_gate_
 use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
-
-use crate::frame::clock::Clock;
-use crate::frame::connection::Namespaces;
-use crate::frame::connection::discovery::Discovery;
-use crate::frame::isolated::{Defects, TaskDied, isolated_task, note, read as isolated_read};
-use crate::frame::list::{list_with, words};
-use crate::frame::metrics::Metrics;
-use crate::frame::serve::Health;
-use crate::frame::serve::rights::Right;
-use crate::frame::watch::Event;
-use crate::frame::watch::age::WatchAges;
-use crate::frame::watch::many::watch_all;
-use crate::frame::watch::mirror::{Change, Mirror};
-use crate::frame::watch::served::{Served, watch_served};
-use crate::frame::writer::report::{Notice, Reporter};
-use crate::frame::writer::{Target, Tools, Writer, is_missing_right};
-use crate::warm::write::predownload_job;
 
 /// The interval of reconciles for a workload with jobs, because its pods are being replaced.
 const LOOK: Duration = Duration::from_secs(15);
