@@ -240,3 +240,33 @@ fn each_path_that_a_part_of_the_long_tier_guards_is_there() {
         );
     }
 }
+
+/// The map is the first that a reader has.
+#[test]
+fn every_file_that_the_map_names_is_there() {
+    let mut files = Vec::new();
+    let mut folders = vec![
+        root().join("src"),
+        root().join("deploy"),
+        root().join("e2e"),
+    ];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                files.push(path);
+            }
+        }
+    }
+    let map = read("docs/architecture.md");
+    let named: Vec<_> = map
+        .split('`')
+        .filter(|word| word.ends_with(".rs") && !word.contains(' '))
+        .collect();
+    assert!(named.len() > 40, "{named:?}");
+    for name in named {
+        assert!(files.iter().any(|file| file.ends_with(name)), "{name}");
+    }
+}

@@ -18,8 +18,8 @@ use swaplet_core::restart::reconcile::{
     Acceptance, Action, Change, Filled, Note, Readiness, Status,
 };
 use swaplet_core::restart::request::{
-    ACTIVE, JOURNAL, Journal, NODE_NAME, POD_UID, RecreateState, RestartRequest,
-    RestartRequestWire, UNREADY_ACQUIRED,
+    ACTIVE, JOURNAL, Journal, NODE_NAME, POD_UID, RestartRequest, RestartRequestWire,
+    UNREADY_ACQUIRED,
 };
 
 use crate::frame::clock::seconds;

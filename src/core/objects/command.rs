@@ -289,15 +289,15 @@ impl ExitPaths for StandardPaths {
 }
 
 /// The file system of the container if it were started with the exit image.
-pub(crate) struct View<'a> {
-    pub mounts: &'a [Mount],
-    pub image: &'a dyn ExitPaths,
+struct View<'a> {
+    mounts: &'a [Mount],
+    image: &'a dyn ExitPaths,
     /// Returns how the file of a ConfigMap at a path begins, if known.
-    pub first_line: &'a dyn Fn(&str) -> Option<FirstLine>,
+    first_line: &'a dyn Fn(&str) -> Option<FirstLine>,
 }
 
 /// The kind of file at a path.
-pub(crate) enum Found {
+enum Found {
     InImage,
     Missing,
     /// A file of a ConfigMap, Secret or the like, if any.
@@ -307,7 +307,7 @@ pub(crate) enum Found {
 }
 
 impl View<'_> {
-    pub(crate) fn find(&self, path: &str) -> Found {
+    fn find(&self, path: &str) -> Found {
         match self.covering(path) {
             Some(mount) if mount.backing == Backing::Configuration => Found::Configuration,
             Some(_) => Found::Volume,
@@ -317,7 +317,7 @@ impl View<'_> {
     }
 
     /// Returns the mount that hides the image's file at this path: the innermost one counts.
-    pub(crate) fn covering(&self, path: &str) -> Option<&Mount> {
+    fn covering(&self, path: &str) -> Option<&Mount> {
         let covers = |mount: &&Mount| *mount.path == *path || is_below(path, &mount.path);
         self.mounts
             .iter()
@@ -326,7 +326,7 @@ impl View<'_> {
     }
 
     /// Returns an error if a volume is mounted below a program, which would have to be a directory.
-    pub(crate) fn check_below(&self, program: &str) -> Result<(), Refusal> {
+    fn check_below(&self, program: &str) -> Result<(), Refusal> {
         match self
             .mounts
             .iter()
@@ -340,7 +340,7 @@ impl View<'_> {
     /// Returns the paths that make directories for mounts in a derived image. A runtime mounts no
     /// directory over a file, and none below a file: if the exit image has a program in the way of
     /// a mount, another image has to have a directory there.
-    pub(crate) fn missing_mount_points(&self) -> Result<BTreeSet<String>, Refusal> {
+    fn missing_mount_points(&self) -> Result<BTreeSet<String>, Refusal> {
         let mut paths = BTreeSet::new();
         for mount in self.mounts {
             let Some(program) = ancestors(&mount.path).find(|path| self.has(path)) else {
@@ -386,7 +386,7 @@ impl View<'_> {
     }
 
     /// Returns true if one image can have all these paths beside the executed program.
-    pub(crate) fn fit_together(&self, paths: &[String], executes: &Executes) -> bool {
+    fn fit_together(&self, paths: &[String], executes: &Executes) -> bool {
         let executed = match executes {
             Executes::Program(path) => Some(path.as_str()),
             Executes::ReadScript { interpreter, .. } => Some(interpreter.as_str()),

@@ -3,7 +3,7 @@
 pub mod amount;
 pub mod backoff;
 pub mod bounded_object;
-pub(crate) mod bounded_value;
+pub mod bounded_value;
 pub mod bounds;
 pub mod env;
 pub mod fields;
