@@ -16,7 +16,7 @@ use super::client::{ClusterArgs, plain};
 use super::image::HostArgs;
 use super::print;
 use super::program::table::{counted, note, printable};
-use super::rules::{FinishArg, NodeTableArgs, PublicArg, public};
+use super::rules::{FinishArg, NodeTableArgs, PublicArg, learn_public};
 use crate::image::pattern::ImagePattern;
 use crate::image::reference::ImageReference;
 use clap::builder::PossibleValuesParser;
@@ -356,7 +356,7 @@ async fn ask_pulled(
     if let Some(public) = said.said() {
         return (Some(exit_images.said_public(public)), Vec::new());
     }
-    let unclear = public::learn(&mut exit_images, ask).await;
+    let unclear = learn_public(&mut exit_images, ask).await;
     (is_asked.then_some(exit_images), unclear)
 }
 

@@ -9,7 +9,6 @@ mod way;
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use self::member::{status, was_started};
 use super::client::{ClusterArgs, named_or_own, plain};
@@ -37,11 +36,10 @@ use swaplet_core::objects::recreate_request::PLURAL;
 use swaplet_core::objects::values::amount::{Amount, Rounding};
 use swaplet_core::objects::values::whole_object::WholeObject;
 use swaplet_core::restart::rollout::{self, place};
-use tokio::time::timeout;
+use way::StrategyArgs;
 use way::Way;
 use way::asked::Asked;
 use way::direct::Direct;
-use way::strategy::StrategyArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -240,27 +238,12 @@ fn distinct(containers: &[String]) -> anyhow::Result<Vec<String>> {
     }
 }
 
-// Answers of the API server, with a deadline and plain error messages.
-
-/// The deadline of one request to the API server.
-const ANSWER: Duration = Duration::from_secs(30);
-
-/// Waits for an answer, or returns an error at the deadline.
-async fn answer<T>(asked: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
-    match timeout(ANSWER, asked).await {
-        Ok(answer) => answer,
-        Err(_) => Err(kube::Error::Service(
-            format!("no answer in {} s", ANSWER.as_secs()).into(),
-        )),
-    }
-}
-
 /// Returns an object, if it is there.
 async fn get<K>(api: &Api<K>, kind: &str, name: &str) -> anyhow::Result<Option<K>>
 where
     K: Clone + Debug + DeserializeOwned,
 {
-    let found = answer(api.get_opt(name)).await.map_err(plain);
+    let found = api.get_opt(name).await.map_err(plain);
     found.with_context(|| format!("cannot get {kind} {name}"))
 }
 

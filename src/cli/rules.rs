@@ -1,9 +1,8 @@
 //! The rules of the installation, for every subcommand that decides about pods.
 
-pub(super) mod public;
-
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::cli::status::installation::{Found, Installation};
 use crate::image::build::derived_paths;
@@ -13,10 +12,12 @@ use anyhow::{Context, ensure};
 use clap::builder::Resettable;
 use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
+use futures::future::join_all;
 use kube::Client;
 use serde_json::{Value, json};
 use swaplet_controller::cluster::rules::Rules;
 use swaplet_controller::frame::remarks::Remarks;
+use swaplet_controller::terminate::public::{Answer, AskPublic};
 use swaplet_controller::terminate::snapshot::policies::PodPolicies;
 use swaplet_core::cluster::exit_images::derived::DerivedImages;
 use swaplet_core::cluster::exit_images::{ExitImages, Public};
@@ -26,6 +27,7 @@ use swaplet_core::objects::sidecar_policy::PolicyKind;
 use swaplet_core::report::decision::Method;
 use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_core::terminate::openkruise::Coexist;
+use tokio::time::timeout;
 
 /// The placeholder for an exit image that is not named.
 pub(super) const ASSUMED_EXIT_IMAGE: &str = "the-exit-image";
@@ -494,6 +496,44 @@ impl RulesArgs {
             "no --exit-image is given: one with the standard paths is assumed, and called {ASSUMED_EXIT_IMAGE} here; pass the flags that swaplet run has"
         )))
     }
+}
+
+// Whether the exit image can be pulled without credentials, for commands that decide about pods
+// without the controller.
+
+/// How long an answer is waited for: a person waits for it too.
+const WAITS: Duration = Duration::from_secs(5);
+
+/// Asks the registries of the exit images that are named in full from here, unless the answer is
+/// known. Returns a remark for each that gives no clear one.
+pub async fn learn_public(exit_images: &mut ExitImages, ask: &AskPublic) -> Vec<String> {
+    let is_unknown =
+        |image: &ImageReference| exit_images.is_public(image.as_str()) == Public::Unknown;
+    let images: Vec<_> = exit_images.named().filter(is_unknown).collect();
+    let answers = join_all(images.iter().map(|image| public_answer(image, ask))).await;
+    let mut remarks = Vec::new();
+    for (image, answer) in images.iter().zip(answers) {
+        match answer {
+            Ok(public) => {
+                let public = if public { Public::Yes } else { Public::No };
+                exit_images.answered_public(image, public);
+            }
+            Err(error) => {
+                remarks.push(format!(
+                    "it is not known here whether {image} can be pulled without credentials, so pods under restartPolicy Never count as ended by their phase: say it with --exit-image-is-public ({error})"
+                ))
+            }
+        }
+    }
+    remarks
+}
+
+async fn public_answer(image: &ImageReference, ask: &AskPublic) -> Answer {
+    if image.as_str() == ASSUMED_EXIT_IMAGE {
+        return Ok(true);
+    }
+    let asked = timeout(WAITS, ask.ask(image)).await;
+    asked.unwrap_or_else(|_| Err(format!("no answer within {} s", WAITS.as_secs())))
 }
 
 #[cfg(test)]

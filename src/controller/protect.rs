@@ -40,7 +40,6 @@ use crate::frame::writer::{RETRY, Tools, Writer, params, requests_for};
 /// The most objects whose contents are watched at a time; any others stay until there is room.
 const AT_ONCE: usize = 256;
 
-/// Returns the right to watch the kind.
 const fn right_to_watch(kind: GuardedKind) -> Right {
     match kind {
         GuardedKind::Namespace => Right::WatchProtectedNamespaces,

@@ -41,12 +41,12 @@ fn draws(sign: char) -> bool {
     !matches!(sign, '\n' | '\t') && (sign.is_control() || is_invisible(sign))
 }
 
-/// Returns true for characters that take no room, or turn the direction of the text: they could
-/// make a line read differently.
+/// Returns true for characters that take no room, turn the direction of the text or end a line of
+/// YAML: they could make a line read differently.
 pub const fn is_invisible(character: char) -> bool {
     matches!(
         character,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
             | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
     )
 }
@@ -56,6 +56,16 @@ mod tests {
     use anyhow::anyhow;
 
     use super::*;
+
+    /// As kubectl reads a comment.
+    #[test]
+    fn what_ends_a_line_of_yaml_is_not_drawn() {
+        assert!(
+            ['\u{85}', '\u{2028}', '\u{2029}']
+                .iter()
+                .all(|sign| draws(*sign))
+        );
+    }
 
     #[test]
     fn an_error_that_quotes_an_object_does_not_control_the_terminal() {

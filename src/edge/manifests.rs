@@ -316,7 +316,6 @@ pub fn is_kustomization(file: &str) -> bool {
     name.is_some_and(|name| KUSTOMIZATIONS.iter().any(|known| name == *known))
 }
 
-/// Returns the kustomization of a folder.
 fn kustomization(folder: &Path) -> Option<PathBuf> {
     let mut paths = KUSTOMIZATIONS.iter().map(|name| folder.join(name));
     paths.find(|path| path.is_file())

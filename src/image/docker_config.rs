@@ -101,17 +101,16 @@ impl DockerConfig {
     /// # Errors
     /// [`DockerConfigError`] if the file does not exist, or cannot be used.
     pub fn load_from(path: &Path) -> Result<Self, DockerConfigError> {
-        let text = read(path).map_err(|error| {
-            DockerConfigError(format!("cannot read {}: {error}", path.display()))
-        })?;
+        let text = read(path).map_err(|error| unread(path, &error))?;
         Self::parse(path, &text)
     }
 
     fn load_if_there(path: &Path) -> Result<Self, DockerConfigError> {
-        if matches!(path.try_exists(), Ok(false)) {
-            return Ok(Self::default());
+        match read(path) {
+            Ok(text) => Self::parse(path, &text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(unread(path, &error)),
         }
-        Self::load_from(path)
     }
 
     fn parse(path: &Path, text: &str) -> Result<Self, DockerConfigError> {
@@ -230,6 +229,10 @@ fn no_configuration(path: &Path, problem: &str) -> DockerConfigError {
     DockerConfigError(format!(
         "{path} is not a docker configuration file: {problem}"
     ))
+}
+
+fn unread(path: &Path, error: &io::Error) -> DockerConfigError {
+    DockerConfigError(format!("cannot read {}: {error}", path.display()))
 }
 
 fn read(path: &Path) -> io::Result<String> {

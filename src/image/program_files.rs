@@ -1,15 +1,13 @@
 //! The files that a program needs to run in an image that holds nothing else: itself, and where it
 //! is not static, its loader and shared objects as this machine has them.
 
-mod cross;
-
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use object::Endianness;
-use object::elf::{EM_AARCH64, EM_X86_64, FileHeader64};
+use object::elf::{DT_NEEDED, EM_AARCH64, EM_X86_64, FileHeader64};
 use object::read::elf::{FileHeader, ProgramHeader};
 
 use swaplet_core::image::exit::Platform;
@@ -76,7 +74,7 @@ impl ProgramFiles {
             if platform == HERE {
                 packed.add_shared_objects(program, &loader)?;
             } else {
-                packed.add_from(program, &loader, cross::folder(platform))?;
+                packed.add_from(program, &loader, cross_folder(platform))?;
             }
         }
         Ok(packed)
@@ -154,7 +152,7 @@ impl ProgramFiles {
                 folder.display()
             ))
         };
-        let needed = cross::needed(&self.files[PROGRAM], folder).map_err(fail)?;
+        let needed = cross_needed(&self.files[PROGRAM], folder).map_err(fail)?;
         let name = Path::new(loader).file_name().unwrap_or_default();
         let bytes = std::fs::read(folder.join(name))
             .map_err(|error| fail(format!("{}: {error}", name.display())))?;
@@ -226,6 +224,52 @@ fn needed(list: &str) -> Result<Vec<(&str, PathBuf)>, String> {
         }
     }
     Ok(needed)
+}
+
+// The shared objects of a program for another platform, whose loader cannot be run here: read from
+// the files themselves, out of the folder of a cross compiler.
+
+/// Returns the folder in which Debian's cross compilers have the shared objects of the platform.
+fn cross_folder(platform: Platform) -> &'static Path {
+    Path::new(match platform {
+        Platform::Amd64 => "/usr/x86_64-linux-gnu/lib",
+        Platform::Arm64 => "/usr/aarch64-linux-gnu/lib",
+    })
+}
+
+/// Returns the shared objects that the program needs, directly or not, with their paths in the
+/// folder. Returns an error message about the first that is missing or cannot be read.
+fn cross_needed(program: &[u8], folder: &Path) -> Result<BTreeMap<String, PathBuf>, String> {
+    let mut found = BTreeMap::new();
+    let mut open = names_of(program).ok_or("its list of shared objects cannot be read")?;
+    while let Some(name) = open.pop() {
+        let path = folder.join(&name);
+        if found.contains_key(&name) {
+            continue;
+        }
+        let bytes = std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        open.extend(names_of(&bytes).ok_or_else(|| format!("{} cannot be read", path.display()))?);
+        found.insert(name, path);
+    }
+    Ok(found)
+}
+
+/// Returns the shared objects that a file names; `None` if a name leads out of the folder.
+fn names_of(file: &[u8]) -> Option<Vec<String>> {
+    let header = FileHeader64::<Endianness>::parse(file).ok()?;
+    let endian = header.endian().ok()?;
+    let dynamic = header
+        .sections(endian, file)
+        .ok()?
+        .dynamic_table(endian, file)
+        .ok()?;
+    let needed = dynamic.iter().filter(|entry| entry.tag == DT_NEEDED);
+    needed
+        .map(|entry| {
+            let name = std::str::from_utf8(dynamic.string(entry).ok()?).ok()?;
+            (!name.contains('/')).then(|| name.to_owned())
+        })
+        .collect()
 }
 
 #[cfg(test)]

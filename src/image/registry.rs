@@ -471,7 +471,6 @@ impl Default for RegistryOptions {
 
 // Requests with the login, which is renewed when its token has expired.
 
-/// A request to the registry.
 struct Request<'a> {
     pub method: Method,
     pub url: &'a str,

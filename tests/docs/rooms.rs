@@ -245,11 +245,9 @@ fn each_path_that_a_part_of_the_long_tier_guards_is_there() {
 #[test]
 fn every_file_that_the_map_names_is_there() {
     let mut files = Vec::new();
-    let mut folders = vec![
-        root().join("src"),
-        root().join("deploy"),
-        root().join("e2e"),
-    ];
+    let mut folders: Vec<_> = ["src", "tests", "e2e", "bench"]
+        .map(|folder| root().join(folder))
+        .into();
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();

@@ -500,7 +500,8 @@ async fn u122_a_phase_that_a_webhook_sets_back_is_denied_and_comes_when_that_is_
     let _life = world.start_finishing_controller();
     world.wait(1).await;
     let sets_back: UpdateWebhook = |resource, old, new| {
-        if resource == "pods" && new["status"]["conditions"] != old["status"]["conditions"] {
+        let nudge = |pod: &Value| pod["metadata"]["annotations"]["swaplet.io/finished"].clone();
+        if resource == "pods" && nudge(new) != nudge(old) {
             new["status"]["phase"] = old["status"]["phase"].clone();
         }
     };

@@ -438,7 +438,7 @@ impl Flags {
 
     /// Returns the explicit values of a flag, by its long name; empty if it is not set.
     pub fn said(&self, flag: &str) -> &[String] {
-        let said = self.setting(flag).filter(|setting| setting.is_said());
+        let said = self.setting(flag).filter(|setting| setting.is_said);
         said.map(|setting| &*setting.values).unwrap_or_default()
     }
 

@@ -158,7 +158,7 @@ fn version(theirs: &str) -> Said {
 fn flags(asked: &Asked) -> Said {
     match &asked.installation.flags {
         Ok(flags) => {
-            let said = flags.settings.iter().filter(|setting| setting.is_said());
+            let said = flags.settings.iter().filter(|setting| setting.is_said);
             let count = said.count();
             (
                 State::Ok,

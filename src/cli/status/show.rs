@@ -132,7 +132,7 @@ fn flags(text: &mut String, all: &[Asked]) {
             continue;
         };
         let title = format!("Flags of Deployment {}", asked.installation.place());
-        let said = flags.settings.iter().filter(|setting| setting.is_said());
+        let said = flags.settings.iter().filter(|setting| setting.is_said);
         let lines: Vec<_> = said.map(|setting| vec![setting.in_one_line()]).collect();
         section(text, &title, &aligned(&lines));
     }
@@ -157,7 +157,7 @@ fn installation(asked: &Asked) -> Value {
     let held = asked.lease.as_ref().and_then(|lease| lease.as_ref().ok());
     let flags = installation.flags.as_ref().ok();
     let said = flags.map(|flags| {
-        let said = flags.settings.iter().filter(|setting| setting.is_said());
+        let said = flags.settings.iter().filter(|setting| setting.is_said);
         said.map(Setting::in_one_line).collect::<Vec<_>>()
     });
     json!({

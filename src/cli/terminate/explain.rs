@@ -9,7 +9,7 @@ use crate::cli::program::process::slowly;
 use crate::cli::program::table::{
     age, aligned, dash, json as as_json, printable, table, yaml as as_yaml,
 };
-use crate::cli::rules::{AskedRules, PoliciesArgs, policy, public, rule};
+use crate::cli::rules::{AskedRules, PoliciesArgs, learn_public, policy, rule};
 use crate::cli::status::installation::{Found, Purpose};
 use crate::cli::terminate::unmarked::Unmarked;
 use clap::{Args, ValueEnum};
@@ -115,7 +115,7 @@ impl ExplainArgs {
             WHO_WRITES
         };
         let mut rules = rules.rules()?;
-        let unclear = public::learn(&mut rules.exit_images, &found.ask_public()).await;
+        let unclear = learn_public(&mut rules.exit_images, &found.ask_public()).await;
         let reading = self
             .policies
             .read(&found, &client, Some(&namespace), &rules);

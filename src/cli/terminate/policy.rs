@@ -223,5 +223,7 @@ impl Named {
 
 /// Formats a sentence as a comment; text from objects cannot end a line of it.
 fn comment(text: &str) -> String {
-    wrapped(&cut(&printable(text), MESSAGE), "# ")
+    let text = cut(&printable(text), MESSAGE);
+    let words: Vec<_> = text.split_whitespace().collect();
+    wrapped(&words.join(" "), "# ")
 }

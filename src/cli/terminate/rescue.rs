@@ -13,7 +13,7 @@ use crate::cli::image::RegistryArgs;
 use crate::cli::program::log::{LogFormat, start_log};
 use crate::cli::program::process::{instance, stopped};
 use crate::cli::program::table::{self, Output, counted, note, render};
-use crate::cli::rules::{AskedRules, NO_EXIT_IMAGE, PoliciesArgs, public};
+use crate::cli::rules::{AskedRules, NO_EXIT_IMAGE, PoliciesArgs, learn_public};
 use crate::cli::status::installation::{Found, Purpose};
 use crate::cli::terminate::explain::target::Target;
 use anyhow::{Context, anyhow, bail, ensure};
@@ -254,8 +254,7 @@ impl RescueArgs {
         let lacks_image = !self.dry_run && rules.needs_exit_image();
         let assumed = rules.assume()?.filter(|_| self.dry_run);
         let mut rules = rules.rules()?;
-        let unclear =
-            public::learn(&mut rules.exit_images, &self.registry.hosts.ask_public()).await;
+        let unclear = learn_public(&mut rules.exit_images, &self.registry.hosts.ask_public()).await;
         let lines = idleness.into_iter().chain(assumed).chain(unclear);
         lines.for_each(|words| remarks.push(words));
         Ok((rules, lacks_image, found))

@@ -446,7 +446,6 @@ fn of_code(method: &'static str, code: Code) -> Labels<2> {
     [("method", method), ("exit_code", code.as_str())]
 }
 
-/// The metrics of ends.
 #[derive(Clone)]
 struct EndMetrics {
     codes: Family<Labels<2>, Counter>,

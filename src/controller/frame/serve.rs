@@ -44,7 +44,6 @@ struct State {
     /// The leader, if it is another process.
     leader: Option<String>,
     lease_trouble: Option<String>,
-    /// The ages of all watches.
     watches: WatchAges,
     heartbeats: Heartbeats,
     /// The rights that are missing, each with its namespace (empty: all) and the error of the API
@@ -259,7 +258,6 @@ fn answer(path: &str, registry: &Registry, health: &Health) -> Response<String> 
     }
 }
 
-/// Returns the response to a probe.
 fn probed(how: Result<String, String>) -> Response<String> {
     match how {
         Ok(how) => response(StatusCode::OK, PLAIN, format!("{how}\n")),

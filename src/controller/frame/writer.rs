@@ -323,7 +323,6 @@ pub(crate) fn created() -> PostParams {
     }
 }
 
-/// Returns the creation of an object.
 pub(crate) fn creation(objects: &Request, object: &Value) -> Built {
     objects.create(&created(), object.to_string().into_bytes())
 }
@@ -407,6 +406,19 @@ pub(crate) fn is_unanswered(error: &WriteError) -> bool {
         WriteError::Denied(words) => is_unreached(words),
         WriteError::Conflict | WriteError::Gone => false,
     }
+}
+
+/// The tools, which all loops of a process share.
+#[derive(Clone)]
+pub struct Tools {
+    /// Writes while this process leads.
+    pub writer: Writer,
+    /// Reports what was written.
+    pub reporter: Reporter,
+    /// Counts what the loops do.
+    pub metrics: Metrics,
+    /// Holds what `/readyz` reports.
+    pub health: Health,
 }
 
 // What an answer means that refuses a write.
@@ -589,17 +601,4 @@ mod answer_tests {
             assert!(matches!(of(code, message), WriteError::Failed { .. }));
         }
     }
-}
-
-/// The tools, which all loops of a process share.
-#[derive(Clone)]
-pub struct Tools {
-    /// Writes while this process leads.
-    pub writer: Writer,
-    /// Reports what was written.
-    pub reporter: Reporter,
-    /// Counts what the loops do.
-    pub metrics: Metrics,
-    /// Holds what `/readyz` reports.
-    pub health: Health,
 }

@@ -326,7 +326,6 @@ impl Retry {
 /// A namespace and a name.
 pub type Key = (Box<str>, Box<str>);
 
-/// Returns the key of the pod of a request.
 pub(crate) fn pod_key(request: &RestartRequest) -> Key {
     (request.namespace.clone(), request.pod_name.clone())
 }

@@ -21,7 +21,6 @@ impl Derived {
         is_new
     }
 
-    /// Returns the images.
     pub(crate) fn images(&self) -> impl Iterator<Item = &Box<str>> {
         self.0.iter().map(|(_, image)| image)
     }

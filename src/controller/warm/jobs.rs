@@ -639,7 +639,6 @@ impl Happened {
     }
 }
 
-/// Returns the key of a job.
 fn key_of(job: &PullJob) -> Key {
     (job.kind, job.namespace.clone(), job.name.clone())
 }

@@ -53,7 +53,6 @@ const A_TURN: usize = 50;
 /// How long the last turn of a namespace is remembered: longer than any workload waits.
 const REMEMBERED: Duration = Duration::from_secs(3600);
 
-/// Returns the right to watch workloads of a kind.
 const fn right_to_watch(kind: WorkloadKind) -> Right {
     match kind {
         WorkloadKind::Deployment => Right::WatchDeployments,

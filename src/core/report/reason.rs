@@ -25,7 +25,6 @@ enum Ends {
     Hand,
 }
 
-/// What a reason is about.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum About {
     /// The end of a pod.

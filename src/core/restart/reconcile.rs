@@ -579,7 +579,6 @@ impl Memory {
         self.containers.get(container)?.stored.as_ref()
     }
 
-    /// Returns the times of a container.
     pub(crate) fn times(&self, container: &str) -> Times {
         let watched = self.containers.get(container);
         watched.map(Watched::times).unwrap_or_default()

@@ -23,7 +23,6 @@ const MAX_READ: usize = 4 * 1024 * 1024;
 /// as JSON, which takes up to thirty times its bytes in memory.
 const MAX_REFUSAL: usize = 64 * 1024;
 
-/// The user agent of swaplet.
 pub(super) const USER_AGENT: &str = concat!("swaplet/", env!("CARGO_PKG_VERSION"));
 
 /// The longest wait that a registry can ask for; the header may have any number.

@@ -18,9 +18,9 @@ use swaplet_core::restart::request::{
 };
 
 use super::Heard;
-use super::strategy::StrategyArgs;
+use super::StrategyArgs;
 use crate::cli::restart::member::{Member, Outcome};
-use crate::cli::restart::{answer, get, plain};
+use crate::cli::restart::{get, plain};
 
 /// The time after which it is reported that no controller has accepted a request.
 const UNANSWERED: Duration = Duration::from_secs(10);
@@ -139,12 +139,14 @@ impl Asked {
                 });
             };
             match request.phase {
-                RequestPhase::Completed => return Ok(Heard::Says(Box::new(request), Vec::new())),
+                RequestPhase::Recreating | RequestPhase::Completed if request.is_completed() => {
+                    return Ok(Heard::Says(Box::new(request), Vec::new()));
+                }
                 RequestPhase::Recreating => return Ok(left("continues")),
                 _ => {}
             }
             let as_seen = writer::deleted(&request.uid, Some(&request.version));
-            match answer(self.api().delete(&name, &as_seen)).await {
+            match self.api().delete(&name, &as_seen).await {
                 Ok(_) => {
                     let words = format!("{why}; {KIND} {name} was deleted before it was begun");
                     return Ok(Heard::Over(Outcome::NotStarted(words)));
@@ -181,15 +183,11 @@ impl Asked {
         let resource = ApiResource::erase::<RestartRequestWire>(&());
         let api: Api<DynamicObject> =
             Api::namespaced_with(self.client.clone(), &self.namespace, &resource);
-        match answer(api.create(
-            &PostParams {
-                dry_run,
-                ..PostParams::default()
-            },
-            &object,
-        ))
-        .await
-        {
+        let params = PostParams {
+            dry_run,
+            ..PostParams::default()
+        };
+        match api.create(&params, &object).await {
             Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(()),
             other => other.map(drop),
         }

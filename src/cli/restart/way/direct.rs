@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Heard;
+use super::StrategyArgs;
 use super::asked::body;
-use super::strategy::StrategyArgs;
 use crate::cli::program::rights::may_patch;
 use crate::cli::program::table::report;
 use crate::cli::restart::member::{Member, Outcome};
-use crate::cli::restart::{answer, get, plain};
+use crate::cli::restart::{get, plain};
 use anyhow::{Context, bail, ensure};
 use kube::{Api, Client};
 use swaplet_controller::frame::clock::{Clock, time_of_day};
@@ -384,10 +384,8 @@ impl Room {
             return Ok(Self(ledger));
         };
         let jobs: Api<JobWire> = Api::namespaced(client.clone(), &pod.namespace);
-        let found = answer(jobs.get_opt(&job.name))
-            .await
-            .map_err(plain)
-            .with_context(|| format!("cannot get Job {}, which counts restarts", job.name))?;
+        let what = "Job, which counts restarts,";
+        let found = get(&jobs, what, &job.name).await?;
         ledger.job_list_starts();
         found
             .and_then(|found| found.read())

@@ -17,6 +17,8 @@ pub struct Setting {
     is_list: bool,
     /// The source of the value.
     source: String,
+    /// True if it is set explicitly, and not by a default.
+    pub is_said: bool,
 }
 
 /// Returns all flags, in the order of the help. `given` has the flags set without the file.
@@ -48,17 +50,13 @@ pub(super) fn settings<'a>(
             values: raw.map(|value| value.to_string_lossy().into()).collect(),
             is_list: matches!(flag.get_action(), ArgAction::Append),
             source,
+            is_said: is_said(now.value_source(id)),
         })
     };
     flags.filter_map(setting).collect()
 }
 
 impl Setting {
-    /// Returns true if it is set explicitly, and not by a default.
-    pub fn is_said(&self) -> bool {
-        self.source != "default"
-    }
-
     /// Returns a flag that is set to this value.
     #[cfg(test)]
     pub fn of(key: &str, value: &str) -> Self {
@@ -67,6 +65,7 @@ impl Setting {
             values: vec![value.to_owned()],
             is_list: false,
             source: format!("--{key}"),
+            is_said: true,
         }
     }
 

@@ -413,7 +413,6 @@ impl Kept {
         })
     }
 
-    /// Returns the status with these counts.
     fn status_of(&self, counts: &Counts) -> Value {
         let mut message = self.set.problems.clone();
         if self.is_left_out {

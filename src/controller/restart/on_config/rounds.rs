@@ -36,7 +36,6 @@ const HELD: Duration = Duration::from_secs(10);
 /// The labels of a pod.
 type Labels = BTreeMap<String, String>;
 
-/// The budgets of a round.
 struct Budgets {
     /// What remains of them.
     left: Result<Left, BudgetsUnknown>,

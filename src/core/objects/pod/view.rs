@@ -21,7 +21,6 @@ use crate::objects::values::fields::{
     Filled, FromList, List, Present, Said, Text, Time, list, or_default,
 };
 
-/// A pod.
 pub(crate) type PodView = View<SpecView, StatusView>;
 
 /// `spec`; `X` is what is read of a hook and of the ports that it may name.
@@ -195,7 +194,6 @@ pub(crate) struct MountView {
     sub_path_expr: Filled,
 }
 
-/// One of `volumes`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct VolumeView {
@@ -267,7 +265,6 @@ pub(crate) struct VariableView {
     pub value_from: Option<Box<ValueFromView>>,
 }
 
-/// `valueFrom`
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ValueFromView {
@@ -283,7 +280,6 @@ pub(crate) struct FieldView {
     pub field_path: Text,
 }
 
-/// One of `envFrom`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct EnvFromView {
@@ -447,7 +443,6 @@ impl ExpressionView {
 
 // The decoder of container statuses.
 
-/// The status of a container.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ContainerStatusView {

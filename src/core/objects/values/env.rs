@@ -112,7 +112,6 @@ impl<'de> Deserialize<'de> for Hidden {
     }
 }
 
-/// One entry of `env`.
 pub(crate) struct Entry<'a> {
     pub name: &'a str,
     /// Empty if there is none.
