@@ -226,6 +226,20 @@ fn a_job_is_as_openkruise_makes_it_but_for_labels_and_time_to_live() {
     assert_eq!(made["spec"], expected);
 }
 
+/// No schema restricts the template of a CloneSet.
+#[test]
+fn u124_a_template_that_cannot_be_read_is_told_to_who_asks() {
+    let of = |annotations: Value| {
+        read::<BoundedObject>(json!({
+            "metadata": {"name": "web", "namespace": "shop", "uid": "u-1", "annotations": annotations},
+            "spec": {"template": {"spec": {"containers": [{"name": "main", "image": 5}]}}},
+        }))
+    };
+    let error = of(json!({PREDOWNLOAD: "true"})).wish.unwrap_err();
+    assert!(error.starts_with("spec.template: "), "{error}");
+    assert_eq!(of(json!({})).wish, Ok(None));
+}
+
 /// A restart of a container writes another name of its image.
 #[test]
 fn r12_pods_that_were_restarted_by_an_alias_lack_nothing() {

@@ -200,9 +200,13 @@ where
                 let whole = serde_json::from_str::<WholeObject<K>>(object.get())?;
                 let meta = whole.meta();
                 let known = json!([meta.name, meta.namespace, meta.uid, meta.resource_version]);
+                // A kind that is read whole has no such form.
+                let Ok(object) = K::deserialize(&known) else {
+                    return Err(error);
+                };
                 let error = cut(&error.to_string(), MESSAGE);
                 tracing::warn!(object = %known, error, "an object cannot be read, and is left alone");
-                K::deserialize(&known)
+                Ok(object)
             })
         };
         Ok(ObjectList {
@@ -297,6 +301,9 @@ mod tests {
         let limits = jobs.into_iter().map(|job| Some(job.read()?.backoff_limit));
         assert_eq!(limits.collect::<Vec<_>>(), [Some(1), None, Some(6)]);
         assert!(decode::<PodWire>(b"{\"items\": [5").is_err());
+        // A kind that is read whole says what is wrong.
+        let error = decode::<k8s_openapi::api::batch::v1::Job>(page.as_bytes()).unwrap_err();
+        assert!(error.to_string().contains("\"many\""), "{error}");
     }
 
     #[test]

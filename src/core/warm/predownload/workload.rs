@@ -133,7 +133,12 @@ impl<K: IsWorkload> FromView for WorkloadOf<K> {
     /// Returns `None` if it has no name, namespace or uid.
     fn of(object: Self::View) -> Option<Self> {
         let (meta, spec) = (object.metadata, object.spec);
-        let pod = SpecView::<IgnoredAny>::deserialize(&spec.template.0["spec"]).unwrap_or_default();
+        let pod = Option::<SpecView<IgnoredAny>>::deserialize(&spec.template.0["spec"]);
+        let unread = pod
+            .as_ref()
+            .err()
+            .map(|error| format!("spec.template: {error}"));
+        let pod = pod.unwrap_or_default().unwrap_or_default();
         let secrets = pod.image_pull_secrets.iter();
         let secrets = secrets.filter_map(|secret| secret.name.clone().filled());
         let workload = Workload {
@@ -142,7 +147,12 @@ impl<K: IsWorkload> FromView for WorkloadOf<K> {
             namespace: meta.namespace.value?,
             name: meta.name.value?,
             uid: meta.uid.value?,
+            // Nothing is said of a template whose images nobody wants.
             wish: Wish::read(&meta.annotations.all()?)
+                .and_then(|wish| match unread.filter(|_| wish.is_some()) {
+                    Some(unread) => Err(unread),
+                    None => Ok(wish),
+                })
                 .map_err(|error| cut(&error, bounds::MESSAGE)),
             selector: selector(&spec.selector.0).map_err(|error| format!("spec.selector: {error}")),
             images: pod.images(),
