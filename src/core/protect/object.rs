@@ -137,8 +137,8 @@ impl<K: IsGuarded> FromView for GuardedOf<K> {
     type Kind = K;
     type View = View<CrdSpecView, Unread>;
 
-    /// Returns `None` if it has no name or no uid, or more labels than are read. With more annotations
-    /// than that, what it is said to hold counts as out of date.
+    /// Returns `None` if it has no name or no uid, or more labels or annotations than are read: then
+    /// nothing is written, so it cannot be deleted.
     fn of(object: Self::View) -> Option<Self> {
         let meta = object.metadata;
         let labels = meta.labels.all()?;
@@ -148,10 +148,7 @@ impl<K: IsGuarded> FromView for GuardedOf<K> {
             name: meta.name.value?,
             uid: meta.uid.value?,
             version: meta.resource_version.value.unwrap_or_default(),
-            holds: match meta.annotations.all() {
-                Some(mut annotations) => annotations.remove(HOLDS),
-                None => Some(Box::default()),
-            },
+            holds: meta.annotations.all()?.remove(HOLDS),
             deleting: meta.deletion_timestamp.0,
             served: object.spec.served(),
         };
