@@ -13,6 +13,7 @@ use tokio::process::Command;
 use crate::world::{World, established, eventually, kubectl};
 
 pub const LABEL: &str = "policy.kruise.io/delete-protection";
+const HOLDS: &str = "swaplet.io/holds";
 /// Has the policies of one case leave everything else on the cluster alone.
 const CASE: &str = "swaplet-e2e-protection";
 const ALWAYS: &str = "denied request: forbidden by ResourcesProtectionDeletion for policy.kruise.io/delete-protection=Always";
@@ -54,7 +55,7 @@ impl Protected {
         json!({"apiVersion": "v1", "kind": "List", "items": objects})
     }
 
-    /// The API server learns of policies some time after they are stored.
+    /// The API server learns of each policy and binding for itself, some time after it is stored.
     async fn is_on(&self) {
         let namespace = format!("{}-on", self.world.namespace);
         for kind in [service(), deployment(), namespaces()] {
@@ -64,6 +65,14 @@ impl Protected {
                 kind.dry_delete(&namespace).await.err()
             })
             .await;
+            if kind.resource.kind == "Namespace" {
+                let forged = json!({"metadata": {"annotations": {HOLDS: "pods=0"}}});
+                let (params, forged) = (PatchParams::default().dry_run(), Patch::Merge(forged));
+                eventually("the policy of counts to be on", || async {
+                    kind.api.patch(&namespace, &params, &forged).await.err()
+                })
+                .await;
+            }
             kind.label(&namespace, Value::Null).await;
             kind.delete(&namespace).await.unwrap();
         }

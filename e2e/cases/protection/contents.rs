@@ -9,7 +9,7 @@ use kube::api::{ApiResource, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use super::{ALWAYS, CASCADING, CASE, Kind, LABEL, Protected, crd, namespaces, resource};
+use super::{ALWAYS, CASCADING, CASE, HOLDS, Kind, LABEL, Protected, crd, namespaces, resource};
 use crate::controller::{Controller, Why};
 use crate::process::Process;
 use crate::world::{World, eventually, kubectl};
@@ -17,7 +17,6 @@ use crate::world::{World, eventually, kubectl};
 /// One counts at a time: of CRDs each takes back what another has counted.
 static COUNTING: Mutex<()> = Mutex::const_new(());
 const UNCOUNTED: &str = " and contents that nobody counts";
-const HOLDS: &str = "swaplet.io/holds";
 
 impl Protected {
     /// A controller that counts, also in this namespace, with the rights as they are shipped.
