@@ -310,6 +310,26 @@ fn t6_a_pod_that_failed_by_a_container_that_no_swap_touched_proves_nothing() {
     assert_eq!(proves(0, 29), Some(FailsUnderNever));
 }
 
+/// The swap came too late to be the cause.
+#[test]
+fn u125_a_pod_that_failed_by_a_sidecar_that_ended_before_its_swap_proves_nothing() {
+    let ended = |code: i64, second: u32| {
+        let finished = format!("2025-01-01T00:00:{second:02}Z");
+        json!({"terminated": {"exitCode": code, "finishedAt": finished}})
+    };
+    let proves = |second: u32| {
+        let pod = pod("Never")
+            .with(main_container("main").status("state", ended(0, 30)))
+            .with(sidecar("side").running());
+        let mut life = Life::new();
+        let after = life.swaps(&pod);
+        let after = after.but("side", |side| side.status("state", ended(1, second)));
+        life.later(5).proves(&after.phase("Failed"))
+    };
+    assert_eq!(proves(20), None);
+    assert_eq!(proves(31), Some(FailsUnderNever));
+}
+
 #[test]
 fn t6_a_pod_whose_swapped_containers_all_ended_well_is_no_failure_of_its_swaps() {
     let (mut life, after) = failed(|side| ended_since(side, LATER).status("image", EXIT));

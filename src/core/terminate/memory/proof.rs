@@ -9,8 +9,8 @@ use super::{Memory, SwapRecord};
 use crate::cluster::node_verdicts::Proved;
 use crate::objects::moment::Moment;
 use crate::objects::pod::{Container, Phase, Pod, RestartPolicy, Terminated, evidence, roles};
-use crate::terminate::is_ended_by_others;
 use crate::terminate::methods::swap::patience;
+use crate::terminate::{ended_by_itself, is_ended_by_others};
 
 /// Returns what the pod proves about its node now; `None` if nothing (any more, or yet).
 pub fn proved(pod: &Pod, memory: &Memory, now: Moment) -> Option<Proved> {
@@ -60,8 +60,8 @@ fn swapped<'a>(pod: &'a Pod, memory: &'a Memory) -> Vec<Swapped<'a>> {
 
 /// Returns true if a pod under `Never` has failed by its swaps, although its main containers had
 /// succeeded. Only swaps of this process count, because anyone who may change a pod can give it an
-/// exit image. A container that no swap touched and that has failed is the cause itself, and none
-/// that has ended with 0 after its swap is.
+/// exit image. A container that no swap touched and that has failed is the cause itself, as is a
+/// sidecar that has failed before its swap; none that has ended with 0 after its swap is.
 fn failed_by_swaps(pod: &Pod, memory: &Memory, swapped: &[Swapped<'_>]) -> bool {
     let is_untouched = |container: &&Container| {
         !roles::is_left_to_platform(pod, container)
@@ -69,9 +69,12 @@ fn failed_by_swaps(pod: &Pod, memory: &Memory, swapped: &[Swapped<'_>]) -> bool 
                 .iter()
                 .any(|(sidecar, _)| sidecar.name == container.name)
     };
+    let has_failed = |container: &Container| container.end().is_some_and(Terminated::has_failed);
     let ended_well = |(sidecar, record): &Swapped<'_>| {
-        !sidecar.end().is_some_and(Terminated::has_failed)
-            && evidence::proves_update(sidecar, record.before.as_ref())
+        !has_failed(sidecar) && evidence::proves_update(sidecar, record.before.as_ref())
+    };
+    let failed_by_itself = |(sidecar, record): &Swapped<'_>| {
+        has_failed(sidecar) && ended_by_itself(pod, sidecar, record, memory)
     };
     pod.restart_policy == RestartPolicy::Never
         && pod.phase == Phase::Failed
@@ -79,11 +82,8 @@ fn failed_by_swaps(pod: &Pod, memory: &Memory, swapped: &[Swapped<'_>]) -> bool 
         && swapped.iter().all(|(_, record)| record.before.is_some())
         && ended_by_swap(pod, memory)
         && roles::mains_succeeded(pod)
-        && !pod
-            .containers
-            .iter()
-            .filter(is_untouched)
-            .any(|container| container.end().is_some_and(Terminated::has_failed))
+        && !swapped.iter().any(failed_by_itself)
+        && !pod.containers.iter().filter(is_untouched).any(has_failed)
 }
 
 /// Returns true if the container has ended with an error that is the exit image's own: it could not
