@@ -327,7 +327,11 @@ impl CheckArgs {
         let (ends, ..) = report.ends(settings);
         let require = self.require.or(self.strict.then_some(1));
         if let Some(least) = require.filter(|least| ends < *least) {
-            let flag = if self.strict { "--strict" } else { "--require" };
+            let flag = if self.require.is_some() {
+                "--require"
+            } else {
+                "--strict"
+            };
             eprintln!(
                 "error: {flag} requires {least} or more, and {} would end",
                 counted(ends, "sidecar")

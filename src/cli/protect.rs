@@ -212,7 +212,17 @@ async fn missing_policies(client: &Client) -> Option<String> {
         let denies = spec.validation_actions?.contains(&"Deny".to_owned());
         spec.policy_name.filter(|_| denies)
     };
-    let bound = list(&bindings, "", policy).await.ok()?;
+    let bound = match list(&bindings, "", policy).await {
+        Ok(bound) => bound,
+        // Before Kubernetes 1.30 there are none.
+        Err(kube::Error::Api(status)) if status.code == 404 && !is_page(&status) => Vec::new(),
+        Err(error) => {
+            return Some(format!(
+                "Whether the admission policies of deploy/protection.yaml are there, without which the label protects nothing, is not known: {}",
+                words(&error)
+            ));
+        }
+    };
     let is_missing = |name: &&&str| {
         let suffix = format!("-{name}");
         !bound.iter().any(|policy| policy.ends_with(&suffix))

@@ -324,7 +324,7 @@ impl PoliciesArgs {
                 "Deployment {} runs without --sidecar-policies",
                 installation.place()
             ),
-            (None, _) => "there is no installation".to_owned(),
+            (None, _) => "no installation is for these pods".to_owned(),
         };
         Some(format!(
             "SidecarPolicies are not read ({why}): --sidecar-policies makes them count here"

@@ -45,8 +45,8 @@ States:
   ok     it is as it should be
   note   it is so by choice, or worth knowing
   TODO   it needs attention; the words say what to do
-  ?      you have no right to read it; without the right to look for an installation, the pods are
-         those of your namespace
+  ?      it could not be read, mostly for lack of rights; without the right to look for an
+         installation, the pods are those of your namespace
 
 Exit codes: 0 all well; 1 something needs attention, or swaplet is not installed; 2 nothing that \
 can be read does, and something could not be read; or wrong usage.";

@@ -296,7 +296,10 @@ fn cost(
         (Some((row, name)), _) => (Cost::on(row)?, format!("on node {name} ({})", row.provider)),
         (None, Some((row, why))) => (
             Cost::on(row)?,
-            format!("on nodes of {} ({why})", row.provider),
+            format!(
+                "on nodes of {}, to which it points (they have: {why})",
+                row.provider
+            ),
         ),
         (None, None) if settings.virtual_nodes => (Cost::Containers, "on virtual nodes".to_owned()),
         (None, None) => return None,

@@ -236,7 +236,7 @@ fn rights(asked: &Asked) -> Said {
     }
     if unknown > 0 {
         let words = format!(
-            "cannot check {unknown} of {}: it needs the right to create subjectaccessreviews",
+            "cannot check {unknown} of {}: the API server has not answered, or you lack the right to create subjectaccessreviews",
             asked.rights.len()
         );
         return (State::Unknown, words);

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use swaplet_controller::cluster::verdict_store::{AllKept, Kept, all_in, under_never};
 use swaplet_controller::frame::clock::time_of_day;
 use swaplet_controller::frame::list::{list, words};
+use swaplet_controller::frame::remarks::is_forbidden;
 use swaplet_core::cluster::budget::Rate;
 use swaplet_core::cluster::node_class::{NodeClass, Recognised};
 use swaplet_core::cluster::node_table::{BUILT_IN, NodeTable};
@@ -178,9 +179,13 @@ async fn kept_or_problem(client: &Client, namespace: Option<&str>) -> (AllKept, 
     match all_in(client, namespace).await {
         Ok(kept) => (kept, None),
         Err(error) => {
+            let hint = if namespace.is_none() && is_forbidden(&error) {
+                ": name the namespace of the controller with --state-namespace"
+            } else {
+                ""
+            };
             let problem = format!(
-                "proofs on nodes are not shown, because ConfigMaps cannot be read ({}): name the namespace of the controller with \
-                 --state-namespace",
+                "proofs on nodes are not shown, because ConfigMaps cannot be read ({}){hint}",
                 words(&error)
             );
             (AllKept::new(), Some(problem))

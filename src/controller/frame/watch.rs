@@ -18,7 +18,7 @@ use std::fmt::{Debug, Display};
 use std::time::Duration;
 
 use self::age::{WatchAge, WatchAges};
-use super::list::{PageSize, present_version};
+use super::list::{PageSize, present_version, words};
 use crate::frame::list::page;
 use futures::StreamExt;
 use futures::stream::BoxStream;
@@ -244,7 +244,7 @@ impl<K: Watched> Watch<K> {
             Ok(Err(error)) => {
                 at_least = asked_for(&error);
                 self.is_unwatched = true;
-                self.failed(version, false, trouble("watch", &error))
+                self.failed(version, false, trouble("watch", &words(&error)))
                     .await?
             }
             Err(_) => {
@@ -341,7 +341,7 @@ impl<K: Watched> Watch<K> {
                         .await?
                 }
                 Err(error) => {
-                    let trouble = trouble("watch", &error);
+                    let trouble = trouble("watch", &words(&error));
                     return self.failed(version, missed, trouble).await;
                 }
             }
@@ -498,7 +498,7 @@ impl<K: Watched> Watch<K> {
                 }
                 Ok(Err(error)) if self.how == How::Chosen && is_no_question(&error) => {
                     self.age.forbidden();
-                    let why = trouble("list", &error);
+                    let why = trouble("list", &words(&error));
                     if std::mem::replace(&mut self.is_refused, true) {
                         return self.list_failed(Event::Hidden(why), NO_QUESTION).await;
                     }
@@ -506,7 +506,10 @@ impl<K: Watched> Watch<K> {
                 }
                 Ok(Err(error)) => {
                     return self
-                        .list_failed(Event::Trouble(trouble("list", &error)), asked_for(&error))
+                        .list_failed(
+                            Event::Trouble(trouble("list", &words(&error))),
+                            asked_for(&error),
+                        )
                         .await;
                 }
                 Err(_) => {

@@ -238,7 +238,7 @@ impl Snapshot {
                 self.kept = kept;
             }
             Err(error) => {
-                let so = "proofs on nodes are not known here; --state-namespace names the controller's namespace";
+                let so = "proofs on nodes are not known here";
                 self.remarks.unread("ConfigMaps", &error, so);
             }
         }

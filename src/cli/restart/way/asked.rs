@@ -13,6 +13,7 @@ use swaplet_controller::frame::list::words;
 use swaplet_controller::frame::remarks::is_forbidden;
 use swaplet_controller::frame::writer;
 use swaplet_core::objects::recreate_request::{KIND, RequestPhase};
+use swaplet_core::report::denial::{By, Denial};
 use swaplet_core::restart::request::{
     RequestedPod, RestartRequest, RestartRequestWire, new_request, request_name,
 };
@@ -235,7 +236,7 @@ pub fn body(name: &str, namespace: &str, member: &Member, strategy: &StrategyArg
 
 /// Returns what helps whoever may not create requests.
 fn hint(error: &kube::Error) -> &'static str {
-    if is_forbidden(error) {
+    if is_forbidden(error) && Denial::of(&words(error)).by == By::Rights {
         "; --direct needs only the right to patch the pod, and the ClusterRole swaplet-restart-user grants requests"
     } else {
         ""

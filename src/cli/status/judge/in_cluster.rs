@@ -58,7 +58,7 @@ fn exit_image(pods: &Pods) -> Said {
     match pods.pulled.len() {
         _ if !pods.knows_exit_image => (
             State::Unknown,
-            "no installation says which it is".to_owned(),
+            "no installation was found that says which it is".to_owned(),
         ),
         0 => (
             State::Note,

@@ -169,7 +169,11 @@ pub(crate) fn uncertain(case: Case<'_>, container: &Container, image: &str) -> O
     let is_known = pod.node_runs_on.or(runs_on.unwrap_or_default()).is_known();
     let must_be_known = around.node.is_kubelet() || may_finish(pod, case.memory, around.allowed);
     if must_be_known && !is_known {
-        let what = "neither its node nor the pod says on which operating system and processor it runs, and the exit image is not for all of them: give the node the labels kubernetes.io/os and kubernetes.io/arch";
+        let what = if around.node.is_kubelet() {
+            "neither its node nor the pod says on which operating system and processor it runs, and the exit image is not for all of them: give the node the labels kubernetes.io/os and kubernetes.io/arch"
+        } else {
+            "its node is not known, and the pod does not say on which operating system and processor it runs: let nodes be listed (ClusterRole swaplet-nodes), or name both in the pod's nodeSelector"
+        };
         return Some(report(Reason::NotSwappable, container, what));
     }
     let is_never = *container.effective_policy(pod) == RestartPolicy::Never;

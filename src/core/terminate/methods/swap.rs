@@ -443,8 +443,18 @@ fn job_unknown(trouble: Option<&str>, memory: &Memory, now: Moment) -> Step {
         return Step::Here(Decision::later(Reason::JobUnknown, until));
     }
     let fix = trouble.map_or_else(
-        || "was deleted without its pods: delete these too, or end their sidecars yourself".to_owned(),
-        |trouble| format!("cannot be read ({trouble}): allow the controller to list and watch jobs of the group batch"),
+        || {
+            "was deleted without its pods: delete these too, or end their sidecars yourself"
+                .to_owned()
+        },
+        |trouble| {
+            let fix = if trouble.contains("forbidden") {
+                "allow the controller to list and watch jobs of the group batch"
+            } else {
+                "it is tried again, and /readyz of the controller says whether that lasts"
+            };
+            format!("cannot be read ({trouble}): {fix}")
+        },
     );
     let note = format!(
         "the main containers of a pod are done, but it is not known how many restarts the Job allows, because it {fix}"
