@@ -21,7 +21,7 @@ use self::memory::image_troubles::ImageTroubles;
 use self::memory::{Memory, SwapRecord};
 use self::methods::{AllowedMethods, Step, finish, recreate, swap};
 use self::openkruise::OpenKruise;
-use self::turn::{Turn, turns};
+use self::turn::{Turn, allow_finish, turns};
 use crate::cluster::exit_images::ExitImages;
 use crate::cluster::headroom::Ledger;
 use crate::cluster::node_class::{NodeClass, OVERRIDE};
@@ -29,7 +29,9 @@ use crate::cluster::node_verdicts::UnderNever;
 use crate::objects::moment::Moment;
 use crate::objects::pod::evidence::Footprint;
 use crate::objects::pod::roles::{self, Mains, Unended, unended};
-use crate::objects::pod::{Container, Phase, Pod, RestartPolicy, SidecarRule, Terminated};
+use crate::objects::pod::{
+    Container, Phase, Pod, RestartPolicy, RuleMethod, SidecarRule, Terminated,
+};
 use crate::objects::values::env::{
     ACS_IS_SIDECAR, ACS_SIDECAR, ECI_CONTAINER_TYPE, ECI_SIDECAR, IGNORE_EXIT_CODE, MarkProblem,
     WHEN_JOB_EXIT, WITH_IMAGE,
@@ -159,6 +161,9 @@ fn climb(case: Case<'_>) -> Decision {
         match climb_turn(case, &turn) {
             Step::Here(decision) => return with_rest(&turn, decision),
             Step::Next { reports, again } => {
+                if let Some(decision) = overtaken(case, &turn, &all, &reports) {
+                    return decision;
+                }
                 last = nothing_led_on(case, &turn, reports, again);
                 if turn.waits.is_some() {
                     break;
@@ -167,6 +172,35 @@ fn climb(case: Case<'_>) -> Decision {
         }
     }
     last
+}
+
+/// Decides where a sidecar of a step can be ended by the phase alone, which ends those of later steps
+/// too: then they end together, and none before it. `None` if that is not so, or the phase may not be
+/// written; then the next step goes on.
+fn overtaken(
+    case: Case<'_>,
+    turn: &Turn<'_>,
+    all: &[Unended<'_>],
+    why: &[Report],
+) -> Option<Decision> {
+    let (memory, around) = (case.memory, case.around);
+    let runs_on = |(_, sidecar): &Unended<'_>| {
+        !turn::is_finished(sidecar, around) && memory.swap_of(&sidecar.name).is_none()
+    };
+    let is_held = turn.unended.iter().any(runs_on);
+    if turn.is_last || turn.waits.is_some() || !is_held || !finish::may_end(case) {
+        return None;
+    }
+    let due = all
+        .iter()
+        .filter_map(|(_, sidecar)| turn::due(case, sidecar));
+    if let Some(until) = due.max().filter(|at| *at > around.now) {
+        return Some(Decision::later(Reason::SidecarDelayed, until));
+    }
+    match finish::step(case, all) {
+        Step::Here(decision) => Some(after(why.to_vec(), decision)),
+        Step::Next { .. } => None,
+    }
 }
 
 /// Returns the decision of the first method that can act in a step, or the reports of all methods.
@@ -463,16 +497,23 @@ fn failed_by_itself(case: Case<'_>) -> Option<String> {
             )
         })
         .collect();
-    let fix = if first.mark.ignores_exit_code() {
-        format!(
-            "{IGNORE_EXIT_CODE} in {} needs the phase to be written: allow finish (start the controller without --finish=never)",
-            first.name
-        )
+    let name = &first.name;
+    let is_left = first
+        .rule
+        .as_ref()
+        .is_some_and(|rule| rule.method == RuleMethod::Leave);
+    let fix = if is_left {
+        String::new()
+    } else if first.mark.ignores_exit_code() {
+        let allow = allow_finish(case.around.allowed);
+        format!("{IGNORE_EXIT_CODE} in {name} needs the phase to be written: {allow}, ")
+    } else if first.mark.when_job_exit {
+        format!("set {IGNORE_EXIT_CODE} to \"true\" in {name}, ")
     } else {
-        format!("set {IGNORE_EXIT_CODE} to \"true\" in {}", first.name)
+        format!("set {WHEN_JOB_EXIT} and {IGNORE_EXIT_CODE} to \"true\" in {name}, ")
     };
     Some(format!(
-        "the pod is Failed although every main container exited with 0, because {}: {fix}, let it exit with 0, or use restartPolicy OnFailure",
+        "the pod is Failed although every main container exited with 0, because {}: {fix}let it exit with 0, or use restartPolicy OnFailure",
         words.join(", ")
     ))
 }

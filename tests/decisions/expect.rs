@@ -182,7 +182,7 @@ impl Life {
         for swap in decision.swaps() {
             let container = &read.containers[swap.index];
             self.memory
-                .swapped(container, &swap.from, &stored(&swap.to), self.now);
+                .swapped(container, swap, &stored(&swap.to), self.now);
             after = after.but(&swap.container, |container| {
                 container.image(&stored(&swap.to))
             });

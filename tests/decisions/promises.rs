@@ -9,7 +9,7 @@ mod room;
 mod starts;
 
 use swaplet_core::objects::pod::Phase;
-use swaplet_core::report::decision::{Action, Decision};
+use swaplet_core::report::decision::{Action, Decision, Swap};
 use swaplet_core::terminate::memory::finish_record::QUIET;
 use swaplet_core::terminate::methods::AllowedMethods;
 
@@ -77,12 +77,14 @@ fn stuck(
 ) -> (swaplet_core::terminate::memory::Memory, PodBuilder) {
     let pod = named("OnFailure", uid, node);
     let mut memory = swaplet_core::terminate::memory::Memory::default();
-    memory.swapped(
-        &pod.read().containers[1],
-        pod.image_of("log"),
-        EXIT,
-        life.now,
-    );
+    let swap = Swap {
+        index: 1,
+        is_native_sidecar: false,
+        container: "log".into(),
+        from: pod.image_of("log").into(),
+        to: EXIT.into(),
+    };
+    memory.swapped(&pod.read().containers[1], &swap, EXIT, life.now);
     let what = format!("Back-off pulling image \"{EXIT}\"");
     (
         memory,

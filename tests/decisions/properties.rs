@@ -361,7 +361,7 @@ proptest! {
         let mut life = Life::new();
         let decision = life.sees_pod(&pod);
         for swap in decision.swaps() {
-            life.memory.swapped(&pod.containers[swap.index], &swap.from, &swap.to, life.now);
+            life.memory.swapped(&pod.containers[swap.index], swap, &swap.to, life.now);
         }
         let after = with_swaps_applied(&pod, &decision);
         prop_assert_eq!(life.later(seconds).sees_pod(&after).action, None);
@@ -378,7 +378,7 @@ proptest! {
         let mut life = Life::new();
         let decision = life.sees_pod(&pod);
         for swap in decision.swaps() {
-            life.memory.swapped(&pod.containers[swap.index], &swap.from, &swap.to, life.now);
+            life.memory.swapped(&pod.containers[swap.index], swap, &swap.to, life.now);
         }
         let after = with_swaps_applied(&pod, &decision);
         life.later(1 << 40);

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::objects::recreate_request::{RecreateRequest, RecreateRequestWire};
+use swaplet_core::objects::values::env::IGNORE_EXIT_CODE;
 use swaplet_core::report::decision::{Action, Decision, Method};
 use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::methods::AllowedMethods;
@@ -89,6 +90,23 @@ fn refuses(life: &mut Life, pod: &PodBuilder, reasons: &[Reason]) -> String {
     assert_eq!((&decision.action, &*told), (&None, reasons), "{decision:?}");
     life.assert_silent(pod, decision.reason);
     decision.reports.last().unwrap().note.clone()
+}
+
+/// Whatever ends the last container, the pod is judged by the one that has failed.
+#[test]
+fn u145_the_daemon_is_not_asked_where_an_ignored_code_would_then_count() {
+    let with = |is_ignored: bool| {
+        let metrics = sidecar("metrics").ended(1);
+        let metrics = if is_ignored {
+            metrics.env(IGNORE_EXIT_CODE, "true")
+        } else {
+            metrics
+        };
+        done("Never", running()).with(metrics)
+    };
+    assert_eq!(asked_for(&life().sees(&with(false))), ["log"]);
+    let decision = life().sees(&with(true));
+    assert_eq!(decision.action, None, "{decision:?}");
 }
 
 #[test]

@@ -313,8 +313,9 @@ impl Index {
                 action: Some(_), ..
             }),
             Some(entry),
-        ) = (decision, self.entries.get(uid))
+        ) = (decision, self.entries.get_mut(uid))
         {
+            entry.waits_for_its_turn(now);
             self.ready.push(&entry.pod.namespace, uid);
         }
         effects

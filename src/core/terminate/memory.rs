@@ -60,7 +60,9 @@ pub struct SwapRecord {
     pub container: Box<str>,
     /// The image before; `None` if another run of the process made the swap.
     pub from: Option<Box<str>>,
-    /// The image that was written, as the API server stored it.
+    /// The image that was sent, by which other pods are judged.
+    pub asked: Box<str>,
+    /// What the API server stored of it: a webhook may have given it another name.
     pub to: Box<str>,
     /// When the write returned, or when the exit image was first observed in the spec.
     pub at: Moment,
@@ -229,8 +231,8 @@ impl Memory {
             .find(|record| &*record.container == container)
     }
 
-    /// Records that a container's image was swapped.
-    pub fn swapped(&mut self, container: &Container, from: &str, to: &str, now: Moment) {
+    /// Records that a container's image was swapped; `stored` is what the API server stored.
+    pub fn swapped(&mut self, container: &Container, swap: &Swap, stored: &str, now: Moment) {
         let known = self.swap_of(&container.name);
         let times = known.map_or(0, |record| record.times) + 1;
         // The watch may have shown this swap, and the end of the sidecar, before the write
@@ -241,8 +243,9 @@ impl Memory {
         self.swaps
             .retain(|record| record.container != container.name);
         self.swaps.push(SwapRecord {
-            from: Some(from.into()),
-            to: to.into(),
+            from: Some(swap.from.clone()),
+            asked: swap.to.clone(),
+            to: stored.into(),
             times,
             before: Some(Footprint::of(container)),
             real_end,
@@ -290,6 +293,7 @@ impl SwapRecord {
         Self {
             container: sidecar.name.clone(),
             from: None,
+            asked: sidecar.image.clone(),
             to: sidecar.image.clone(),
             at: now,
             times: 0,
@@ -622,6 +626,15 @@ impl DeniedWays {
     /// Forgets the denials of this method, because a write was applied.
     pub fn forget(&mut self, method: Method) {
         self.0.retain(|way| way.method != method);
+    }
+
+    /// Keeps what is closed now closed until `until`: the method that comes next has not had its turn.
+    pub fn stay_closed(&mut self, now: Moment, until: Moment) {
+        let closed = self
+            .0
+            .iter_mut()
+            .filter(|way| way.denials.are_lasting() && now < way.until);
+        closed.for_each(|way| way.until = way.until.max(until));
     }
 
     /// Returns until when this method is closed, and the error; denials that do not last close

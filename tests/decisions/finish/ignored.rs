@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 use swaplet_core::cluster::node_class::NodeClass;
+use swaplet_core::objects::pod::annotations::WAIT_FOR_EXIT;
 use swaplet_core::objects::values::env::IGNORE_EXIT_CODE;
 use swaplet_core::report::decision::{Action, Method};
 use swaplet_core::report::reason::Reason;
@@ -29,6 +30,8 @@ struct Row {
     ignored: [bool; 2],
     /// When it ends by itself, in seconds after the main container; `None`: never.
     ends: Option<i64>,
+    /// How long it may end by itself.
+    waits: i64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -130,8 +133,11 @@ impl Kubelet {
             main.ended(0)
         };
         let [ignores_metrics, ignores_proxy] = self.row.ignored;
-        pod(self.row.policy)
-            .with(main)
+        let mut pod = pod(self.row.policy);
+        if self.row.waits > 0 {
+            pod = pod.annotation(WAIT_FOR_EXIT, format!("metrics={}s", self.row.waits));
+        }
+        pod.with(main)
             .with(shown("metrics", ignores_metrics, self.metrics))
             .with(shown("proxy", ignores_proxy, self.proxy))
     }
@@ -183,8 +189,7 @@ fn ends(row: Row) -> (&'static str, Option<Method>) {
                 let read = before.read();
                 for swap in swaps {
                     let container = &read.containers[swap.index];
-                    life.memory
-                        .swapped(container, &swap.from, &swap.to, life.now);
+                    life.memory.swapped(container, swap, &swap.to, life.now);
                     let sidecar = if &*swap.container == "metrics" {
                         &mut kubelet.metrics
                     } else {
@@ -228,24 +233,27 @@ fn an_ignored_exit_code_never_fails_the_pod_and_any_other_one_does_as_ever() {
                     Some(4),
                     Some(9),
                 ] {
-                    let row = Row {
-                        policy,
-                        code,
-                        ignored,
-                        ends,
-                    };
-                    is_right(row);
-                    rows += 1;
+                    for waits in [0, 12] {
+                        let row = Row {
+                            policy,
+                            code,
+                            ignored,
+                            ends,
+                            waits,
+                        };
+                        is_right(row);
+                        rows += 1;
+                    }
                 }
             }
         }
     }
-    assert_eq!(rows, 224);
+    assert_eq!(rows, 448);
 }
 
 fn is_right(row: Row) {
     let (phase, method) = ends(row);
-    let by_itself = row.ends.is_some_and(|at| at <= 0);
+    let by_itself = row.ends.is_some_and(|at| at <= row.waits);
     // It stands for good, and nothing says that it is to be ignored: the Job fails in OpenKruise
     // too.
     let counts = row.policy == "Never" && row.code != 0 && !row.ignored[0];

@@ -303,7 +303,7 @@ proptest! {
         let decision = life.later(seconds).sees_pod(&situation.pod);
         let mut after = situation.pod.clone();
         for swap in decision.swaps() {
-            life.memory.swapped(&situation.pod.containers[swap.index], &swap.from, &swap.to, life.now);
+            life.memory.swapped(&situation.pod.containers[swap.index], swap, &swap.to, life.now);
             after.containers[swap.index].image = swap.to.clone();
         }
         let next = Situation { pod: after.clone(), ..situation };

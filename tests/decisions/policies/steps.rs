@@ -66,6 +66,25 @@ fn a_step_begins_when_those_before_it_have_ended_in_this_life_and_the_next() {
     }
 }
 
+/// The proxy through which it uploads would be gone while it works.
+#[test]
+fn u146_what_the_phase_alone_ends_is_not_overtaken_by_the_next_step() {
+    for policy in ["OnFailure", "Never"] {
+        let pod = two(policy).but("uploader", |uploader| {
+            uploader.spec("command", json!(["/bin/own"]))
+        });
+        let mut life = on(NodeClass::Kubelet);
+        life.assert_silent(&pod, Reason::FinishWaits);
+        let decision = life.later(10).sees(&pod);
+        assert_eq!(decision.reason, Reason::PhaseWritten, "{decision:?}");
+        // As the phase may not be written, what cannot be ended holds up nobody.
+        assert_eq!(swapped(&new_life().sees(&pod)), ["proxy"]);
+        // What has ended by an earlier step has not been overtaken.
+        let delayed = pod.annotation(DELAY, "proxy=5m");
+        on(NodeClass::Kubelet).assert_silent(&delayed, Reason::SidecarDelayed);
+    }
+}
+
 /// What does not end holds the others up for no longer than its method takes.
 #[test]
 fn a_step_that_does_not_end_is_given_up() {

@@ -78,6 +78,24 @@ fn v3_an_image_that_could_not_be_pulled_holds_swaps_under_never_in_the_namespace
     );
 }
 
+/// Behind a webhook that renames images it is known by the name that is asked for, as that of the next
+/// pod is: each of them would be failed by the same swap.
+#[test]
+fn u144_what_could_not_be_pulled_under_the_name_of_a_webhook_is_known_by_what_was_sent() {
+    for mirror in ["mirror.example/exit:v1", "cache.example/blobs/17"] {
+        let mut life = under(NEVER_FINISH);
+        let after = life.swaps_as(&ready("Never"), |_| mirror.to_owned());
+        let failed = after
+            .but("log", |log| log.ended(143))
+            .phase("Failed")
+            .read();
+        life.memory.observe(&failed, &life.rules, life.now);
+        life.image_troubles.failed(&failed, &life.memory, life.now);
+        assert!(!swaps_in(&mut life, BATCH, "Never", "n1"), "{mirror}");
+        assert!(swaps_in(&mut life, "other", "Never", "n1"), "{mirror}");
+    }
+}
+
 /// Nobody tries it out meanwhile: each try would fail a pod whose work is done.
 #[test]
 fn v3_what_is_known_expires_a_day_after_it_was_shown_last_and_is_not_tried_before() {
@@ -168,7 +186,8 @@ fn v3_what_is_known_is_bounded() {
         life.later(1);
         let mut memory = memory.clone();
         let image = format!("{EXIT}-{nth}");
-        memory.swaps[0].to = image.as_str().into();
+        let swap = &mut memory.swaps[0];
+        (swap.asked, swap.to) = (image.as_str().into(), image.as_str().into());
         let pod = stuck
             .clone()
             .set("/metadata/namespace", "evil")

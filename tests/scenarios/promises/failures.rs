@@ -57,6 +57,34 @@ async fn two_failures_ten_minutes_apart_are_two() {
     );
 }
 
+/// Each of them waits for its turn to try again, which is no time without a failure.
+#[tokio::test(start_paused = true)]
+async fn u147_many_pods_behind_a_webhook_that_hangs_are_ended_by_the_phase() {
+    let world = World::new();
+    let names: Vec<_> = (0..40).map(|nth| format!("p{nth}")).collect();
+    for name in &names {
+        world.run_pod(&pod(name, "Never")).await;
+    }
+    let _life = world.start_controller_that_may_finish();
+    world.start_kubelet(Kubelet::default());
+    world.wait(1).await;
+    world.fault(Effect::Hang, |rule| {
+        rule.verb(Verb::Patch).resource("pods").subresource("")
+    });
+    for name in &names {
+        world.ends_now(name, "main", 0).await;
+    }
+    world.wait(3600).await;
+    for name in &names {
+        assert_eq!(
+            world.phase(name),
+            "Succeeded",
+            "{name}: {:?}",
+            world.notes(name)
+        );
+    }
+}
+
 /// While it is down nothing ends; it may be back at any moment.
 #[tokio::test(start_paused = true)]
 async fn after_a_webhook_is_back_pods_end_within_two_minutes() {

@@ -11,7 +11,7 @@ use swaplet_core::cluster::node_verdicts::Proved;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::annotations::SIDECARS;
 use swaplet_core::objects::pod::evidence::exit_image_shown;
-use swaplet_core::objects::pod::{Container, Pod, SidecarRule, roles};
+use swaplet_core::objects::pod::{Container, Pod, SidecarRule, Terminated, roles};
 use swaplet_core::objects::values::backoff::Backoff;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 use swaplet_core::report::decision::{Action, Decision, Method, Report, Swap};
@@ -25,6 +25,7 @@ use super::{Census, Counted, Effect, Write, notice};
 use crate::cluster::nodes::Nodes;
 use crate::cluster::rules::Rules;
 use crate::frame::metrics::Timed;
+use crate::frame::queue::LOOK_AGAIN;
 use crate::frame::writer::{Outcome, RETRY, Target, is_unreached};
 use crate::terminate::index::LATE_EFFECT;
 
@@ -267,7 +268,7 @@ impl Entry {
                 let mut before = begun_with.iter();
                 let before = before.find(|before| before.name == swap.container);
                 self.memory
-                    .swapped(before.unwrap_or(container), &swap.from, image, now);
+                    .swapped(before.unwrap_or(container), swap, image, now);
                 // The watch has shown this swap, or a change by somebody else since.
                 if !self.since.images {
                     container.image.clone_from(image);
@@ -520,6 +521,8 @@ const LAST_DENIED_RETRY: Duration = Duration::from_secs(15 * 60);
 /// How long writes to a pod may fail, one after another, until the next method is tried: a webhook
 /// that is down concerns one kind of write.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How much later than [`LOOK_AGAIN`] a pod may be looked at again.
+const NEXT_LOOK: Duration = Duration::from_secs(5);
 /// After how long without a failure the next one is the first again.
 const FORGOTTEN: Duration = Duration::from_secs(180);
 
@@ -607,6 +610,19 @@ impl Entry {
             .collect()
     }
 
+    /// Records that the pod waits for its turn to write: what has failed before goes on failing, and
+    /// what is closed stays so, however many others are served first.
+    pub(crate) fn waits_for_its_turn(&mut self, now: Moment) {
+        self.memory
+            .denied
+            .stay_closed(now, now + LOOK_AGAIN + NEXT_LOOK);
+        if let Some((_, last)) = &mut self.memory.failing
+            && now.since(*last) < FORGOTTEN
+        {
+            *last = now;
+        }
+    }
+
     /// Returns what somebody can change, in parentheses; empty where the words say it.
     fn what_to_do(&self, denial: &Denial<'_>, action: &Action) -> String {
         let advice = match (&denial.by, action) {
@@ -624,10 +640,13 @@ impl Entry {
     /// admission policy they are main containers otherwise. Where its message names some of them,
     /// only these. `None` where there are none.
     fn opt_in(&self, action: &Action, denial: &Denial<'_>) -> Option<String> {
+        // By one that has failed the policy for statuses judges the pod.
+        let ends_all = matches!(action, Action::Finish(_));
         let by_policy = |container: &Container| {
             let has_policy = |rule: &Arc<SidecarRule>| rule.policy().is_some();
+            let has_failed = |end: &Terminated| ends_all && end.has_failed();
             !container.mark.is_sidecar()
-                && container.end().is_none()
+                && container.end().is_none_or(has_failed)
                 && container.rule.as_ref().is_some_and(has_policy)
         };
         let all = self.pod.containers.iter().enumerate();

@@ -50,11 +50,11 @@ impl ImageTroubles {
                 progress(container, record.before.as_ref()),
                 Progress::NotPulled(..)
             ) {
-                self.keep(pod, &record.to, "", now);
+                self.keep(pod, &record.asked, "", now);
             } else if record.shows_failure(container) {
-                self.keep(pod, &record.to, &container.name, now);
+                self.keep(pod, &record.asked, &container.name, now);
             } else if record.has_worked(container) {
-                self.forget(pod, &record.to, &container.name);
+                self.forget(pod, &record.asked, &container.name);
             }
         }
     }
@@ -76,7 +76,7 @@ impl ImageTroubles {
         for (container, record) in swapped(pod, memory) {
             let is_by_swap = !ended_by_itself(pod, container, record, memory);
             if record.before.is_some() && has_failed(container) && is_by_swap {
-                self.keep(pod, &record.to, "", now);
+                self.keep(pod, &record.asked, "", now);
             }
         }
     }

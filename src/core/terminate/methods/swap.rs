@@ -11,6 +11,7 @@ mod plan;
 
 use std::time::Duration;
 
+pub(crate) use self::plan::failed_and_ignored;
 use self::plan::{Plan, is_settled};
 use super::preflight::{Preflight, preflight};
 use crate::cluster::exit_images::ExitImages;

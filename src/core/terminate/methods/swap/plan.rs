@@ -223,7 +223,7 @@ fn held_back(
 
 /// Returns the sidecar that has failed for good, is to be ignored, and by which a kubelet judges the
 /// pod when the others have ended, because the phase may not be written; `None` if there is none.
-fn failed_and_ignored(case: Case<'_>) -> Option<&Container> {
+pub(crate) fn failed_and_ignored(case: Case<'_>) -> Option<&Container> {
     let (pod, memory, around) = (case.pod, case.memory, case.around);
     if !around.may_be_kubelet()
         || may_finish(pod, memory, around.allowed)
