@@ -15,9 +15,11 @@ use crate::random::Random;
 
 /// So many are tried each day, always the same ones; `SWAPLET_SEEDS` says another number, and
 /// `SWAPLET_SEED` the first of them.
-const SEEDS: u64 = 3;
+const SEEDS: u64 = 100;
 /// All that a request may wait for: its deadline, its pod and the node.
 const PATIENCE: u64 = 2400;
+/// It is looked after so many seconds whether all is over.
+const STEP: u64 = 120;
 const NAMES: [&str; 3] = ["r0", "r1", "r2"];
 
 /// Each has a runtime of its own: what is left of the world before would go on in it.
@@ -60,7 +62,13 @@ async fn one(seed: u64) {
         world.wait(seconds).await;
     }
     world.server.faults().clear();
-    world.wait(PATIENCE).await;
+    let mut waited = 0;
+    while waited < PATIENCE && !is_over(&world) {
+        world.wait(STEP).await;
+        waited += STEP;
+    }
+    // What ends must stay so.
+    world.wait(STEP).await;
     let what = format!("seed {seed}: {history:#?}");
     NAMES
         .iter()
@@ -81,6 +89,11 @@ async fn one(seed: u64) {
     }
     assert!(is_unmarked(&world), "{what}: {}", world.pod());
     world.assert_quiet().await;
+}
+
+fn is_over(world: &Restarts) -> bool {
+    let mut requests = NAMES.iter().filter_map(|name| world.find(name));
+    requests.all(|request| request["status"]["phase"] == "Completed") && is_unmarked(world)
 }
 
 fn has_ended(world: &Restarts, request: &Value, what: &str) {
