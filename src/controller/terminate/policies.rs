@@ -6,11 +6,12 @@
 
 pub mod observe;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::frame::clock::seconds;
 use crate::frame::watch::Event;
+use crate::frame::watch::mirror::{Change, Mirror};
 use crate::frame::writer::{Writer, params, requests_for};
 use jiff::Timestamp;
 use kube::api::Patch;
@@ -46,8 +47,7 @@ pub struct PolicyStore {
     /// The policies in effect.
     pub set: Policies,
     known: BTreeMap<PolicyKey, Known>,
-    /// The number of lists of each kind, and whether one was complete.
-    lists: BTreeMap<PolicyKind, (u64, bool)>,
+    mirrors: BTreeMap<PolicyKind, Mirror<PolicyKey>>,
     /// True once the labels of all namespaces are known.
     are_namespaces_listed: bool,
     /// Set once it was reported that policies are unknown.
@@ -71,7 +71,6 @@ struct Known {
     /// The last status that was written, and until when it is not written again: another
     /// installation counts its own pods, and may write another one each time.
     written: Option<(Value, Moment)>,
-    list: u64,
     /// False if there were too many others: its rules are ignored.
     counts: bool,
 }
@@ -120,9 +119,11 @@ impl PolicyStore {
 
     /// Returns true once both kinds have been listed.
     pub fn are_listed(&self) -> bool {
-        PolicyKind::ALL
-            .iter()
-            .all(|kind| self.lists.get(kind).is_some_and(|(_, done)| *done))
+        PolicyKind::ALL.iter().all(|kind| self.has_listed(*kind))
+    }
+
+    fn has_listed(&self, kind: PolicyKind) -> bool {
+        self.mirrors.get(&kind).is_some_and(Mirror::is_complete)
     }
 
     /// Returns true while it is unknown which policies match a pod: they, or the namespace labels
@@ -159,23 +160,24 @@ impl PolicyStore {
         event: Event<BoundedObject>,
         exit_images: &ExitImages,
     ) -> bool {
-        let has_changed = match event {
-            Event::ListStart => {
-                self.lists.entry(kind).or_default().0 += 1;
-                false
-            }
-            Event::Listed(object) | Event::Applied(object) => self.apply(kind, object, exit_images),
-            Event::ListEnd => self.list_ends(kind),
-            Event::Deleted(object) => {
-                SidecarPolicy::read(kind, object).is_some_and(|policy| self.remove(&key(&policy)))
-            }
-            Event::Current(_)
-            | Event::Relists(_)
-            | Event::Trouble(_)
-            | Event::Forbidden(_)
-            | Event::Hidden(_) => false,
+        let were_unknown = self.are_unknown();
+        let read = |object: BoundedObject| {
+            let status = object.data["status"].clone();
+            let policy = SidecarPolicy::read(kind, object)?;
+            Some((key(&policy), (policy, status)))
         };
-        self.relist.wanted |= has_changed;
+        let known = self.known.keys().filter(|key| key.0 == kind).cloned();
+        let mirror = self.mirrors.entry(kind).or_default();
+        let has_changed = match mirror.change(event, known, read) {
+            Some(Change::Put((policy, status))) => self.apply(policy, status, exit_images),
+            Some(Change::Gone(keys)) => {
+                let gone = keys.iter().filter(|key| self.remove(key));
+                gone.count() > 0
+            }
+            None => false,
+        };
+        // Pods that were read without policies are listed again.
+        self.relist.wanted |= has_changed || (were_unknown && !self.are_unknown());
         has_changed
     }
 
@@ -184,13 +186,8 @@ impl PolicyStore {
         self.relist.wanted |= self.set.namespace(name, labels);
     }
 
-    fn apply(&mut self, kind: PolicyKind, object: BoundedObject, images: &ExitImages) -> bool {
-        let status = object.data["status"].clone();
-        let Some(mut policy) = SidecarPolicy::read(kind, object) else {
-            return false;
-        };
+    fn apply(&mut self, mut policy: SidecarPolicy, status: Value, images: &ExitImages) -> bool {
         let key = key(&policy);
-        let list = self.lists.entry(kind).or_default().0;
         let before = self.known.get(&key);
         let same = before.filter(|known| known.policy.uid == policy.uid);
         let (is_new, written) = (same.is_none(), same.and_then(|known| known.written.clone()));
@@ -219,7 +216,6 @@ impl PolicyStore {
             problems,
             status,
             written,
-            list,
             counts,
         };
         self.known.insert(key.clone(), known);
@@ -250,29 +246,9 @@ impl PolicyStore {
 
     /// Takes a kind that was never listed for one without policies.
     pub(crate) fn give_up(&mut self, kind: PolicyKind) {
-        if self.lists.get(&kind).is_none_or(|(_, done)| !done) {
-            self.list_ends(kind);
+        if !self.has_listed(kind) {
+            self.handle(kind, Event::ListEnd, &ExitImages::default());
         }
-    }
-
-    fn list_ends(&mut self, kind: PolicyKind) -> bool {
-        let were_unknown = self.are_unknown();
-        let list = self.lists.entry(kind).or_default();
-        list.1 = true;
-        let number = list.0;
-        let gone: BTreeSet<_> = self
-            .known
-            .iter()
-            .filter(|(key, known)| key.0 == kind && known.list != number)
-            .map(|(key, _)| key.clone())
-            .collect();
-        let mut has_changed = false;
-        for key in &gone {
-            has_changed |= self.remove(key);
-        }
-        // Pods that were read without policies are listed again.
-        self.relist.wanted |= were_unknown && !self.are_unknown();
-        has_changed
     }
 
     fn remove(&mut self, key: &PolicyKey) -> bool {

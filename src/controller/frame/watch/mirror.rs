@@ -17,6 +17,7 @@ pub(crate) enum Change<K, T> {
 
 /// The bookkeeping of the lists of one watch, whose objects have keys `K`. The objects themselves
 /// are kept by the owner.
+#[derive(Debug)]
 pub(crate) struct Mirror<K> {
     /// The known objects that the list in progress has not contained so far.
     unlisted: BTreeSet<K>,
