@@ -44,27 +44,21 @@ pub struct State {
     edited_at: BTreeMap<Uid, Moment>,
     /// The requests, by namespace, the uid of the pod and their name. The uid is what the request
     /// says: a request counts only for pods of its own namespace.
-    requests: BTreeMap<RequestKey, Request>,
+    requests: BTreeMap<RequestKey, Asked>,
     /// The uid that each of them says, by namespace and name.
     named: BTreeMap<(Box<str>, Box<str>), Uid>,
+    request_mirror: Mirror<(Box<str>, Box<str>)>,
     objects: BTreeMap<Object, Known>,
     /// The groups to reconcile now.
     fresh: BTreeSet<Group>,
     /// The groups to reconcile later without an event.
     due: BTreeMap<Group, Moment>,
     mirror: Mirror<Uid>,
-    request_list: u64,
     /// True while the pods of some namespace cannot be read.
     some_are_hidden: bool,
     /// When the records of deleted pods are dropped.
     tidy_at: Option<Moment>,
-    requests_are_seen: bool,
     named_have_changed: bool,
-}
-
-struct Request {
-    asked: Asked,
-    list: u64,
 }
 
 #[derive(Default)]
@@ -76,7 +70,7 @@ struct Known {
 impl State {
     /// Returns true once all pods and requests have been listed.
     pub const fn is_ready(&self) -> bool {
-        self.mirror.is_complete() && self.requests_are_seen
+        self.mirror.is_complete() && self.request_mirror.is_complete()
     }
 
     /// Returns true if the pod exists.
@@ -138,34 +132,20 @@ impl State {
 
     /// Handles an event of the watch of requests.
     pub fn handle(&mut self, event: Event<RestartRequestWire>) {
-        match event {
-            Event::ListStart => self.request_list += 1,
-            Event::Listed(request) | Event::Applied(request) => read("request", || request.read())
-                .iter()
-                .for_each(|request| self.know(request)),
-            Event::Deleted(request) => {
-                if let Some(RestartRequest {
-                    pod_uid: Some(uid),
-                    namespace,
-                    name,
-                    ..
-                }) = read("request", || request.read())
-                {
-                    self.forget(&namespace, &uid, &name);
+        let read_request = |request: RestartRequestWire| {
+            let request = read("request", || request.read())?;
+            let key = (request.namespace.clone(), request.name.clone());
+            Some((key, request))
+        };
+        let known = self.named.keys().cloned();
+        match self.request_mirror.change(event, known, read_request) {
+            Some(Change::Put(request)) => self.know(&request),
+            Some(Change::Gone(keys)) => {
+                for (namespace, name) in keys {
+                    self.name_pod(&namespace, &name, None);
                 }
             }
-            Event::ListEnd => {
-                let gone: Vec<_> = self
-                    .requests
-                    .iter()
-                    .filter(|(_, request)| request.list != self.request_list)
-                    .map(|(key, _)| key.clone())
-                    .collect();
-                gone.iter()
-                    .for_each(|(namespace, uid, name)| self.forget(namespace, uid, name));
-                self.requests_are_seen = true;
-            }
-            _ => {}
+            None => {}
         }
     }
 
@@ -173,7 +153,8 @@ impl State {
     pub fn know(&mut self, request: &RestartRequest) {
         let target = request.restart_on.as_deref().and_then(from_text);
         let said = request.pod_uid.clone().zip(target);
-        self.name_pod(request, said.as_ref().map(|(pod, _)| pod));
+        let pod = said.as_ref().map(|(pod, _)| pod);
+        self.name_pod(&request.namespace, &request.name, pod);
         let Some((pod, target)) = said else {
             return;
         };
@@ -187,22 +168,19 @@ impl State {
         self.enqueue(&request.namespace, &pod);
         self.requests.insert(
             (request.namespace.clone(), pod, request.name.clone()),
-            Request {
-                asked,
-                list: self.request_list,
-            },
+            asked,
         );
     }
 
     /// Removes what a request has said before of another pod: others may change it at any time.
-    fn name_pod(&mut self, request: &RestartRequest, pod: Option<&Uid>) {
-        let key = (request.namespace.clone(), request.name.clone());
+    fn name_pod(&mut self, namespace: &str, name: &str, pod: Option<&Uid>) {
+        let key = (namespace.into(), name.into());
         let before = match pod {
             Some(pod) => self.named.insert(key, pod.clone()),
             None => self.named.remove(&key),
         };
         if let Some(before) = before.filter(|before| Some(before) != pod) {
-            self.forget(&request.namespace, &before, &request.name);
+            self.forget(namespace, &before, name);
         }
     }
 
@@ -215,13 +193,10 @@ impl State {
             progress: Progress::Open,
             created_at: None,
         };
-        let request = Request {
-            asked,
-            list: self.request_list,
-        };
+        self.name_pod(&pod.namespace, name, Some(&pod.uid));
         self.requests
             .entry((pod.namespace.clone(), pod.uid.clone(), name.into()))
-            .or_insert(request);
+            .or_insert(asked);
     }
 
     /// Removes a request.
@@ -541,7 +516,7 @@ impl State {
             .requests
             .range(from..)
             .take_while(|((namespace, uid, _), _)| *namespace == pod.namespace && *uid == pod.uid)
-            .map(|(_, request)| &request.asked)
+            .map(|(_, asked)| asked)
             .collect();
         requests.sort_by_key(|request| (request.created_at, &request.name));
         requests
@@ -550,7 +525,7 @@ impl State {
     /// Returns the uids of the pods of a namespace that are being restarted.
     pub fn restarting(&self, namespace: &str) -> BTreeSet<String> {
         let open = self.requests.iter().filter(|((of, _, _), request)| {
-            **of == *namespace && request.asked.progress == Progress::Open
+            **of == *namespace && request.progress == Progress::Open
         });
         open.map(|((_, uid, _), _)| uid.to_string()).collect()
     }
