@@ -255,29 +255,28 @@ fn i6_serial_a_pod_counts_for_two_minutes_from_when_it_was_first_seen() {
         "whatever it has shown meanwhile"
     );
     // Another list changes nothing about that.
-    waits.list_starts();
     waits.observe(waiting("a", "n"), moment(130));
     waits.observe(waiting("b", "m"), moment(130));
-    waits.list_ends();
     assert!(!waits.are_on("n", moment(130)) && waits.are_on("m", moment(130)));
-    waits.list_starts();
-    waits.list_ends();
+    let kept = |waits: &ImageWaits| waits.pods().collect::<Vec<_>>();
+    let pod = |node: &str, uid: &str| (node.into(), uid.into());
+    assert_eq!(kept(&waits), [pod("m", "b"), pod("n", "a")]);
+    waits.is_gone("m", "b");
     assert!(!waits.are_on("m", moment(130)), "it is gone");
     waits.observe(waiting("c", "m"), moment(140));
-    waits.is_gone(&waiting("c", "m"));
+    waits.is_gone("m", "c");
     assert!(!waits.are_on("m", moment(140)));
+    assert_eq!(kept(&waits), [pod("n", "a")]);
 }
 
 #[test]
 fn i6_serial_until_pods_were_listed_all_nodes_wait_for_ten_seconds_at_most() {
     let begun = || ImageWaits::begun(moment(5));
     assert!(begun().are_on("n", moment(14)) && !begun().are_on("n", moment(15)));
-    let (mut listed, mut denied) = (begun(), begun());
-    listed.list_starts();
-    assert!(listed.are_on("n", moment(6)));
-    listed.list_ends();
-    denied.cannot_be_seen();
-    assert!(!listed.are_on("n", moment(6)) && !denied.are_on("n", moment(6)));
+    let mut told = begun();
+    assert!(told.are_on("n", moment(6)));
+    told.wait_for_no_list();
+    assert!(!told.are_on("n", moment(6)));
 }
 
 #[test]
@@ -286,7 +285,7 @@ fn i6_serial_so_many_pods_are_kept_and_no_more() {
     for number in 0..1000 {
         waits.observe(waiting(&number.to_string(), "crowded"), moment(0));
     }
-    (0..256).for_each(|number: i32| waits.is_gone(&waiting(&number.to_string(), "crowded")));
+    (0..256).for_each(|number: i32| waits.is_gone("crowded", &number.to_string()));
     assert!(!waits.are_on("crowded", moment(0)), "of one node");
     for number in 0..40_000 {
         waits.observe(waiting("u", &format!("ghost{number}")), moment(0));

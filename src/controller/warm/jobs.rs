@@ -66,6 +66,8 @@ pub struct PullJobs {
     caches: Option<Caches>,
     nodes: Nodes,
     image_waits: ImageWaits,
+    /// By the node and the uid of each pod.
+    image_wait_mirror: Mirror<(Box<str>, Box<str>)>,
     /// The queries for pods that are followed.
     queries: BTreeSet<PodQuery>,
     turns: Turns,
@@ -102,6 +104,7 @@ impl PullJobs {
             nodes: Nodes::new(table, startup_taints, caches.is_some()),
             caches,
             image_waits: ImageWaits::default(),
+            image_wait_mirror: Mirror::new(),
             queries: BTreeSet::new(),
             turns: Turns::default(),
             taken: Taken::new(),

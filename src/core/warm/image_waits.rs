@@ -38,8 +38,6 @@ const PODS: usize = 20_000;
 pub struct ImageWaits {
     nodes: BTreeMap<Box<str>, BTreeMap<Box<str>, Waiting>>,
     count: usize,
-    /// The number of the current list; 0 before the first one.
-    list: u64,
     /// Until then every node counts as busy, because no list has ended yet.
     unknown_until: Option<Moment>,
 }
@@ -48,8 +46,6 @@ pub struct ImageWaits {
 struct Waiting {
     first_seen: Moment,
     waits: bool,
-    /// The number of the last list that contained the pod.
-    list: u64,
 }
 
 impl ImageWaits {
@@ -62,35 +58,25 @@ impl ImageWaits {
         }
     }
 
-    /// Records that a list begins.
-    pub const fn list_starts(&mut self) {
-        self.list += 1;
+    /// Records that the pods have been listed, or cannot be: decisions wait for that no longer.
+    pub const fn wait_for_no_list(&mut self) {
+        self.unknown_until = None;
     }
 
-    /// Records that a list is complete, and removes the pods that it did not contain.
-    pub fn list_ends(&mut self) {
-        self.unknown_until = None;
-        for pods in self.nodes.values_mut() {
-            pods.retain(|_, pod| pod.list == self.list);
-        }
-        self.nodes.retain(|_, pods| !pods.is_empty());
-        self.count = self.nodes.values().map(BTreeMap::len).sum();
-    }
-
-    /// Records that pods cannot be watched: decisions stop waiting for the first list.
-    pub const fn cannot_be_seen(&mut self) {
-        self.unknown_until = None;
+    /// Returns the node and the uid of each pod that is kept.
+    pub fn pods(&self) -> impl Iterator<Item = (Box<str>, Box<str>)> {
+        let nodes = self.nodes.iter();
+        nodes.flat_map(|(node, pods)| pods.keys().map(|uid| (node.clone(), uid.clone())))
     }
 
     /// Records a pod. A new one is ignored if a bound on the number of pods is reached.
     pub fn observe(&mut self, pod: ImageWait, now: Moment) {
-        let list = self.list;
         if let Some(known) = self
             .nodes
             .get_mut(&pod.node)
             .and_then(|pods| pods.get_mut(&pod.uid))
         {
-            (known.waits, known.list) = (pod.waits, list);
+            known.waits = pod.waits;
             return;
         }
         if self.count < PODS
@@ -105,20 +91,19 @@ impl ImageWaits {
                 Waiting {
                     first_seen: now,
                     waits: pod.waits,
-                    list,
                 },
             );
         }
     }
 
     /// Removes a pod that is gone or has started.
-    pub fn is_gone(&mut self, pod: &ImageWait) {
-        let Some(pods) = self.nodes.get_mut(&pod.node) else {
+    pub fn is_gone(&mut self, node: &str, uid: &str) {
+        let Some(pods) = self.nodes.get_mut(node) else {
             return;
         };
-        self.count -= usize::from(pods.remove(&pod.uid).is_some());
+        self.count -= usize::from(pods.remove(uid).is_some());
         if pods.is_empty() {
-            self.nodes.remove(&pod.node);
+            self.nodes.remove(node);
         }
     }
 

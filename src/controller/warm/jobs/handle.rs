@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::frame::clock::Now;
 use crate::frame::isolated::read;
 use crate::frame::watch::Event;
-use crate::frame::watch::mirror::Change;
+use crate::frame::watch::mirror::{Change, Mirror};
 use crate::warm::jobs::caches::CacheNews;
 use crate::warm::jobs::entry::Entry;
 use crate::warm::jobs::step::Deletion;
@@ -60,6 +60,7 @@ impl Entry {
 impl PullJobs {
     /// Records that the watch of pods that wait for their images has started or ended.
     pub fn watches_image_waits(&mut self, is_watched: bool, now: Moment) {
+        self.image_wait_mirror = Mirror::new();
         self.image_waits = if is_watched {
             ImageWaits::begun(now)
         } else {
@@ -69,37 +70,35 @@ impl PullJobs {
 
     /// Records an event. Returns true if a job may have waited for it.
     pub(crate) fn see_image_wait(&mut self, event: Event<ImageWaitWire>, now: Moment) -> bool {
-        let pod = |pod: ImageWaitWire| read("pod", || pod.read());
-        let waits = &mut self.image_waits;
-        let node = match event {
-            Event::ListStart => {
-                waits.list_starts();
-                None
-            }
-            Event::Listed(wire) | Event::Applied(wire) => pod(wire).map(|pod| {
+        let is_known = matches!(event, Event::ListEnd) || event.trouble().is_some();
+        if is_known {
+            self.image_waits.wait_for_no_list();
+        }
+        let read = |pod: ImageWaitWire| {
+            let pod = read("pod", || pod.read())?;
+            Some(((pod.node.clone(), pod.uid.clone()), pod))
+        };
+        let known = self.image_waits.pods();
+        let node = match self.image_wait_mirror.change(event, known, read) {
+            Some(Change::Put(pod)) => {
                 let node = pod.node.clone();
-                waits.observe(pod, now);
-                node
-            }),
-            Event::Deleted(wire) => pod(wire).map(|pod| {
-                waits.is_gone(&pod);
-                pod.node
-            }),
-            Event::ListEnd => {
-                waits.list_ends();
-                return true;
+                self.image_waits.observe(pod, now);
+                Some(node)
             }
-            Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {
-                waits.cannot_be_seen();
-                return true;
+            Some(Change::Gone(mut pods)) => {
+                for (node, uid) in &pods {
+                    self.image_waits.is_gone(node, uid);
+                }
+                pods.pop().map(|(node, _)| node)
             }
-            Event::Current(_) | Event::Relists(_) => None,
+            None => None,
         };
         let is_waited_for = |node: &str| {
             let mut warmings = self.jobs.all.values().filter_map(Entry::warming);
             warmings.any(|warming| warming.is_kept_back(node))
         };
-        node.is_some_and(|node| !self.image_waits.are_on(&node, now) && is_waited_for(&node))
+        let is_free = |node: &str| !self.image_waits.are_on(node, now) && is_waited_for(node);
+        is_known || node.is_some_and(|node| is_free(&node))
     }
 }
 
