@@ -22,6 +22,7 @@ use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::ending::{Code, Ends};
 use tokio::time::Instant;
 
+use super::watch::Event;
 use super::watch::age::WatchAges;
 
 /// The buckets of waits and ends: from a quick write (0.1 s) over a kubelet's usual two seconds to
@@ -302,11 +303,13 @@ impl Metrics {
         InFlight::begin(self.clone(), resource)
     }
 
-    /// Counts a failure to list or watch.
-    pub fn watch_trouble(&self, resource: &'static str) {
-        self.watch_troubles
-            .get_or_create(&[("resource", resource)])
-            .inc();
+    /// Counts an event that reports a failure to list or watch.
+    pub fn count_trouble<T>(&self, resource: &'static str, event: &Event<T>) {
+        if event.trouble().is_some() {
+            self.watch_troubles
+                .get_or_create(&[("resource", resource)])
+                .inc();
+        }
     }
 
     /// Records the time from the observed end of the main containers to an applied write.

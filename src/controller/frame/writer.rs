@@ -39,6 +39,8 @@ use super::lease::Leadership;
 use super::metrics::Metrics;
 use crate::frame::isolated::isolated_task;
 use crate::frame::serve::Health;
+use crate::frame::serve::rights::Right;
+use crate::frame::watch::Event;
 
 /// The words of the API server about a webhook that cannot be reached.
 const UNREACHED: &str = "failed calling webhook";
@@ -419,6 +421,15 @@ pub struct Tools {
     pub metrics: Metrics,
     /// Holds what `/readyz` reports.
     pub health: Health,
+}
+
+impl Tools {
+    /// Records an event of a watch that needs the right, in one namespace (empty: in all).
+    pub(crate) fn note_watch<T>(&self, right: Right, namespace: &str, event: &Event<T>) {
+        let [.., resource] = right.rule();
+        self.health.note_watch(right, namespace, event);
+        self.metrics.count_trouble(resource, event);
+    }
 }
 
 // What an answer means that refuses a write.

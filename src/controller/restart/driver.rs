@@ -125,17 +125,17 @@ impl Driver {
     pub fn take(&mut self, happened: Happened, metrics: &Metrics, now: Moment) -> Vec<Notice> {
         match happened {
             Happened::Request(event) => {
-                note_trouble(&event, PLURAL, metrics);
+                metrics.count_trouble(PLURAL, &event);
                 self.restarts.handle(event, now);
                 Vec::new()
             }
             Happened::Pod(pod, event) => {
-                note_trouble(&event, "pods", metrics);
+                metrics.count_trouble("pods", &event);
                 self.restarts.observe(&pod, event);
                 Vec::new()
             }
             Happened::Parked(event) => {
-                note_trouble(&event, "pods", metrics);
+                metrics.count_trouble("pods", &event);
                 self.restarts.observe_parked(event, now);
                 Vec::new()
             }
@@ -233,15 +233,6 @@ fn watches_of_pods(client: Client, ages: WatchAges) -> NamedWatches<Key, Restart
 fn written(done: Result<Written, JoinError>) -> Result<Happened, TaskDied> {
     done.map(|written| Happened::Written(Box::new(written)))
         .map_err(|error| TaskDied(format!("a write of a restart: {error}")))
-}
-
-fn note_trouble<K>(event: &Event<K>, resource: &'static str, metrics: &Metrics) {
-    if matches!(
-        event,
-        Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_)
-    ) {
-        metrics.watch_trouble(resource);
-    }
 }
 
 fn log(write: &RestartWrite, outcome: &Result<Stored, WriteError>) {

@@ -147,12 +147,7 @@ impl HotUpgrades {
     }
 
     fn observe_set(&mut self, event: Event<BoundedObject>) {
-        self.tools
-            .health
-            .note_watch(Right::WatchSidecarSets, "", &event);
-        if event.trouble().is_some() {
-            self.tools.metrics.watch_trouble(PLURAL);
-        }
+        self.tools.note_watch(Right::WatchSidecarSets, "", &event);
         let read = |object| {
             let set = read("SidecarSet", || SidecarSet::read(object, &self.images))?;
             Some((set.name.clone(), set))
@@ -208,11 +203,9 @@ impl HotUpgrades {
     }
 
     fn observe_pod(&mut self, selected: &Selected, event: Event<Option<UpgradePod>>) {
-        let health = &self.tools.health;
-        health.note_watch(Right::WatchUpgradedPods, &selected.namespace, &event);
-        if event.trouble().is_some() {
-            self.tools.metrics.watch_trouble("pods");
-        }
+        let namespace = &selected.namespace;
+        self.tools
+            .note_watch(Right::WatchUpgradedPods, namespace, &event);
         let Some(kept) = self.sets.get_mut(&selected.set) else {
             return;
         };

@@ -19,14 +19,12 @@ use crate::frame::clock::{Clock, IDLE};
 use crate::frame::connection::Namespaces;
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::isolated::{Defects, TaskDied, isolated, log, note};
-use crate::frame::metrics::Metrics;
-use crate::frame::serve::Health;
 use crate::frame::serve::rights::Right;
 use crate::frame::watch::Event;
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::watch_all;
 use crate::frame::watch::named::NamedWatches;
-use crate::frame::writer::report::{Notice, Reporter};
+use crate::frame::writer::report::Notice;
 use crate::frame::writer::{
     RETRY, Target, TargetKind, Tools, Writer, creation, deleted, requests_for,
 };
@@ -100,10 +98,7 @@ struct Run {
     client: Client,
     namespaces: Namespaces,
     settings: RestartOnSettings,
-    writer: Writer,
-    reporter: Reporter,
-    metrics: Metrics,
-    health: Health,
+    tools: Tools,
     clock: Clock,
     state: State,
     records: Records,
@@ -126,36 +121,24 @@ impl Run {
         tools: Tools,
     ) -> Self {
         let client = discovery.client();
-        let Tools {
-            writer,
-            reporter,
-            metrics,
-            health,
-        } = tools;
+        let ages = tools.metrics.watch_ages.clone();
         Self {
             clock: Clock::start(),
             state: State::default(),
-            records: Records::new(writer.clone(), &settings.state_namespace),
-            pods: watch_all(
-                namespaces.apis(client),
-                &ListParams::default(),
-                &metrics.watch_ages,
-            ),
+            records: Records::new(tools.writer.clone(), &settings.state_namespace),
+            pods: watch_all(namespaces.apis(client), &ListParams::default(), &ages),
             requests: observe(
                 discovery.clone(),
                 namespaces.clone(),
-                metrics.watch_ages.clone(),
+                ages.clone(),
                 // Without the kind nothing can be restarted, so no change is looked for.
                 false,
             ),
-            objects: watches_of_objects(client.clone(), metrics.watch_ages.clone()),
+            objects: watches_of_objects(client.clone(), ages),
             client: client.clone(),
             namespaces,
             settings,
-            writer,
-            reporter,
-            metrics,
-            health,
+            tools,
             reported: Reported::default(),
             defects: Defects::default(),
             rounds: Rounds::default(),
@@ -166,11 +149,15 @@ impl Run {
 
     async fn load(&mut self) {
         while let Err(error) = self.records.load().await {
-            self.health
-                .note_trouble(Right::ReadRecords, &self.settings.state_namespace, &error);
+            self.tools.health.note_trouble(
+                Right::ReadRecords,
+                &self.settings.state_namespace,
+                &error,
+            );
             sleep(self.wait_after_failure()).await;
         }
-        self.health
+        self.tools
+            .health
             .has_in(Right::ReadRecords, &self.settings.state_namespace);
     }
 
@@ -186,38 +173,22 @@ impl Run {
         tokio::select! {
             event = self.pods.recv() => {
                 let event = event.ok_or_else(|| TaskDied::of("the watch of pods with configuration"))?;
-                self.note_watch(Right::WatchConfiguredPods, "", &event, "pods");
+                self.tools.note_watch(Right::WatchConfiguredPods, "", &event);
                 self.state.observe_pod(event, self.clock.now());
             }
             event = self.requests.recv() => {
                 let event = event.ok_or_else(|| TaskDied::of("the watch of requests for changed configuration"))?;
-                self.note_watch(Right::WatchOwnRequests, "", &event, PLURAL);
+                self.tools.note_watch(Right::WatchOwnRequests, "", &event);
                 self.state.handle(event);
             }
             Some((object, event)) = self.objects.next() => {
-                self.note_watch(right_to_watch(object.1.kind), &object.0, &event, object.1.kind.plural());
+                self.tools.note_watch(right_to_watch(object.1.kind), &object.0, &event);
                 self.state.observe_object(&object, event, self.clock.now());
             }
             Some(called) = self.rounds.next() => self.called(called)?,
             () = sleep_until(due) => {}
         }
         Ok(())
-    }
-
-    fn note_watch<T>(
-        &self,
-        right: Right,
-        namespace: &str,
-        event: &Event<T>,
-        resource: &'static str,
-    ) {
-        self.health.note_watch(right, namespace, event);
-        if matches!(
-            event,
-            Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_)
-        ) {
-            self.metrics.watch_trouble(resource);
-        }
     }
 
     /// Reconciles the pods of all enqueued owners: first the observed contents are recorded, then
@@ -240,7 +211,8 @@ impl Run {
             self.records_failed(&error);
             return;
         }
-        self.health
+        self.tools
+            .health
             .has_in(Right::WriteRecords, &self.settings.state_namespace);
         self.failures = 0;
         for group in fresh {
@@ -257,7 +229,7 @@ impl Run {
     fn report(&mut self, pod: &ConfiguredPod, report: Report) {
         let reason = report.reason;
         if self.report_once(pod, report) {
-            self.metrics.decided(reason);
+            self.tools.metrics.decided(reason);
         }
     }
 
@@ -267,7 +239,7 @@ impl Run {
         if is_new {
             let kind = TargetKind::Pod;
             let target = Target::new(kind, &pod.namespace, &pod.name, &pod.uid);
-            self.reporter.report(Notice { target, report });
+            self.tools.reporter.report(Notice { target, report });
         }
         is_new
     }
@@ -406,7 +378,7 @@ impl Run {
     fn undecided(&mut self, group: &Group, defect: &str, now: Moment) {
         let again = self.defects.meet(group.clone(), now);
         self.state.reconciled(group, Some(again));
-        self.metrics.decisions_failed(1);
+        self.tools.metrics.decisions_failed(1);
         match self.state.first(group).cloned() {
             Some(pod) => drop(self.report_once(
                 &pod,
@@ -454,7 +426,8 @@ impl Run {
         let namespace = &self.settings.state_namespace;
         match error {
             WriteError::Denied(words) => {
-                self.health
+                self.tools
+                    .health
                     .note_denial(Right::WriteRecords, namespace, words)
             }
             _ => tracing::warn!(

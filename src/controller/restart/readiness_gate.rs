@@ -111,9 +111,7 @@ struct Waiting {
 
 impl Gates {
     fn observe(&mut self, event: Event<RestartPodWire>) {
-        self.tools
-            .health
-            .note_watch(Right::WatchGatedPods, "", &event);
+        self.tools.note_watch(Right::WatchGatedPods, "", &event);
         match event {
             Event::Listed(pod) | Event::Applied(pod) => {
                 if let Some(pod) = read("pod", || pod.read()) {
@@ -125,11 +123,8 @@ impl Gates {
                     self.forget(&pod.pod.uid);
                 }
             }
-            Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {
-                self.tools.metrics.watch_trouble("pods");
-            }
             // A pod that is no longer listed is found to be gone when it has its turn.
-            Event::ListStart | Event::ListEnd | Event::Current(_) | Event::Relists(_) => {}
+            _ => {}
         }
     }
 

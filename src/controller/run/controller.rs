@@ -498,6 +498,9 @@ impl Controller {
 
 impl Controller {
     pub(in crate::run) fn observe_node(&mut self, event: Event<NodeWire>) {
+        if !matches!(event, Event::Forbidden(_)) {
+            self.metrics.count_trouble("nodes", &event);
+        }
         match event {
             Event::ListStart => self.index.nodes.list_starts(),
             Event::Listed(node) => {
@@ -529,7 +532,6 @@ impl Controller {
             Event::Current(_) => self.health.has(Right::WatchNodes),
             Event::Relists(_) => {}
             Event::Trouble(error) | Event::Hidden(error) => {
-                self.metrics.watch_trouble("nodes");
                 self.health.lacks(Right::WatchNodes, &error);
                 self.report_trouble(&error, "cannot watch nodes; trying again");
             }

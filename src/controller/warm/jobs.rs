@@ -41,7 +41,7 @@ use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::terminate::openkruise::Coexist;
-use swaplet_core::warm::image_cache::{CacheOptions, IMAGE_CACHES, NewImageCache};
+use swaplet_core::warm::image_cache::{CacheOptions, NewImageCache};
 use swaplet_core::warm::image_waits::{ImageWaitWire, ImageWaits};
 use swaplet_core::warm::pod::{WarmerPod, WarmerPodWire};
 use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
@@ -618,28 +618,6 @@ pub enum Happened {
     ImageCaches(CacheNews),
     /// The result of a write.
     Written(Box<(PullWrite, PullAnswer)>),
-}
-
-impl Happened {
-    /// Returns the plural of the resource that cannot be watched, if the event reports that.
-    pub fn trouble(&self) -> Option<&'static str> {
-        const fn of<K>(event: &Event<K>) -> bool {
-            matches!(
-                event,
-                Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_)
-            )
-        }
-        match self {
-            Self::Job(kind, event) => of(event).then_some(kind.plural()),
-            Self::Node(event) => of(event).then_some("nodes"),
-            Self::Pod(event) => of(event).then_some("pods"),
-            Self::ImageWait(event) => of(event).then_some("pods"),
-            Self::Selected(_, event) => of(event).then_some("pods"),
-            Self::ImageCaches(CacheNews::Event(event)) => of(event).then_some(IMAGE_CACHES),
-            Self::ImageCaches(CacheNews::Served(_)) => None,
-            Self::Pulled(..) | Self::Own(_) | Self::Derived(_) | Self::Written(_) => None,
-        }
-    }
 }
 
 fn key_of(job: &PullJob) -> Key {

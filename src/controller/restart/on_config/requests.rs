@@ -161,21 +161,23 @@ impl Run {
         let namespace = &pod.namespace;
         let known = match outcome {
             Ok(Found::New(request)) => {
-                self.health.has_in(Right::CreateRequests, namespace);
+                self.tools.health.has_in(Right::CreateRequests, namespace);
                 request
             }
             Ok(Found::Before(Ok(request))) => {
-                self.health.has_in(Right::ReadOwnRequests, namespace);
+                self.tools.health.has_in(Right::ReadOwnRequests, namespace);
                 request
             }
             Ok(Found::Before(Err(error))) => {
-                self.health
+                self.tools
+                    .health
                     .note_trouble(Right::ReadOwnRequests, namespace, &error);
                 None
             }
             Err(WriteError::Denied(words)) => {
                 self.state.forget(namespace, &pod.uid, name);
-                self.health
+                self.tools
+                    .health
                     .note_denial(Right::CreateRequests, namespace, &words);
                 return Some(self.denied(pod, &words));
             }

@@ -221,7 +221,7 @@ impl Run {
         if actions.is_empty() {
             return self.end_round(group, again, was_late);
         }
-        let (writer, clock) = (self.writer.clone(), self.clock);
+        let (writer, clock) = (self.tools.writer.clone(), self.clock);
         self.rounds.call(group, async move {
             Carried::Made {
                 made: make(&writer, clock, actions).await,
@@ -266,7 +266,7 @@ impl Run {
                 None
             }
             Ok(left) => {
-                self.health.has_in(Right::ListBudgets, &group.0);
+                self.tools.health.has_in(Right::ListBudgets, &group.0);
                 members
                     .iter_mut()
                     .for_each(|member| member.budgets = left.covering(&member.pod.labels));
@@ -274,7 +274,9 @@ impl Run {
             }
             Err(error) => {
                 if let BudgetsUnknown::Budgets(words) = &error {
-                    self.health.note_denial(Right::ListBudgets, &group.0, words);
+                    self.tools
+                        .health
+                        .note_denial(Right::ListBudgets, &group.0, words);
                 }
                 let fix = match error {
                     BudgetsUnknown::Budgets(_) | BudgetsUnknown::Pods(_) => {

@@ -13,6 +13,7 @@ use crate::terminate::job_events::take_notice;
 impl Controller {
     pub(in crate::run) fn observe(&mut self, event: Event<PodWire>) {
         let now = self.clock.now();
+        self.metrics.count_trouble("pods", &event);
         match event {
             Event::ListStart => {
                 self.health.nothing_hidden("pods");
@@ -41,12 +42,10 @@ impl Controller {
                 self.effects(effects);
             }
             Event::Trouble(error) | Event::Forbidden(error) => {
-                self.metrics.watch_trouble("pods");
                 self.health.pods_trouble(&error);
                 self.report_trouble(&error, "cannot watch pods; trying again");
             }
             Event::Hidden(error) => {
-                self.metrics.watch_trouble("pods");
                 self.health.hidden("pods", &error);
                 self.report_trouble(
                     &error,
@@ -57,14 +56,13 @@ impl Controller {
     }
 
     pub(in crate::run) fn see_job(&mut self, event: Event<JobWire>) {
+        self.metrics.count_trouble("jobs", &event);
         match &event {
             Event::Hidden(error) => {
-                self.metrics.watch_trouble("jobs");
                 self.health.hidden("jobs", error);
                 self.report_trouble(error, "cannot watch Jobs of a namespace, so pods of Jobs under OnFailure wait there; trying again");
             }
             Event::Trouble(error) | Event::Forbidden(error) => {
-                self.metrics.watch_trouble("jobs");
                 // A missing right would be logged every 15 s forever.
                 if self.health.jobs_trouble(error) {
                     self.report_trouble(error, "cannot watch Jobs, so pods of Jobs under OnFailure may have to wait; trying again");

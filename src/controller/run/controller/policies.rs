@@ -45,15 +45,14 @@ impl Controller {
     }
 
     fn observe_policy(&mut self, kind: PolicyKind, event: Event<BoundedObject>) {
+        self.metrics.count_trouble(kind.plural(), &event);
         match &event {
             Event::Trouble(error) | Event::Forbidden(error) => {
-                self.metrics.watch_trouble(kind.plural());
                 self.health.lacks(Right::WatchPolicies, error);
                 self.report_trouble(error, "cannot watch SidecarPolicies; trying again");
             }
             // The watches of other namespaces continue, and report nothing about this one.
             Event::Hidden(error) => {
-                self.metrics.watch_trouble(kind.plural());
                 self.health.lacks(Right::WatchPoliciesOfNamespace, error);
                 self.report_trouble(error, Right::WatchPoliciesOfNamespace.without());
             }
@@ -77,6 +76,7 @@ impl Controller {
     }
 
     fn observe_namespace(&mut self, event: Event<NamespaceWire>) {
+        self.metrics.count_trouble("namespaces", &event);
         match event {
             Event::Listed(namespace) | Event::Applied(namespace) => {
                 if let Some((name, labels)) = namespace.read() {
@@ -89,7 +89,6 @@ impl Controller {
                 }
             }
             Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error) => {
-                self.metrics.watch_trouble("namespaces");
                 self.health.lacks(Right::WatchLabels, &error);
                 self.report_trouble(&error, "cannot watch namespaces; trying again");
             }

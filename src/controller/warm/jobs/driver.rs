@@ -29,7 +29,6 @@ use crate::frame::clock::{Clock, IDLE, Now, ServerClock};
 use crate::frame::connection::Namespaces;
 use crate::frame::connection::discovery::{Discovery, ask};
 use crate::frame::isolated::TaskDied;
-use crate::frame::metrics::Metrics;
 use crate::frame::queue::FairQueue;
 use crate::frame::serve::rights::Right;
 use crate::frame::serve::{Health, Heartbeat};
@@ -37,7 +36,6 @@ use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::{Unlisted, watch_all, watch_all_kept};
 use crate::frame::watch::named::NamedWatches;
 use crate::frame::watch::{BUFFER, Event, next_of, watch};
-use crate::frame::writer::report::Reporter;
 use crate::frame::writer::shares::Shares;
 use crate::frame::writer::{Tools, Writer, is_missing_right};
 use crate::warm::derived::Derived;
@@ -82,9 +80,7 @@ struct Driver {
     started_at: jiff::Timestamp,
     jobs: PullJobs,
     writes: Writes,
-    reporter: Reporter,
-    metrics: Metrics,
-    health: Health,
+    tools: Tools,
     images: mpsc::Receiver<Event<BoundedObject>>,
     lists: mpsc::Receiver<Event<BoundedObject>>,
     nodes: mpsc::Receiver<Event<NodeWire>>,
@@ -105,14 +101,8 @@ impl Driver {
         asked: AskedInside,
         tools: Tools,
     ) -> Self {
-        let Tools {
-            writer,
-            reporter,
-            metrics,
-            health,
-        } = tools;
         let client = discovery.client();
-        let ages = metrics.watch_ages.clone();
+        let ages = tools.metrics.watch_ages.clone();
         let (coexist, manager) = (warm.coexist, SharedManager::new(discovery));
         let jobs = |kind| {
             observe(
@@ -139,10 +129,8 @@ impl Driver {
                 common.namespaces.clone(),
                 common.rules.node_table.clone(),
             ),
-            writes: Writes::new(writer, common.concurrency),
-            reporter,
-            metrics,
-            health,
+            writes: Writes::new(tools.writer.clone(), common.concurrency),
+            tools,
             asked,
             images: jobs(JobKind::ImagePullJob),
             lists: jobs(JobKind::ImageListPullJob),
@@ -168,11 +156,14 @@ impl Driver {
         self.jobs
             .notices()
             .into_iter()
-            .for_each(|notice| self.reporter.report(notice));
-        self.metrics.decisions_failed(self.jobs.take_defects());
+            .for_each(|notice| self.tools.reporter.report(notice));
+        self.tools
+            .metrics
+            .decisions_failed(self.jobs.take_defects());
         self.selected.follow(self.jobs.queries().iter());
         self.pulls.follow(self.jobs.pod_namespaces().iter());
-        self.metrics
+        self.tools
+            .metrics
             .pull_jobs
             .set(i64::try_from(self.jobs.open()).unwrap_or(i64::MAX));
         let due = self
@@ -210,10 +201,7 @@ impl Driver {
 
     /// Records an event. Returns true if there may be something to do.
     fn take(&mut self, happened: Happened) -> bool {
-        if let Some(resource) = happened.trouble() {
-            self.metrics.watch_trouble(resource);
-        }
-        note_rights(&self.health, &happened);
+        note_rights(&self.tools, &happened);
         let now = self.now();
         if let Happened::Written(written) = &happened {
             self.writes.note(written, now.moment);
@@ -222,7 +210,7 @@ impl Driver {
         self.jobs
             .pulls()
             .into_iter()
-            .for_each(|took| self.metrics.pulled(took));
+            .for_each(|took| self.tools.metrics.pulled(took));
         is_news
     }
 
@@ -240,7 +228,7 @@ impl Driver {
                 news = next_of(&mut self.caches) => news.map(Happened::ImageCaches).ok_or_else(|| died("image caches")),
                 Some(done) = self.writes.next() => written(done),
                 Some((namespace, event)) = self.pulls.next() => {
-                    self.health.note_watch(Right::WatchPulls, &namespace, &event);
+                    self.tools.health.note_watch(Right::WatchPulls, &namespace, &event);
                     match event {
                         Event::Listed(Some((uid, pulled))) | Event::Applied(Some((uid, pulled))) => Ok(Happened::Pulled(namespace, uid, pulled)),
                         _ => continue,
@@ -465,25 +453,25 @@ const fn right_to_warm(action: &Action) -> Right {
 }
 
 /// Records rights that are missing, or no longer missing.
-fn note_rights(health: &Health, happened: &Happened) {
+fn note_rights(tools: &Tools, happened: &Happened) {
     match happened {
-        Happened::Job(kind, event) => health.note_watch(right_to_watch(*kind), "", event),
-        Happened::Node(event) => health.note_watch(Right::WatchNodesOfJobs, "", event),
-        Happened::Pod(event) => health.note_watch(Right::WatchWarmerPods, "", event),
-        Happened::ImageWait(event) => health.note_watch(Right::WatchImageWaits, "", event),
+        Happened::Job(kind, event) => tools.note_watch(right_to_watch(*kind), "", event),
+        Happened::Node(event) => tools.note_watch(Right::WatchNodesOfJobs, "", event),
+        Happened::Pod(event) => tools.note_watch(Right::WatchWarmerPods, "", event),
+        Happened::ImageWait(event) => tools.note_watch(Right::WatchImageWaits, "", event),
         Happened::Selected((_, namespace, ..), event) => {
-            health.note_watch(Right::WatchSelectedPods, namespace, event)
+            tools.note_watch(Right::WatchSelectedPods, namespace, event)
         }
         Happened::ImageCaches(CacheNews::Event(event)) => {
-            health.note_watch(Right::WatchImageCaches, "", event)
+            tools.note_watch(Right::WatchImageCaches, "", event)
         }
         // If there are no image caches, no right is missing.
         Happened::ImageCaches(CacheNews::Served(served)) => {
             if !served {
-                health.has_in(Right::WatchImageCaches, "")
+                tools.health.has_in(Right::WatchImageCaches, "")
             }
         }
-        Happened::Written(written) => note_write(health, written),
+        Happened::Written(written) => note_write(&tools.health, written),
         Happened::Pulled(..) | Happened::Own(_) | Happened::Derived(_) => {}
     }
 }
