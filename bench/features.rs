@@ -22,8 +22,6 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use swaplet_controller::cluster::rules::Rules;
-use swaplet_controller::frame::connection::Namespaces;
-use swaplet_controller::frame::lease::Leadership;
 use swaplet_controller::frame::metrics::Metrics;
 use swaplet_controller::frame::serve::Health;
 use swaplet_controller::restart::driver::RestartSettings;
@@ -147,30 +145,15 @@ async fn run_pod(server: &ApiServer, nth: usize) {
 }
 
 fn settings() -> Settings {
+    let rules = Rules {
+        exit_images: ExitImages::new(Some(reference("exit")), Vec::new()).said_public(Public::Yes),
+        allowed: AllowedMethods::default(),
+        node_table: NodeTable::built_in(),
+        coexist: Coexist::Own,
+    };
     Settings {
-        namespaces: Namespaces::default(),
-        rules: Rules {
-            exit_images: ExitImages::new(Some(reference("exit")), Vec::new())
-                .said_public(Public::Yes),
-            allowed: AllowedMethods::default(),
-            node_table: NodeTable::built_in(),
-            coexist: Coexist::Own,
-        },
         concurrency: 16,
-        write_deadline: Duration::from_secs(10),
-        instance: "bench".to_owned(),
-        restart: None,
-        warm: None,
-        state_namespace: None,
-        selection: None,
-        push: None,
-        ask_public: None,
-        predownload: false,
-        hot_upgrade: None,
-        protect: false,
-        sidecar_policies: false,
-        time_of_day: TimeOfDay::default(),
-        leadership: Leadership::undisputed(),
+        ..Settings::new(rules, "bench".to_owned())
     }
 }
 

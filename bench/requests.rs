@@ -27,8 +27,6 @@ use kube::Client;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use swaplet_controller::cluster::rules::Rules;
-use swaplet_controller::frame::connection::Namespaces;
-use swaplet_controller::frame::lease::Leadership;
 use swaplet_controller::frame::metrics::Metrics;
 use swaplet_controller::frame::serve::Health;
 use swaplet_controller::restart::driver::RestartSettings;
@@ -99,17 +97,14 @@ async fn main() {
 
 async fn controller(server: ApiServer) {
     let clock = server.clock();
+    let rules = Rules {
+        exit_images: ExitImages::new(Some(EXIT.parse().expect("a reference")), Vec::new()),
+        allowed: AllowedMethods::default(),
+        node_table: NodeTable::built_in(),
+        coexist: Coexist::Own,
+    };
     let settings = Settings {
-        namespaces: Namespaces::default(),
-        rules: Rules {
-            exit_images: ExitImages::new(Some(EXIT.parse().expect("a reference")), Vec::new()),
-            allowed: AllowedMethods::default(),
-            node_table: NodeTable::built_in(),
-            coexist: Coexist::Own,
-        },
         concurrency: 16,
-        write_deadline: Duration::from_secs(10),
-        instance: "bench".to_owned(),
         restart: Some(RestartSettings {
             time_of_day: TimeOfDay(Arc::new(move || clock.now())),
             on_config: None,
@@ -118,16 +113,7 @@ async fn controller(server: ApiServer) {
             leash: None,
         }),
         warm: Some(warm(server.clock())),
-        state_namespace: None,
-        selection: None,
-        push: None,
-        ask_public: None,
-        predownload: false,
-        hot_upgrade: None,
-        protect: false,
-        sidecar_policies: false,
-        time_of_day: TimeOfDay::default(),
-        leadership: Leadership::undisputed(),
+        ..Settings::new(rules, "bench".to_owned())
     };
     let metrics = Metrics::register(&mut Registry::default());
     run(

@@ -216,6 +216,29 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Returns the settings of a controller that only ends sidecars, in all namespaces.
+    pub fn new(rules: Rules, instance: String) -> Self {
+        Self {
+            namespaces: Namespaces::default(),
+            rules,
+            concurrency: CONCURRENCY.into(),
+            write_deadline: Duration::from_secs(WRITE_SECONDS.into()),
+            instance,
+            push: None,
+            ask_public: None,
+            restart: None,
+            warm: None,
+            predownload: false,
+            hot_upgrade: None,
+            protect: false,
+            sidecar_policies: false,
+            time_of_day: TimeOfDay::default(),
+            leadership: Leadership::undisputed(),
+            state_namespace: None,
+            selection: None,
+        }
+    }
+
     /// Returns the settings that every loop is started with.
     pub(crate) fn common(&self) -> Common {
         Common {

@@ -24,14 +24,12 @@ use prometheus_client::registry::Registry;
 use serde_json::Value;
 use swaplet_controller::cluster::rules::Rules;
 use swaplet_controller::frame::clock::Clock;
-use swaplet_controller::frame::connection::Namespaces;
-use swaplet_controller::frame::lease::Leadership;
 use swaplet_controller::frame::metrics::Metrics;
 use swaplet_controller::frame::serve::Health;
 use swaplet_controller::frame::watch::age::WatchAges;
 use swaplet_controller::frame::watch::{Event, watch};
 use swaplet_controller::restart::driver::RestartSettings;
-use swaplet_controller::run::{CONCURRENCY, Settings, TimeOfDay, WRITE_SECONDS, run};
+use swaplet_controller::run::{Settings, TimeOfDay, run};
 use swaplet_controller::warm::jobs::WarmSettings;
 use swaplet_core::check::around::Described;
 use swaplet_core::cluster::exit_images::{ExitImages, Public};
@@ -353,32 +351,20 @@ async fn controller(client: Client, instance: &str) {
 
 fn settings(instance: &str) -> Option<Settings> {
     let exit_image = ImageReference::parse(EXIT_IMAGE).ok()?;
-    Some(Settings {
-        namespaces: Namespaces::default(),
-        rules: Rules {
-            exit_images: ExitImages::new(Some(exit_image), Vec::new()).said_public(Public::Yes),
-            allowed: AllowedMethods {
-                finish: true,
-                ..AllowedMethods::default()
-            },
-            node_table: NodeTable::built_in(),
-            coexist: Coexist::Own,
+    let rules = Rules {
+        exit_images: ExitImages::new(Some(exit_image), Vec::new()).said_public(Public::Yes),
+        allowed: AllowedMethods {
+            finish: true,
+            ..AllowedMethods::default()
         },
-        concurrency: CONCURRENCY.into(),
-        write_deadline: Duration::from_secs(WRITE_SECONDS.into()),
-        instance: instance.to_owned(),
-        push: None,
-        ask_public: None,
+        node_table: NodeTable::built_in(),
+        coexist: Coexist::Own,
+    };
+    Some(Settings {
         restart: Some(restart()?),
         warm: Some(warm()),
-        state_namespace: None,
-        predownload: false,
-        hot_upgrade: None,
-        protect: false,
         sidecar_policies: true,
-        time_of_day: TimeOfDay::default(),
-        leadership: Leadership::undisputed(),
-        selection: None,
+        ..Settings::new(rules, instance.to_owned())
     })
 }
 

@@ -11,11 +11,9 @@ use serde_json::json;
 use swaplet::image::ImageReference;
 use swaplet_controller as controller;
 use swaplet_controller::cluster::rules::Rules;
-use swaplet_controller::frame::connection::Namespaces;
-use swaplet_controller::frame::lease::Leadership;
 use swaplet_controller::frame::metrics::Metrics;
 use swaplet_controller::frame::serve::Health;
-use swaplet_controller::run::{Settings, TimeOfDay};
+use swaplet_controller::run::Settings;
 use swaplet_core::cluster::exit_images::{ExitImages, Public};
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::terminate::methods::AllowedMethods;
@@ -28,36 +26,22 @@ use super::{Cluster, node};
 impl Cluster {
     /// Starts the real controller.
     fn start_controller(&self) {
-        let settings = Settings {
-            namespaces: Namespaces::default(),
-            rules: Rules {
-                exit_images: ExitImages::new(
-                    Some(ImageReference::parse("exit:1").unwrap()),
-                    Vec::new(),
-                )
-                .said_public(Public::Yes),
-                allowed: AllowedMethods {
-                    finish: true,
-                    ..AllowedMethods::default()
-                },
-                node_table: NodeTable::built_in(),
-                coexist: Coexist::Own,
+        let rules = Rules {
+            exit_images: ExitImages::new(
+                Some(ImageReference::parse("exit:1").unwrap()),
+                Vec::new(),
+            )
+            .said_public(Public::Yes),
+            allowed: AllowedMethods {
+                finish: true,
+                ..AllowedMethods::default()
             },
+            node_table: NodeTable::built_in(),
+            coexist: Coexist::Own,
+        };
+        let settings = Settings {
             concurrency: 4,
-            write_deadline: Duration::from_secs(10),
-            instance: "test".to_owned(),
-            push: None,
-            ask_public: None,
-            restart: None,
-            warm: None,
-            state_namespace: None,
-            predownload: false,
-            hot_upgrade: None,
-            protect: false,
-            sidecar_policies: false,
-            time_of_day: TimeOfDay::default(),
-            leadership: Leadership::undisputed(),
-            selection: None,
+            ..Settings::new(rules, "test".to_owned())
         };
         let client = self.server.client_as("swaplet");
         let metrics = Metrics::register(&mut Registry::default());

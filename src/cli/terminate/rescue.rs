@@ -26,13 +26,11 @@ use rows::Stuck;
 use seen::{Pods, Seen};
 use serde_json::json;
 use swaplet_controller::cluster::rules::Rules;
-use swaplet_controller::cluster::verdict_store::AllKept;
-use swaplet_controller::frame::lease::Leadership;
 use swaplet_controller::frame::metrics::Metrics;
 use swaplet_controller::frame::remarks::Remarks;
 use swaplet_controller::frame::serve::Health;
 use swaplet_controller::frame::writer::report::Notice;
-use swaplet_controller::run::{CONCURRENCY, Settings, TimeOfDay, WRITE_SECONDS, run};
+use swaplet_controller::run::{Settings, WRITE_SECONDS, run};
 use swaplet_controller::terminate::selection::{Progress, Selection};
 use swaplet_controller::terminate::snapshot::policies::Given;
 use swaplet_controller::terminate::snapshot::{Scope, Snapshot};
@@ -196,29 +194,14 @@ impl RescueArgs {
         if self.dry_run || seen.stuck.is_empty() || lacks_image {
             return self.lists(&seen, lacks_image);
         }
-        let leaves_some = self.leaves_some(&seen);
-        let Seen {
-            snapshot, stuck, ..
-        } = seen;
-        let (stuck, left) = self.leave_to_others(stuck, &snapshot);
-        left.iter().for_each(|words| note(words));
-        let kept = snapshot.kept().clone();
         let settings = Settings {
+            namespaces: scope.namespace.into_iter().collect(),
             ask_public: Some(self.registry.hosts.ask_public()),
             push: self.registry.clone().push(&rules),
             sidecar_policies: policies.are_on(),
-            ..settings(scope.namespace, rules)
+            ..Settings::new(rules, instance())
         };
-        let rescue = self.end(client, settings, (kept, given), stuck).await?;
-        print(&rescue.table(self.output, snapshot.taken_at())?)?;
-        let are_well = rescue.pods.iter().all(Row::is_well);
-        Ok(ExitCode::from(
-            match are_well && left.is_empty() && !leaves_some {
-                true => 0,
-                false if rescue.is_interrupted => INTERRUPTED,
-                false => FAILED,
-            },
-        ))
+        self.end(client, settings, given, seen).await
     }
 
     /// Prints what was seen, where nothing is to be written.
@@ -297,13 +280,17 @@ impl RescueArgs {
         &self,
         client: Client,
         settings: Settings,
-        (kept, given): (AllKept, Given),
-        stuck: Vec<Stuck>,
-    ) -> anyhow::Result<Rescue> {
+        given: Given,
+        seen: Seen,
+    ) -> anyhow::Result<ExitCode> {
+        let leaves_some = self.leaves_some(&seen);
+        let snapshot = seen.snapshot;
+        let (stuck, left) = self.leave_to_others(seen.stuck, &snapshot);
+        left.iter().for_each(|words| note(words));
         let (progress, news) = mpsc::unbounded_channel();
         let selection = Selection {
             pods: stuck.iter().map(|stuck| stuck.pod.uid.clone()).collect(),
-            kept,
+            kept: snapshot.kept().clone(),
             given,
             progress,
         };
@@ -312,30 +299,16 @@ impl RescueArgs {
             ..settings
         };
         let patience = Duration::from_secs(self.timeout.into());
-        work(client, settings, Rescue::new(stuck, news), patience).await
-    }
-}
-
-/// Returns the settings of a controller that only ends the sidecars of these pods.
-fn settings(namespace: Option<String>, rules: Rules) -> Settings {
-    Settings {
-        namespaces: namespace.into_iter().collect(),
-        push: None,
-        ask_public: None,
-        rules,
-        concurrency: CONCURRENCY.into(),
-        write_deadline: Duration::from_secs(WRITE_SECONDS.into()),
-        instance: instance(),
-        restart: None,
-        warm: None,
-        state_namespace: None,
-        predownload: false,
-        hot_upgrade: None,
-        protect: false,
-        sidecar_policies: false,
-        time_of_day: TimeOfDay::default(),
-        leadership: Leadership::undisputed(),
-        selection: Some(Selection::nothing()),
+        let rescue = work(client, settings, Rescue::new(stuck, news), patience).await?;
+        print(&rescue.table(self.output, snapshot.taken_at())?)?;
+        let are_well = rescue.pods.iter().all(Row::is_well);
+        Ok(ExitCode::from(
+            match are_well && left.is_empty() && !leaves_some {
+                true => 0,
+                false if rescue.is_interrupted => INTERRUPTED,
+                false => FAILED,
+            },
+        ))
     }
 }
 

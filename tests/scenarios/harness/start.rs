@@ -8,8 +8,6 @@ use prometheus_client::registry::Registry;
 use swaplet::image::build::derived_paths;
 use swaplet_controller::cluster::rules::Rules;
 use swaplet_controller::cluster::verdict_store::AllKept;
-use swaplet_controller::frame::connection::Namespaces;
-use swaplet_controller::frame::lease::Leadership;
 use swaplet_controller::frame::metrics::Metrics;
 use swaplet_controller::frame::serve::Health;
 use swaplet_controller::restart::driver::RestartSettings;
@@ -286,23 +284,8 @@ fn park_image() -> ParkImage {
 /// What a controller is told that is to swap, all by itself.
 pub fn settings(user_agent: &str, concurrency: usize) -> Settings {
     Settings {
-        namespaces: Namespaces::default(),
-        rules: rules(),
         concurrency,
-        write_deadline: Duration::from_secs(10),
-        instance: user_agent.to_owned(),
-        restart: None,
-        warm: None,
-        state_namespace: None,
-        selection: None,
-        push: None,
-        ask_public: None,
-        predownload: false,
-        hot_upgrade: None,
-        protect: false,
-        sidecar_policies: false,
-        time_of_day: TimeOfDay::default(),
-        leadership: Leadership::undisputed(),
+        ..Settings::new(rules(), user_agent.to_owned())
     }
 }
 

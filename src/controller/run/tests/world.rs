@@ -16,8 +16,6 @@ use swaplet_core::warm::image_cache::CacheOptions;
 use swaplet_testbed::{ApiServer, Clock};
 
 use crate::cluster::rules::Rules;
-use crate::frame::connection::Namespaces;
-use crate::frame::lease::Leadership;
 use crate::frame::metrics::Metrics;
 use crate::frame::serve::Health;
 use crate::restart::driver::RestartSettings;
@@ -43,29 +41,15 @@ impl World {
     }
 
     pub fn start(&self, change: impl FnOnce(&mut Settings)) {
+        let rules = Rules {
+            exit_images: ExitImages::new(None, Vec::new()),
+            allowed: AllowedMethods::default(),
+            node_table: NodeTable::built_in(),
+            coexist: Coexist::Own,
+        };
         let mut settings = Settings {
-            namespaces: Namespaces::default(),
-            rules: Rules {
-                exit_images: ExitImages::new(None, Vec::new()),
-                allowed: AllowedMethods::default(),
-                node_table: NodeTable::built_in(),
-                coexist: Coexist::Own,
-            },
             concurrency: 4,
-            write_deadline: Duration::from_secs(10),
-            instance: "swaplet".to_owned(),
-            push: None,
-            ask_public: None,
-            restart: None,
-            warm: None,
-            predownload: false,
-            hot_upgrade: None,
-            protect: false,
-            sidecar_policies: false,
-            time_of_day: TimeOfDay::default(),
-            leadership: Leadership::undisputed(),
-            state_namespace: None,
-            selection: None,
+            ..Settings::new(rules, "swaplet".to_owned())
         };
         change(&mut settings);
         let client = self.server.client_as("swaplet");
