@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::jobs::driver::watches_of_pulls;
 use super::write::Warmers;
 use crate::frame::clock::Clock;
 use crate::frame::list::{list_with, words};
@@ -11,19 +12,15 @@ use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::mirror::{Change, Mirror};
 use crate::frame::watch::{Event, watch};
 use crate::frame::writer::Writer;
-use k8s_openapi::api::core::v1::Event as KubeEvent;
 use kube::api::ListParams;
 use kube::{Api, Client};
 use swaplet_core::cluster::node_class::Recognised;
 use swaplet_core::cluster::node_table::NodeTable;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::node::{Node, NodeWire};
-use swaplet_core::objects::values::whole_object::WholeObject;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::pod::WarmerPodWire;
-use swaplet_core::warm::warming::{
-    Action, Answer, Elsewhere, Ended, Limits, Pulled, Warming, shape,
-};
-use tokio::sync::mpsc::Receiver;
+use swaplet_core::warm::warming::{Action, Answer, Elsewhere, Ended, Limits, Warming, shape};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep, timeout};
 
@@ -31,15 +28,8 @@ use tokio::time::{sleep, timeout};
 const LOOK: Duration = Duration::from_secs(1);
 /// The deadline of one write.
 const WRITE: Duration = Duration::from_secs(10);
-/// How long Events are waited for when all else is final; they arrive a little after the status.
-pub(crate) const LATE_EVENTS: Duration = Duration::from_secs(2);
 /// The deadline for deleting the pods that a run leaves.
 const CLEAN_UP: Duration = Duration::from_secs(30);
-/// The field selector of the Events that report pulls.
-pub(crate) const PULLED: &str = "involvedObject.kind=Pod,reason=Pulled";
-
-/// Such an Event.
-pub(crate) type PullEvent = WholeObject<KubeEvent>;
 
 /// The images to warm, the nodes, and how to do it.
 #[derive(Clone, Debug)]
@@ -170,92 +160,72 @@ impl Run {
         let ages = WatchAges::default();
         let of_the_job = ListParams::default().labels(&self.job.selector);
         let mut nodes = watch::<NodeWire>(Api::all(self.client.clone()), of_the_job, &ages);
-        self.know_nodes(&mut nodes, report).await?;
+        while !self.nodes.is_complete() {
+            self.observe_node(nodes.recv().await, report)?;
+        }
+        self.report_nodes(report)?;
         let namespace = &self.job.warmers.namespace;
         let selector = ListParams::default().labels(&self.job.warmers.selector());
         let pods = Api::<WarmerPodWire>::namespaced(self.client.clone(), namespace);
         let mut pods = watch(pods, selector, &ages);
-        let pulls = Api::<PullEvent>::namespaced(self.client.clone(), namespace);
-        let mut pulls = watch(pulls, ListParams::default().fields(PULLED), &ages);
-        while !self.warming.is_over() {
+        // Without the right to watch Events only times and sizes are missing.
+        let mut pulls = watches_of_pulls(self.client.clone());
+        pulls.follow([namespace.to_string()].iter());
+        while !self
+            .warming
+            .has_ended(self.warming.is_over(), self.clock.now())
+        {
             if self.pods.is_complete() {
                 self.start_writes(report);
             }
             tokio::select! {
                 event = pods.recv() => self.observe_pod(event, report)?,
                 event = nodes.recv() => self.observe_node(event, report)?,
-                event = pulls.recv() => self.observe_pull(event),
+                Some((_, event)) = pulls.next() => {
+                    if let Event::Listed(Some((uid, pulled))) | Event::Applied(Some((uid, pulled))) = event {
+                        self.warming.handle(&uid, &pulled);
+                    }
+                }
                 Some(done) = self.writes.join_next() => self.finish(done)?,
                 () = sleep(LOOK) => (),
             }
             self.report(report);
         }
-        self.hear_late_events(&mut pulls).await;
         Ok(())
     }
 
-    /// Reads the first list of nodes: only nodes that exist at the start are warmed.
-    async fn know_nodes(
-        &mut self,
-        nodes: &mut Receiver<Event<NodeWire>>,
-        report: &mut impl FnMut(News),
-    ) -> Result<(), WarmError> {
-        let mut found = BTreeSet::new();
-        loop {
-            match nodes.recv().await {
-                Some(Event::ListStart) => found.clear(),
-                Some(Event::Listed(node)) => {
-                    found.extend(node.read().and_then(|node| self.know_node(node)))
-                }
-                Some(Event::ListEnd) => break,
-                Some(Event::Forbidden(why)) => return Err(WarmError::Forbidden("nodes", why)),
-                Some(Event::Trouble(trouble) | Event::Hidden(trouble)) => {
-                    report(News::Trouble(trouble))
-                }
-                Some(
-                    Event::Applied(_) | Event::Deleted(_) | Event::Current(_) | Event::Relists(_),
-                ) => (),
-                None => return Err(WarmError::TaskDied("the watch of nodes".to_owned())),
-            }
-        }
-        let missing: Vec<_> = self
-            .job
-            .names
-            .iter()
-            .filter(|name| !found.contains(&***name))
-            .map(String::as_str)
-            .collect();
+    /// Reports the nodes of the first list: only nodes that exist at the start are warmed.
+    fn report_nodes(&self, report: &mut impl FnMut(News)) -> Result<(), WarmError> {
+        let (warming, skipped) = (&self.warming, self.warming.skipped());
+        let is_missing = |name: &&str| !warming.has(name) && !skipped.contains_key(*name);
+        let names = self.job.names.iter().map(String::as_str);
+        let missing: Vec<_> = names.filter(is_missing).collect();
         if !missing.is_empty() {
             return Err(WarmError::NoNodes(format!(
                 "there is no node {} among those selected",
                 missing.join(", ")
             )));
         }
-        if found.is_empty() {
+        let warmable = warming.progress().count();
+        if warmable + skipped.len() == 0 {
             return Err(WarmError::NoNodes(format!(
                 "no node matches the selector {:?}",
                 self.job.selector
             )));
         }
-        let skipped: Vec<_> = self.warming.skipped().clone().into_iter().collect();
-        report(News::Nodes {
-            warmable: found.len() - skipped.len(),
-            skipped,
-        });
+        let skipped = skipped.clone().into_iter().collect();
+        report(News::Nodes { warmable, skipped });
         Ok(())
     }
 
-    fn know_node(&mut self, node: Node) -> Option<Box<str>> {
+    fn know_node(&mut self, node: &Node, now: Moment) {
         if !self.job.names.is_empty() && !self.job.names.contains(&*node.name) {
-            return None;
+            return;
         }
-        match shape(&node, &Recognised::of(&node, &self.job.table)) {
+        match shape(node, &Recognised::of(node, &self.job.table)) {
             Err(why) => self.warming.skip(&node.name, why),
-            Ok(shape) => self
-                .warming
-                .add(&node.name, shape, node.ready, self.clock.now()),
+            Ok(shape) => self.warming.add(&node.name, shape, node.ready, now),
         }
-        Some(node.name)
     }
 
     fn observe_node(
@@ -263,14 +233,12 @@ impl Run {
         event: Option<Event<NodeWire>>,
         report: &mut impl FnMut(News),
     ) -> Result<(), WarmError> {
-        let now = self.clock.now();
-        let event = event.ok_or_else(|| WarmError::TaskDied("the watch of nodes".to_owned()))?;
-        if let Some(trouble) = event.trouble() {
-            report(News::Trouble(trouble.to_owned()));
-        }
+        let (now, is_first) = (self.clock.now(), !self.nodes.is_complete());
+        let event = heard("nodes", event, is_first, report)?;
         let known = self.warming.progress().map(|(name, _)| name.into());
         let read = |node: NodeWire| node.read().map(|node| (node.name.clone(), node));
         match self.nodes.change(event, known, read) {
+            Some(Change::Put(node)) if is_first => self.know_node(&node, now),
             Some(Change::Put(node)) => self.warming.observe_node(&node.name, node.ready, now),
             Some(Change::Gone(names)) => names
                 .iter()
@@ -286,16 +254,7 @@ impl Run {
         report: &mut impl FnMut(News),
     ) -> Result<(), WarmError> {
         let now = self.clock.now();
-        let event = event.ok_or_else(|| WarmError::TaskDied("the watch of pods".to_owned()))?;
-        match &event {
-            Event::Forbidden(why) if !self.pods.is_complete() => {
-                return Err(WarmError::Forbidden("pods", why.clone()));
-            }
-            other => other
-                .trouble()
-                .into_iter()
-                .for_each(|trouble| report(News::Trouble(trouble.to_owned()))),
-        }
+        let event = heard("pods", event, !self.pods.is_complete(), report)?;
         let read = |pod: WarmerPodWire| pod.read().map(|pod| (pod.uid.clone(), pod));
         match self.pods.change(event, self.warming.pods(), read) {
             Some(Change::Put(pod)) => self.warming.observe_pod(pod, now),
@@ -305,20 +264,6 @@ impl Run {
             None => {}
         }
         Ok(())
-    }
-
-    /// Records a pull. Without the right to watch Events only times and sizes are missing.
-    fn observe_pull(&mut self, event: Option<Event<PullEvent>>) {
-        let Some(Event::Listed(event) | Event::Applied(event)) = event else {
-            return;
-        };
-        let Some(event) = event.read() else {
-            return;
-        };
-        let pulled = event.message.as_deref().and_then(Pulled::read);
-        if let (Some(uid), Some(pulled)) = (event.involved_object.uid, pulled) {
-            self.warming.handle(&uid, &pulled);
-        }
     }
 
     fn start_writes(&mut self, report: &mut impl FnMut(News)) {
@@ -372,18 +317,27 @@ impl Run {
     }
 }
 
-// The end of a run: late Events, and the deletion of its pods.
+/// Returns an event of a watch, after a report of its trouble. `is_first`: nothing was listed yet.
+fn heard<K>(
+    what: &'static str,
+    event: Option<Event<K>>,
+    is_first: bool,
+    report: &mut impl FnMut(News),
+) -> Result<Event<K>, WarmError> {
+    let event = event.ok_or_else(|| WarmError::TaskDied(format!("the watch of {what}")))?;
+    match (&event, event.trouble()) {
+        (Event::Forbidden(why), _) if is_first => {
+            return Err(WarmError::Forbidden(what, why.clone()));
+        }
+        (_, Some(trouble)) => report(News::Trouble(trouble.to_owned())),
+        _ => {}
+    }
+    Ok(event)
+}
+
+// The end of a run: the deletion of its pods.
 
 impl Run {
-    async fn hear_late_events(&mut self, pulls: &mut Receiver<Event<PullEvent>>) {
-        let _ = timeout(LATE_EVENTS, async {
-            while self.warming.is_told_nothing_of_a_pull() {
-                self.observe_pull(pulls.recv().await);
-            }
-        })
-        .await;
-    }
-
     /// Deletes all remaining pods of the run, even one whose creation was sent but never answered.
     /// Returns true if none is left.
     async fn clean_up(&mut self, report: &mut impl FnMut(News)) -> bool {
@@ -418,16 +372,8 @@ impl Run {
             if pod.deleting {
                 continue;
             }
-            let delete = Action::Delete {
-                name: pod.name,
-                uid: pod.uid,
-            };
-            match self
-                .writer
-                .warm(&self.job.warmers, &pod.node, &delete)
-                .await
-            {
-                Ok(_) | Err(WriteError::Gone | WriteError::Conflict) => (),
+            match self.writer.delete_warmer_pod(&pod).await {
+                Ok(()) | Err(WriteError::Gone | WriteError::Conflict) => (),
                 Err(WriteError::Denied(why)) => return Err(why),
                 Err(WriteError::Failed { .. }) => return Err("no answer".to_owned()),
             }

@@ -32,6 +32,9 @@ use crate::objects::values::go_duration::duration;
 use crate::report::write_error::WriteError;
 use crate::warm::pod::{Shape, WarmerPod};
 
+/// How long Events are waited for when all else is final; they arrive a little after the status.
+const LATE_EVENTS: Duration = Duration::from_secs(2);
+
 /// The same images on a set of nodes, and the progress on each.
 #[derive(Debug)]
 pub struct Warming {
@@ -44,6 +47,8 @@ pub struct Warming {
     /// The node of each known pod, by the uid of the pod.
     pods: BTreeMap<Box<str>, Box<str>>,
     waits: Waits,
+    /// Since when everything is final; `None` while it is not.
+    over_since: Option<Moment>,
     /// Set when the state may have changed since it was last queried.
     changed: bool,
 }
@@ -59,6 +64,7 @@ impl Warming {
             defects: Vec::new(),
             pods: BTreeMap::new(),
             waits: Waits::default(),
+            over_since: None,
             changed: true,
         }
     }
@@ -299,7 +305,7 @@ impl Warming {
     }
 
     /// Returns true if a kubelet has not reported the pull of an image that is on its node.
-    pub fn is_told_nothing_of_a_pull(&self) -> bool {
+    fn is_told_nothing_of_a_pull(&self) -> bool {
         let is_untold =
             |image: &ImageProgress| image.end == Some(End::Succeeded) && image.pulled.is_none();
         self.nodes
@@ -311,6 +317,19 @@ impl Warming {
     /// Returns true if everything is final and no pod is left but those being deleted.
     pub fn is_over(&self) -> bool {
         !self.has_more() && self.nodes.busy().all(|(_, node)| node.is_over())
+    }
+
+    /// Returns true if everything is final, which the caller says, and kubelets have had time to
+    /// report the pulls.
+    pub fn has_ended(&mut self, is_over: bool, now: Moment) -> bool {
+        self.over_since = is_over.then(|| self.over_since.unwrap_or(now));
+        self.over_since
+            .is_some_and(|since| now >= since + LATE_EVENTS || !self.is_told_nothing_of_a_pull())
+    }
+
+    /// Returns true if the end depends on time, because kubelets may still report pulls.
+    pub const fn waits_for_its_end(&self) -> bool {
+        self.over_since.is_some()
     }
 }
 

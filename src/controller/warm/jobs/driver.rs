@@ -5,12 +5,14 @@ mod observe;
 use std::collections::HashMap;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Event as KubeEvent;
 use kube::api::ListParams;
 use kube::{Api, Client};
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::node::NodeWire;
 use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
+use swaplet_core::objects::values::whole_object::WholeObject;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::image_cache::{API_VERSION, IMAGE_CACHE, IMAGE_CACHES, resource};
 use swaplet_core::warm::image_waits::ImageWaitWire;
@@ -39,7 +41,6 @@ use crate::frame::watch::{BUFFER, Event, next_of, watch};
 use crate::frame::writer::shares::Shares;
 use crate::frame::writer::{Tools, Writer, is_missing_right};
 use crate::warm::derived::Derived;
-use crate::warm::direct::{PULLED, PullEvent};
 use crate::warm::predownload::OwnJobs;
 
 /// The time for which events are collected, because a decision considers all jobs and nodes.
@@ -261,7 +262,14 @@ fn watches_of_selected(client: Client, ages: WatchAges) -> NamedWatches<PodQuery
     )
 }
 
-fn watches_of_pulls(client: Client) -> NamedWatches<String, Option<(Box<str>, Pulled)>> {
+/// The field selector of the Events that report pulls.
+const PULLED: &str = "involvedObject.kind=Pod,reason=Pulled";
+
+/// Such an Event.
+type PullEvent = WholeObject<KubeEvent>;
+
+/// Watches the reports of pulls, by namespace: each with the uid of the pod.
+pub(crate) fn watches_of_pulls(client: Client) -> NamedWatches<String, Option<(Box<str>, Pulled)>> {
     // Nothing depends on these watches, so their age is not recorded.
     NamedWatches::new(WatchAges::default(), move |namespace: &String, listener| {
         let events = Api::<PullEvent>::namespaced(client.clone(), namespace);

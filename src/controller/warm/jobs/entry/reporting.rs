@@ -77,7 +77,7 @@ impl Entry {
         let counts = self
             .run
             .as_mut()
-            .is_some_and(|run| run.warming.take_changed() || run.waits_for_its_end());
+            .is_some_and(|run| run.warming.take_changed() || run.warming.waits_for_its_end());
         if !std::mem::take(&mut self.has_news) && !counts {
             return None;
         }

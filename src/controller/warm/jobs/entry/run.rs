@@ -13,7 +13,6 @@ use swaplet_core::warm::pull_job::{Stage, TargetNode, is_over, limits, wants};
 use swaplet_core::warm::warming::Warming;
 
 use super::Selected;
-use crate::warm::direct::LATE_EVENTS;
 use crate::warm::jobs::{Nodes, WarmSettings};
 use crate::warm::write::Warmers;
 
@@ -36,8 +35,6 @@ pub(crate) struct Run {
     pub cache_since: Option<(Box<str>, Moment)>,
     /// The stage that it ends with, if it does not wait for its end.
     pub gave_up: Option<Stage>,
-    /// Since when everything is final; `None` while it is not.
-    over_since: Option<Moment>,
 }
 
 impl Run {
@@ -51,7 +48,6 @@ impl Run {
             cached: Cached::default(),
             cache_since: None,
             gave_up: None,
-            over_since: None,
         }
     }
 
@@ -67,17 +63,8 @@ impl Run {
 
     /// Returns true if everything is final, and kubelets have had time to report the pulls.
     pub fn is_over(&mut self, now: Moment) -> bool {
-        if !is_over(&self.spec, &self.warming, &self.cached) {
-            self.over_since = None;
-            return false;
-        }
-        let since = *self.over_since.get_or_insert(now);
-        now >= since + LATE_EVENTS || !self.warming.is_told_nothing_of_a_pull()
-    }
-
-    /// Returns true if its end depends on time, because kubelets may still report pulls.
-    pub const fn waits_for_its_end(&self) -> bool {
-        self.over_since.is_some()
+        let is_over = is_over(&self.spec, &self.warming, &self.cached);
+        self.warming.has_ended(is_over, now)
     }
 
     pub fn stage(&self, is_over: bool) -> Stage {
