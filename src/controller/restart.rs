@@ -3,7 +3,6 @@
 
 pub mod driver;
 pub mod hot_upgrade;
-mod observe;
 pub mod on_config;
 pub mod parked;
 pub(crate) mod readiness_gate;

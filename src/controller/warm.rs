@@ -1,7 +1,6 @@
 //! Pulling images to nodes before they are needed: the loop of pull jobs, a single run for
 //! `swaplet warm`, and pre-download for workloads.
 
-pub mod derived;
 pub mod direct;
 pub mod jobs;
 pub mod predownload;

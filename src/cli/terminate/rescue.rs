@@ -2,7 +2,6 @@
 
 mod beside;
 mod given;
-mod rights;
 mod rows;
 mod seen;
 
@@ -184,7 +183,7 @@ impl RescueArgs {
         };
         let seen = pods.read(&client, &rules, &mut policies, remarks).await?;
         given::without_effect(&given, &seen.snapshot).for_each(|words| remarks.push(words));
-        let lacking = rights::lacking(&client, &seen.stuck).await;
+        let lacking = rows::lacking(&client, &seen.stuck).await;
         lacking.into_iter().for_each(|words| remarks.push(words));
         if !(lacks_image || seen.stuck.is_empty()) {
             let asked = (&found, namespace, &rules);

@@ -1,9 +1,11 @@
 //! The I/O of restarts: the watches, and the writes in flight.
 
+use kube::api::ListParams;
 use kube::{Api, Client};
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::recreate_request::PLURAL;
 use swaplet_core::report::write_error::WriteError;
+use swaplet_core::restart::parked::PARKED;
 use swaplet_core::restart::pod::RestartPodWire;
 use swaplet_core::restart::reconcile::ParkImage;
 use swaplet_core::restart::request::RestartRequestWire;
@@ -17,13 +19,14 @@ use crate::frame::connection::discovery::Discovery;
 use crate::frame::isolated::TaskDied;
 use crate::frame::metrics::Metrics;
 use crate::frame::watch::age::WatchAges;
+use crate::frame::watch::many::watch_all;
 use crate::frame::watch::named::NamedWatches;
+use crate::frame::watch::served::{Served, watch_served};
 use crate::frame::watch::{Event, next_of};
 use crate::frame::writer::Writer;
 use crate::frame::writer::leash::Gate;
 use crate::frame::writer::report::Notice;
 use crate::frame::writer::shares::Shares;
-use crate::restart::observe::{observe, observe_parked};
 use crate::restart::on_config::RestartOnSettings;
 use crate::restart::reconcile::{Key, Restarts};
 use crate::restart::write::{RestartWrite, Stored};
@@ -219,8 +222,35 @@ fn watches(
     // Containers stay parked until it is known which requests there are, or that there are none.
     let requests = gate.before(move || observe(discovery, namespaces, noted, true));
     let (discovery, namespaces, noted) = everything();
-    let parked = gate.before(move || observe_parked(discovery.client(), &namespaces, &noted));
+    let parked = gate.before(move || {
+        let parked = ListParams::default().labels(PARKED);
+        watch_all(namespaces.apis(discovery.client()), &parked, &noted)
+    });
     (requests, parked)
+}
+
+/// Starts the watch of requests once the API server serves them, in some namespaces or in all;
+/// `ages` records the ages of the watches. With `reports_absence` an empty list also shows that the
+/// kind is not served from the start. The stream ends only when the receiver is dropped, or a watch
+/// has died.
+pub(crate) fn observe(
+    discovery: Discovery,
+    namespaces: Namespaces,
+    ages: WatchAges,
+    reports_absence: bool,
+) -> mpsc::Receiver<Event<RestartRequestWire>> {
+    let served = Served {
+        plural: PLURAL,
+        is_ours_alone: false,
+        reports_absence,
+    };
+    watch_served(discovery, served, move |discovery| {
+        watch_all(
+            namespaces.apis(discovery.client()),
+            &ListParams::default(),
+            &ages,
+        )
+    })
 }
 
 /// Watches single pods, because the watch of Job pods leaves out `restartPolicy: Always`.

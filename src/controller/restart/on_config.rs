@@ -14,7 +14,7 @@ use std::time::Duration;
 use self::records::{Record, Records};
 use self::rounds::Rounds;
 use self::state::{Group, Object, State, Uid};
-use super::observe::observe;
+use super::driver::observe;
 use crate::frame::clock::{Clock, IDLE};
 use crate::frame::connection::Namespaces;
 use crate::frame::connection::discovery::Discovery;

@@ -28,7 +28,7 @@ use crate::terminate::derive::{Deriver, Pushed};
 use crate::terminate::index::{Effect, Index, Write};
 use crate::terminate::public::{FIRST, Questions};
 use crate::terminate::selection::{Progress, Selected, Selection};
-use crate::warm::derived::Derived;
+use crate::warm::jobs::Derived;
 use jiff::Timestamp;
 use kube::Client;
 use swaplet_core::cluster::exit_images::Public;

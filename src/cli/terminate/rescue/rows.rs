@@ -1,6 +1,9 @@
 //! The stuck pods as a table.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
+use kube::Client;
 use serde_json::{Value, json};
 use swaplet_controller::terminate::snapshot::Snapshot;
 use swaplet_core::objects::pod::{Container, Pod, roles};
@@ -9,7 +12,8 @@ use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::explain::{Explanation, describe};
 
 use super::seen::Seen;
-use crate::cli::program::table::{Line, Output, age, render};
+use crate::cli::program::rights::may_patch;
+use crate::cli::program::table::{Line, Output, age, counted, render};
 
 /// A pod whose main containers are done and that waits for its sidecars.
 #[derive(Clone)]
@@ -121,4 +125,29 @@ pub(super) fn listed(seen: &Seen, output: Output) -> anyhow::Result<String> {
         text.extend([gap, "Nothing marks these as sidecars:\n", &unmarked]);
     }
     Ok(text)
+}
+
+// Whether the user may make the writes that are decided: a dry run says so before they are tried.
+
+/// The most namespaces that are asked about.
+const MOST: usize = 20;
+
+/// Returns a remark for each kind of write that the user may not make in a namespace.
+pub(super) async fn lacking(client: &Client, stuck: &[Stuck]) -> Vec<String> {
+    let mut writes = BTreeMap::<_, usize>::new();
+    for stuck in stuck {
+        if let Some(resource) = stuck.writes() {
+            *writes.entry((&*stuck.pod.namespace, resource)).or_default() += 1;
+        }
+    }
+    let mut lacking = Vec::new();
+    for ((namespace, resource), pods) in writes.into_iter().take(MOST) {
+        if may_patch(client, namespace, resource).await == Some(false) {
+            let pods = counted(pods, "pod");
+            lacking.push(format!(
+                "your rights do not allow to patch {resource} in namespace {namespace}, which is decided for {pods}: ask for that right (docs/rights.md), or let a controller do it"
+            ));
+        }
+    }
+    lacking
 }

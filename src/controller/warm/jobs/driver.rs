@@ -40,7 +40,7 @@ use crate::frame::watch::named::NamedWatches;
 use crate::frame::watch::{BUFFER, Event, next_of, watch};
 use crate::frame::writer::shares::Shares;
 use crate::frame::writer::{Tools, Writer, is_missing_right};
-use crate::warm::derived::Derived;
+use crate::warm::jobs::Derived;
 use crate::warm::predownload::OwnJobs;
 
 /// The time for which events are collected, because a decision considers all jobs and nodes.
