@@ -2,6 +2,8 @@
 
 use std::fmt::Debug;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
@@ -20,18 +22,32 @@ pub(crate) struct Served {
     pub reports_absence: bool,
 }
 
-impl Served {
-    /// Returns true if the kind is to be watched: also where the query is forbidden, for the watch
-    /// may be allowed, but not what may be OpenKruise's.
-    fn is_in(self, resources: &Resources) -> bool {
-        !(resources.lack(self.plural) || self.is_ours_alone && resources.are_openkruises())
-    }
+/// Whether a kind is watched.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Verdict {
+    Watched,
+    /// It is known that there is nothing to watch; a reason is logged.
+    Absent(Option<&'static str>),
+    Unknown,
+}
 
-    /// Returns true if the kind is known not to be watched. Where the query is forbidden, there may
-    /// be objects of it.
-    fn is_out(self, resources: &Resources) -> bool {
-        resources.lack(self.plural)
-            || (self.is_ours_alone && resources.serve(self.plural) && resources.are_openkruises())
+/// Judges by what the API server serves.
+pub(crate) type Judge =
+    Box<dyn Fn(Resources) -> BoxFuture<'static, Result<Verdict, String>> + Send + Sync>;
+
+impl Served {
+    /// Judges a kind that is watched also where the query is forbidden, for the watch may be
+    /// allowed, but not what may be OpenKruise's.
+    fn judge(self, resources: &Resources) -> Verdict {
+        let is_openkruises = self.is_ours_alone && resources.are_openkruises();
+        if resources.lack(self.plural) || is_openkruises && resources.serve(self.plural) {
+            return Verdict::Absent(None);
+        }
+        if is_openkruises {
+            Verdict::Unknown
+        } else {
+            Verdict::Watched
+        }
     }
 }
 
@@ -43,19 +59,31 @@ pub(crate) fn watch_served<K: Watched>(
     served: Served,
     open: impl Fn(&Discovery) -> mpsc::Receiver<Event<K>> + Send + 'static,
 ) -> mpsc::Receiver<Event<K>> {
+    let judge = move |resources| async move { Ok(served.judge(&resources)) }.boxed();
+    watch_judged(discovery, served, Box::new(judge), open)
+}
+
+/// Like [`watch_served`], with another judge.
+pub(crate) fn watch_judged<K: Watched>(
+    discovery: Discovery,
+    served: Served,
+    judge: Judge,
+    open: impl Fn(&Discovery) -> mpsc::Receiver<Event<K>> + Send + 'static,
+) -> mpsc::Receiver<Event<K>> {
     let (events, receiver) = mpsc::channel(BUFFER);
     tokio::spawn(async move {
         let mut listener = served.reports_absence.then_some(&events);
+        let kind = (&discovery, served, &judge);
         loop {
             let found = tokio::select! {
-                found = installed(&discovery, served, listener.take()) => found,
+                found = installed(kind, listener.take()) => found,
                 () = events.closed() => return,
             };
             if found.is_none() {
                 return;
             }
             let watches = open(&discovery);
-            if follow(&discovery, served, watches, &events).await.is_none() {
+            if follow(kind, watches, &events).await.is_none() {
                 return;
             }
         }
@@ -63,23 +91,29 @@ pub(crate) fn watch_served<K: Watched>(
     receiver
 }
 
+/// The kind, and how it is judged whether it is watched.
+type Kind<'a> = (&'a Discovery, Served, &'a Judge);
+
+async fn judged(resources: Result<Resources, String>, judge: &Judge) -> Result<Verdict, String> {
+    judge(resources?).await
+}
+
 /// Returns when the API server serves the kind. Until then `listener`, if any, gets an empty list,
 /// once it is known that there is nothing to watch. Returns `None` if the receiver was dropped.
 async fn installed<K>(
-    discovery: &Discovery,
-    served: Served,
+    (discovery, served, judge): Kind<'_>,
     mut listener: Option<&mpsc::Sender<Event<K>>>,
 ) -> Option<()> {
     let plural = served.plural;
     loop {
-        match discovery.resources().await {
-            Ok(resources) if served.is_in(&resources) => return Some(()),
-            Ok(resources) if served.is_out(&resources) => {
+        match judged(discovery.resources().await, judge).await {
+            Ok(Verdict::Watched) => return Some(()),
+            Ok(Verdict::Absent(why)) => {
                 if let Some(listener) = listener.take() {
-                    report_none(listener).await?;
+                    report_none(listener, plural, why).await?;
                 }
             }
-            Ok(_) => {}
+            Ok(Verdict::Unknown) => {}
             Err(error) => {
                 tracing::warn!(
                     error,
@@ -98,8 +132,7 @@ async fn installed<K>(
 /// Passes events on until the kind is not served any more. Returns `None` if the receiver was
 /// dropped, or the watch has died.
 async fn follow<K>(
-    discovery: &Discovery,
-    served: Served,
+    (discovery, served, judge): Kind<'_>,
     mut watches: mpsc::Receiver<Event<K>>,
     listener: &mpsc::Sender<Event<K>>,
 ) -> Option<()> {
@@ -114,8 +147,8 @@ async fn follow<K>(
             Some(Event::Trouble(_)) => discovery.resources_now().await,
             Some(_) => Err(String::new()),
         };
-        if resources.is_ok_and(|resources| served.is_out(&resources)) {
-            return report_none(listener).await;
+        if let Ok(Verdict::Absent(why)) = judged(resources, judge).await {
+            return report_none(listener, served.plural, why).await;
         }
         if let Some(event) = event {
             listener.send(event).await.ok()?;
@@ -125,7 +158,14 @@ async fn follow<K>(
 
 /// Reports an empty list: there are no objects of the kind. Returns `None` if the receiver was
 /// dropped.
-async fn report_none<K>(listener: &mpsc::Sender<Event<K>>) -> Option<()> {
+async fn report_none<K>(
+    listener: &mpsc::Sender<Event<K>>,
+    plural: &str,
+    why: Option<&str>,
+) -> Option<()> {
+    if let Some(why) = why {
+        tracing::warn!(why, "OpenKruise is installed; {plural} are left to it");
+    }
     let now = Instant::now();
     for event in [Event::ListStart, Event::ListEnd, Event::Current(now)] {
         listener.send(event).await.ok()?;
