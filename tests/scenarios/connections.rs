@@ -164,7 +164,7 @@ fn start(network: &Network) -> Life {
     config
         .headers
         .push((USER_AGENT, HeaderValue::from_static(SWAPLET)));
-    let client = connect_over(config, network.clone()).unwrap();
+    let client = connect_over(config, network.clone(), None).unwrap();
     let (metrics, health) = (
         Metrics::register(&mut Registry::default()),
         Health::default(),

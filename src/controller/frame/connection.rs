@@ -103,7 +103,7 @@ pub fn connect_within(config: Config, limit: Option<Duration>) -> Result<Client,
     tcp.set_nodelay(true);
     tcp.set_connect_timeout(Some(CONNECT));
     let Some(proxy) = config.proxy_url.clone() else {
-        return client(config, tcp, limit);
+        return connect_over(config, tcp, limit);
     };
     let of_other_kind = || ConnectionError::Proxy(proxy::without_credentials(&proxy));
     let way = proxy::way(&proxy).ok_or_else(of_other_kind)?;
@@ -115,7 +115,7 @@ pub fn connect_within(config: Config, limit: Option<Duration>) -> Result<Client,
                 Some(credentials) => tunnel.with_auth(credentials.clone()),
                 None => tunnel,
             };
-            client(config, tunnel, limit)
+            connect_over(config, tunnel, limit)
         }
         Some("socks5" | "socks5h") => {
             let socks = SocksV5::new(at, tcp);
@@ -123,25 +123,17 @@ pub fn connect_within(config: Config, limit: Option<Duration>) -> Result<Client,
                 Some((user, word)) => socks.with_auth(user.to_owned(), word.to_owned()),
                 None => socks,
             };
-            client(config, socks, limit)
+            connect_over(config, socks, limit)
         }
         _ => Err(of_other_kind()),
     }
 }
 
-/// Like [`connect`], over connections of another kind.
+/// Like [`connect_within`], over connections of another kind.
 ///
 /// # Errors
 /// Like [`connect`].
-pub fn connect_over<C>(config: Config, connector: C) -> Result<Client, ConnectionError>
-where
-    C: Service<Uri, Future: Send, Error: Into<BoxError>> + Clone + Send + Sync + 'static,
-    C::Response: Connection + Read + Write + Send + Unpin + 'static,
-{
-    client(config, connector, None)
-}
-
-fn client<C>(
+pub fn connect_over<C>(
     config: Config,
     connector: C,
     limit: Option<Duration>,
