@@ -100,25 +100,20 @@ pub fn limits(spec: &PullSpec, nodes: usize, leaving: usize, longest_try: Durati
 /// Returns true if the job has exceeded its `activeDeadlineSeconds`. Wall-clock times are compared:
 /// the start is one that this program has written.
 pub fn exceeds_deadline(spec: &PullSpec, started_at: Timestamp, today: Timestamp) -> bool {
-    let Completion::Always {
-        deadline_seconds: Some(seconds),
-    } = spec.completion
-    else {
-        return false;
-    };
-    today.duration_since(started_at) >= SignedDuration::from_secs(seconds.into())
+    deadline(spec).is_some_and(|deadline| today.duration_since(started_at) >= deadline)
 }
 
 /// Returns true if pods that wait for their images come before the job: always without a deadline,
 /// else during the first half of its `activeDeadlineSeconds`.
 pub fn lets_others_pull(spec: &PullSpec, started_at: Timestamp, today: Timestamp) -> bool {
-    let Completion::Always {
-        deadline_seconds: Some(seconds),
-    } = spec.completion
-    else {
-        return true;
+    deadline(spec).is_none_or(|deadline| today.duration_since(started_at) < deadline / 2)
+}
+
+fn deadline(spec: &PullSpec) -> Option<SignedDuration> {
+    let Completion::Always { deadline_seconds } = spec.completion else {
+        return None;
     };
-    today.duration_since(started_at) < SignedDuration::from_secs(seconds.into()) / 2
+    deadline_seconds.map(|seconds| SignedDuration::from_secs(seconds.into()))
 }
 
 /// Returns true if a job is over: its type is not `Never`, each image on each node is final, and no

@@ -274,12 +274,20 @@ fn change(request: &RestartRequest, pod: &RestartPod, swaps: Vec<Swap>) -> Chang
     };
     let parked = (!parked.images.is_empty()).then_some(parked);
     Change {
+        coming,
+        ..recorded(pod, swaps, parked)
+    }
+}
+
+/// Builds the change of these images, with this record of parked containers in the pod.
+pub(crate) fn recorded(pod: &RestartPod, swaps: Vec<Swap>, parked: Option<Parked>) -> Change {
+    Change {
         swaps,
         generation: pod.generation,
         note: Some(Note {
             version: pod.pod.version.clone(),
             parked,
         }),
-        coming,
+        coming: 0,
     }
 }

@@ -18,7 +18,7 @@ use crate::objects::pod::{ContainerState, PROVIDER_FAILED};
 use crate::report::decision::Swap;
 use crate::restart::parked::Parked;
 use crate::restart::pod::RestartPod;
-use crate::restart::reconcile::decision::{Change, Note};
+use crate::restart::reconcile::decision::{Change, recorded};
 use crate::restart::request::{Intent, Mark, Parking, RestartRequest, StatePhase};
 
 /// How long a parked sidecar is left to be ended once the main containers are done: that takes one
@@ -339,15 +339,7 @@ pub fn orphan<'a>(
 /// Builds the change of these images; one without any removes the record, which no container needs.
 fn put_back(pod: &RestartPod, parked: &Parked, swaps: Vec<Swap>) -> Change {
     let parked = (!swaps.is_empty()).then(|| parked.clone());
-    Change {
-        swaps,
-        generation: pod.generation,
-        note: Some(Note {
-            version: pod.pod.version.clone(),
-            parked,
-        }),
-        coming: 0,
-    }
+    recorded(pod, swaps, parked)
 }
 
 /// Like [`orphan`], for a human, who reviews the change: with or without a request, and out of the

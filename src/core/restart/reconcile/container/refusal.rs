@@ -89,18 +89,14 @@ impl Target<'_> {
 
     /// Returns the recorded change, if it may still be made.
     pub(crate) fn swap(&self, intent: &Intent, restarts: u32) -> Step {
-        match self.ask(restarts) {
-            Answer::Yes(Way::Park(_)) if self.overwrites() => Step::WaitsFor(Wait::Parked),
-            Answer::Yes(way) => match self.mark_now(&way).intent {
-                Some(now) if (&now.to, now.parking) == (&intent.to, intent.parking) => {
-                    Step::Swap(self.change(&intent.from, &intent.to))
-                }
-                // The node reports another digest than before, or another writer has recorded
-                // another intent.
-                _ => Step::Begin(self.mark_now(&way)),
-            },
-            Answer::Wait(wait) => Step::WaitsFor(wait),
-            Answer::No(why) => Step::Final(StatePhase::Failed, format!("not restarted: {why}")),
+        let as_recorded = |now: &Intent| (&now.to, now.parking) == (&intent.to, intent.parking);
+        match self.begin(restarts) {
+            Step::Begin(mark) if mark.intent.as_ref().is_some_and(as_recorded) => {
+                Step::Swap(self.change(&intent.from, &intent.to))
+            }
+            // With a mark to record, the node reports another digest than before, or another writer
+            // has recorded another intent.
+            step => step,
         }
     }
 
