@@ -462,3 +462,37 @@ async fn of_several_installations_it_is_said_whose_pods_are_told() {
         "{told}"
     );
 }
+
+/// By the command and by the chart alike a Lease is named `swaplet`.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_installations_that_share_a_lease_are_told() {
+    let cluster = Cluster::start().await;
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}});
+    cluster.create("/api/v1/namespaces", namespace).await;
+    cluster.leash().await;
+    cluster.install("default", &["--exit-image", EXIT]).await;
+    let alone = cluster.checks(0).await.to_string();
+    assert!(!alone.contains("state namespace"), "{alone}");
+    let flags = ["--exit-image", EXIT, "--state-namespace=default"];
+    cluster.install("other", &flags).await;
+    let status = cluster.checks(1).await;
+    let checks = status["checks"].as_array().unwrap().iter();
+    let told = checks.filter(|check| check["subject"] == "state namespace");
+    let told: Vec<_> = told
+        .map(|check| (&check["installation"], &check["state"], &check["words"]))
+        .collect();
+    let words = |other: &str| {
+        json!(format!(
+            "{other} has the same --state-namespace: they share one Lease, so one of them does nothing"
+        ))
+    };
+    let (ours, theirs) = (json!("default/swaplet"), json!("other/swaplet"));
+    let attention = json!("attention");
+    assert_eq!(
+        told,
+        [
+            (&ours, &attention, &words("other/swaplet")),
+            (&theirs, &attention, &words("default/swaplet")),
+        ]
+    );
+}

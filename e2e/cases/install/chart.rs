@@ -202,6 +202,31 @@ async fn crds_of(namespace: &str) -> Vec<String> {
     .collect()
 }
 
+#[tokio::test]
+async fn a_second_release_in_a_namespace_is_refused() {
+    let namespace = format!("e2e-releases-{}", std::process::id());
+    kubectl(&["create", "namespace", &namespace]).await;
+    let deployment = ["create", "deployment", "one", "--replicas=0"];
+    let image = ["--image=none.example/none:1", "-n", &namespace];
+    kubectl(&[&deployment[..], &image].concat()).await;
+    let name = "app.kubernetes.io/name=swaplet";
+    let label = ["label", "deployment", "one", "--overwrite", name];
+    let instance = ["app.kubernetes.io/instance=one", "-n", &namespace];
+    kubectl(&[&label[..], &instance].concat()).await;
+    let template = async |release: &str| {
+        let release = ["template", release, CHART, "--namespace", &namespace];
+        let values = ["--dry-run=server", "--set", VALUES];
+        run_helm(&[&release[..], &values].concat()).await
+    };
+    template("one").await.unwrap();
+    let refused = template("two").await.expect_err("they share one Lease");
+    assert!(
+        refused.contains("has the release one of swaplet already"),
+        "{refused}"
+    );
+    kubectl(&["delete", "namespace", &namespace, "--wait=false"]).await;
+}
+
 /// What Helm writes into an object of a release is all that tells whose it is.
 #[tokio::test]
 async fn a_crd_is_upgraded_by_its_own_release_and_left_alone_by_all_others() {

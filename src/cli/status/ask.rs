@@ -88,6 +88,16 @@ impl Asked {
     pub(super) fn has_some_right(&self) -> bool {
         has_some(&self.rights)
     }
+
+    /// Returns true if it is another installation that waits for the same Lease.
+    pub(super) fn shares_lease_of(&self, other: &Self) -> bool {
+        let (ours, theirs) = (&self.installation, &other.installation);
+        self.has_some_right()
+            && self.lease.is_some()
+            && other.lease.is_some()
+            && ours.place() != theirs.place()
+            && ours.state_namespace() == theirs.state_namespace()
+    }
 }
 
 fn has_some(rights: &[(Right, Option<bool>)]) -> bool {

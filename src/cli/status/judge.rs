@@ -105,6 +105,14 @@ pub(super) fn installations(all: &[Asked], namespace: Option<&str>, now: Timesta
         add("replicas", replicas(asked.installation.replicas));
         let flags = asked.installation.flags.as_ref().ok();
         if let Some(flags) = flags {
+            let sharer = all.iter().find(|other| other.shares_lease_of(asked));
+            if let Some(other) = sharer {
+                let words = format!(
+                    "{} has the same --state-namespace: they share one Lease, so one of them does nothing",
+                    other.installation.place()
+                );
+                add("state namespace", (State::Attention, words));
+            }
             add("leader", leader(asked, now));
             add("rights", rights(asked));
             add("admission policies", policies(&asked.policies, flags));
