@@ -60,13 +60,14 @@ impl Protected {
         let namespace = format!("{}-on", self.world.namespace);
         for kind in [service(), deployment(), namespaces()] {
             let kind = self.kind(kind);
-            kind.create(&namespace, "Always", kind.spec(0)).await;
+            let object = kind.create(&namespace, "Always", kind.spec(0)).await;
             eventually("the policies to be on", || async {
                 kind.dry_delete(&namespace).await.err()
             })
             .await;
             if kind.resource.kind == "Namespace" {
-                let forged = json!({"metadata": {"annotations": {HOLDS: "pods=0"}}});
+                let nothing = format!("pods=0,pvcs=0,uid={}", object.metadata.uid.unwrap());
+                let forged = json!({"metadata": {"annotations": {HOLDS: nothing}}});
                 let (params, forged) = (PatchParams::default().dry_run(), Patch::Merge(forged));
                 eventually("the policy of counts to be on", || async {
                     kind.api.patch(&namespace, &params, &forged).await.err()

@@ -132,6 +132,22 @@ async fn what_does_not_change_is_not_written_again_and_a_crowd_seldom() {
     assert!((1..=6).contains(&wrote), "{wrote} writes");
 }
 
+/// Anybody may, with whatever does not let the object go: a manifest that was dumped has it.
+#[tokio::test(start_paused = true)]
+async fn what_somebody_else_wrote_is_counted_again() {
+    let (world, _life) = World::with_a_busy_shop().await;
+    let dumped = json!({"metadata": {"annotations": {HOLDS: "pods=9,pvcs=9,uid=before"}}});
+    world.request(Method::PATCH, SHOP, MERGE, &dumped).await;
+    world.wait(31).await;
+    assert_eq!(world.shop().as_deref(), Some("pods=1,pvcs=0"));
+    world.delete_at(&format!("{SHOP}/pods/web")).await;
+    world.wait(3).await;
+    assert_eq!(world.shop().as_deref(), Some("pods=0,pvcs=0"));
+    world.request(Method::PATCH, SHOP, MERGE, &dumped).await;
+    world.wait(3).await;
+    assert_eq!(world.shop().as_deref(), Some("pods=0,pvcs=0"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_count_goes_with_the_label_and_comes_with_it() {
     let (world, _life) = World::with_a_busy_shop().await;

@@ -32,6 +32,25 @@ async fn of_a_namespace_only_the_count_can_be_changed() {
     let metadata = json!({"name": name, "labels": {LABEL: "Cascading"}});
     crd(&leashed.world, metadata, names, &group, &["v1"]).await;
 
+    let dumped = json!({"apiVersion": "v1", "kind": "List", "items": [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {
+            "name": kept, "labels": {"git": "1"}, "annotations": {"git": "1", "swaplet.io/holds": "pods=9,pvcs=9"},
+        }},
+        {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {
+            "name": name, "annotations": {"swaplet.io/holds": "objects=9"},
+        }},
+    ]});
+    let file = leashed.world.kubeconfig.with_file_name("dumped.json");
+    std::fs::write(&file, dumped.to_string()).unwrap();
+    kubectl(&[
+        "apply",
+        "--server-side",
+        "--field-manager=git",
+        "-f",
+        file.to_str().unwrap(),
+    ])
+    .await;
+
     let uid = async |api: Api<DynamicObject>, name: &str| {
         api.get(name).await.unwrap().metadata.uid.unwrap()
     };
