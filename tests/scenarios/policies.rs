@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
+use swaplet_testbed::apiserver::{Recorded, Verb};
 
-use super::harness::World;
+use super::harness::{CONCURRENCY, SWAPLET, World};
 use super::node::Kubelet;
 use super::objects::{EXIT, main_container, pod_of};
 
@@ -159,6 +160,52 @@ async fn a_status_that_somebody_else_writes_each_time_is_written_once_a_minute()
     world.run_pod(&pod("q", &["log"])).await;
     world.wait(11).await;
     assert_eq!(status(&world)["matched"], 2);
+}
+
+/// Each counts the pods of its own namespaces.
+#[tokio::test(start_paused = true)]
+async fn of_two_installations_one_writes_the_status_of_a_policy_of_the_cluster() {
+    let world = World::new();
+    install(&world).await;
+    world.create_namespace("other").await;
+    apply(&world, "rules", json!([{"name": "log"}])).await;
+    world.run_pod(&pod("p", &["log"])).await;
+    let start = |own: &'static str, namespace: &'static str| {
+        world.start(SWAPLET, CONCURRENCY, |settings| {
+            settings.sidecar_policies = true;
+            settings.state_namespace = Some(own.to_owned());
+            settings.namespaces = [namespace].into_iter().collect();
+        })
+    };
+    let told = || {
+        let status = status(&world);
+        let of = |field: &str| status[field].clone();
+        (of("installation"), of("matched"), of("observedGeneration"))
+    };
+    let _second = start("b", "other");
+    world.wait(30).await;
+    assert_eq!(told(), (json!("b"), json!(0), json!(1)));
+    let first = start("a", "default");
+    world.wait(70).await;
+    assert_eq!(told(), (json!("a"), json!(1), json!(1)));
+    let writes = || {
+        let is_write = |request: &&Recorded| {
+            request.verb == Verb::Patch && request.resource == "sidecarpolicies"
+        };
+        world.requests().iter().filter(is_write).count()
+    };
+    let before = writes();
+    world.wait(600).await;
+    assert_eq!(writes(), before);
+
+    first.kill();
+    let changed = json!({"spec": {"sidecars": [{"name": "log"}, {"name": "proxy"}]}});
+    let path = format!("{POLICIES}/rules");
+    world.request(Method::PATCH, &path, MERGE, &changed).await;
+    world.wait(590).await;
+    assert_eq!(told(), (json!("a"), json!(1), json!(1)));
+    world.wait(30).await;
+    assert_eq!(told(), (json!("b"), json!(0), json!(2)));
 }
 
 #[tokio::test(start_paused = true)]

@@ -41,6 +41,9 @@ pub(super) struct Policy {
     /// True if its status is about the current generation.
     #[serde(rename = "seen")]
     pub(super) is_seen: bool,
+    /// The installation that writes its status, by its state namespace, where that is another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) installation: Option<String>,
     /// True if it applies to no pod at all.
     #[serde(skip)]
     pub(super) is_invalid: bool,
@@ -64,9 +67,11 @@ pub(super) async fn read(client: &Client, flags: &Flags) -> Policies {
     let missing = listed.missing.iter().map(|kind| kind.plural()).collect();
     let unread = listed.remarks.lines();
     let store = store(listed, &flags.exit_images());
+    let own = flags.one("state-namespace").unwrap_or_default();
+    let policy = |seen| Policy::of(seen, own);
     Policies {
         are_on: flags.reads_policies(),
-        all: store.all().take(MOST).map(Policy::of).collect(),
+        all: store.all().take(MOST).map(policy).collect(),
         count: store.all().count(),
         missing,
         unread,
@@ -99,7 +104,7 @@ impl Policies {
 }
 
 impl Policy {
-    fn of(seen: Seen<'_>) -> Self {
+    fn of(seen: Seen<'_>, own: &str) -> Self {
         let (policy, status) = (seen.policy, seen.status);
         let number = |field: &str| status[field].as_u64().unwrap_or_default();
         let refused = status["refused"].as_array().into_iter().flatten();
@@ -107,8 +112,11 @@ impl Policy {
             let reason = cut(refused["reason"].as_str()?, LONGEST_REASON);
             Some((reason, refused["count"].as_u64()?))
         });
+        let installation = status["installation"].as_str();
+        let other = installation.filter(|name| !name.is_empty() && *name != own);
         Self {
             place: policy.place(),
+            installation: other.map(|name| cut(name, LONGEST_REASON)),
             is_seen: status["observedGeneration"].as_i64() == Some(policy.generation),
             is_invalid: policy.rules.is_empty(),
             matched: number("matched"),

@@ -359,7 +359,7 @@ fn index(settings: &Settings) -> Index {
         index = index.with_restarts();
     }
     if settings.sidecar_policies {
-        index = index.with_policies();
+        index = index.with_policies(settings.state_namespace.as_deref());
     }
     index
 }

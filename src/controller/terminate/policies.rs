@@ -40,6 +40,11 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 const STATUS_EVERY: Duration = Duration::from_secs(10);
 /// The minimum interval between two writes of the same status of a policy.
 const SAME_STATUS_EVERY: Duration = Duration::from_secs(60);
+/// How long a change of a policy of the cluster has to be unobserved before another installation
+/// than the one that wrote its status writes it.
+const TAKE_OVER: Duration = Duration::from_secs(600);
+/// The field of the status with the state namespace of the installation that writes it.
+const INSTALLATION: &str = "installation";
 
 /// The policies, and the work that is pending for them.
 #[derive(Debug, Default)]
@@ -60,6 +65,10 @@ pub struct PolicyStore {
     ended: BTreeMap<PolicyKey, u64>,
     /// True if policies are watched at all.
     is_on: bool,
+    /// The state namespace of this installation; empty if it has none.
+    installation: Box<str>,
+    /// True once it was logged that another installation writes statuses.
+    is_owner_told: bool,
 }
 
 #[derive(Debug)]
@@ -71,6 +80,8 @@ struct Known {
     /// The last status that was written, and until when it is not written again: another
     /// installation counts its own pods, and may write another one each time.
     written: Option<(Value, Moment)>,
+    /// Since when the status is not about this generation.
+    unread_since: Option<Moment>,
     /// False if there were too many others: its rules are ignored.
     counts: bool,
 }
@@ -101,6 +112,13 @@ impl PolicyStore {
             is_on: true,
             ..Self::default()
         }
+    }
+
+    /// Returns a store of the installation with this state namespace.
+    #[must_use]
+    pub fn of_installation(mut self, state_namespace: Option<&str>) -> Self {
+        self.installation = state_namespace.unwrap_or_default().into();
+        self
     }
 
     /// Returns true if policies are watched.
@@ -190,7 +208,10 @@ impl PolicyStore {
         let key = key(&policy);
         let before = self.known.get(&key);
         let same = before.filter(|known| known.policy.uid == policy.uid);
-        let (is_new, written) = (same.is_none(), same.and_then(|known| known.written.clone()));
+        let is_new = same.is_none();
+        let (written, unread_since) = same.map_or((None, None), |known| {
+            (known.written.clone(), known.unread_since)
+        });
         // Not by its first event alone: the write of its status causes a second one.
         let counted = before.is_some_and(|known| known.counts);
         let counts = counted || !self.is_full(&key);
@@ -210,12 +231,15 @@ impl PolicyStore {
         problems.extend(self.set.preset_problems(&key).iter().cloned());
         problems.extend(unlisted_images(&policy, images));
         problems.truncate(MOST_PROBLEMS);
-        let ended = policy.status.ended;
+        let owner = owner(&status);
+        let is_own = owner.is_empty() || *owner == *self.installation;
+        let ended = if is_own { policy.status.ended } else { 0 };
         let known = Known {
             policy,
             problems,
             status,
             written,
+            unread_since,
             counts,
         };
         self.known.insert(key.clone(), known);
@@ -378,11 +402,19 @@ impl PolicyStore {
         self.status_due = Some(now + STATUS_EVERY);
         let counts = counts();
         let nothing = Counts::default();
-        let ended = &self.ended;
+        let (ended, own) = (&self.ended, &*self.installation);
+        let is_told = &mut self.is_owner_told;
         let changed = self.known.iter_mut().filter_map(|(key, known)| {
+            if known.is_of_another(own, now) {
+                if !std::mem::replace(is_told, true) {
+                    let (policy, owner) = (known.policy.place(), owner(&known.status));
+                    tracing::info!(%policy, %owner, "the installation with this state namespace writes the status of policies of the cluster, and counts its own pods");
+                }
+                return None;
+            }
             let ended = ended.get(key).copied().unwrap_or_default();
             let counts = counts.get(key).unwrap_or(&nothing);
-            known.next_status(counts, ended, now, today)
+            known.next_status(counts, ended, own, now, today)
         });
         changed.collect()
     }
@@ -396,11 +428,29 @@ impl PolicyStore {
     }
 }
 
+/// Returns the installation that wrote a status; empty if it does not say.
+fn owner(status: &Value) -> &str {
+    status[INSTALLATION].as_str().unwrap_or_default()
+}
+
 impl Known {
+    /// Returns true if the status is for another installation to write: of several the one with
+    /// the first name writes, and others only where it observes no change for a while.
+    fn is_of_another(&mut self, own: &str, now: Moment) -> bool {
+        let is_read = self.status["observedGeneration"] == self.policy.generation;
+        let since = self.unread_since.take().unwrap_or(now);
+        self.unread_since = (!is_read).then_some(since);
+        let owner = owner(&self.status);
+        let is_theirs = !owner.is_empty() && (own.is_empty() || owner < own);
+        let is_gone = !is_read && now >= since + TAKE_OVER;
+        self.policy.kind == PolicyKind::Cluster && is_theirs && !is_gone
+    }
+
     fn next_status(
         &mut self,
         counts: &Counts,
         ended: u64,
+        own: &str,
         now: Moment,
         today: Timestamp,
     ) -> Option<StatusWrite> {
@@ -411,7 +461,7 @@ impl Known {
             .take(MOST_REASONS)
             .map(|(reason, count)| json!({"reason": reason, "count": count}))
             .collect();
-        let status = json!({
+        let mut status = json!({
             "observedGeneration": policy.generation,
             "conditions": [self.accepted(today)],
             "matched": counts.matched,
@@ -419,6 +469,11 @@ impl Known {
             "refused": refused,
             "problems": self.problems,
         });
+        // A CRD of before has no such field.
+        let is_unnamed = status == self.status;
+        if policy.kind == PolicyKind::Cluster && !own.is_empty() && !is_unnamed {
+            status[INSTALLATION] = own.into();
+        }
         let again = self.written.as_ref().filter(|(last, _)| *last == status);
         if status == self.status || again.is_some_and(|(_, until)| *until > now) {
             return None;

@@ -84,6 +84,15 @@ fn come_to(policies: &Policies) -> String {
     let sum = |of: fn(&Policy) -> u64| policies.all.iter().map(of).sum::<u64>();
     let (matched, ended) = (sum(|policy| policy.matched), sum(|policy| policy.ended));
     let mut words = format!("; pods that match: {matched}, ended: {ended}");
+    let other = policies
+        .all
+        .iter()
+        .find_map(|policy| policy.installation.as_deref());
+    if let Some(other) = other {
+        words.push_str(&format!(
+            ", as the installation with the state namespace {other} counts its own"
+        ));
+    }
     let refused = policies.all.iter().flat_map(|policy| {
         let reasons = policy.refused.iter();
         reasons.map(|(reason, count)| format!("{count} by {reason} ({})", policy.place))
@@ -121,6 +130,7 @@ mod tests {
     fn policy(place: &str) -> Policy {
         Policy {
             place: place.to_owned(),
+            installation: None,
             is_seen: true,
             is_invalid: false,
             matched: 2,
@@ -154,6 +164,12 @@ mod tests {
             words,
             "on, 1 policy is there; pods that match: 2, ended: 3, not ended: 1 by NoHeadroom (SidecarPolicy mesh)"
         );
+        let of_another = Policy {
+            installation: Some("first".to_owned()),
+            ..policy("SidecarPolicy mesh")
+        };
+        let (_, words) = policies(&with(vec![of_another]));
+        assert!(words.contains("state namespace first counts"), "{words}");
     }
 
     #[test]

@@ -21,10 +21,10 @@ const NO_MAIN: &str = "NoMainContainer";
 const OUTRANKED: &str = "Outranked";
 
 impl Index {
-    /// Enables SidecarPolicies.
+    /// Enables SidecarPolicies, for the installation with this state namespace.
     #[must_use]
-    pub fn with_policies(mut self) -> Self {
-        self.policies = PolicyStore::watched();
+    pub fn with_policies(mut self, state_namespace: Option<&str>) -> Self {
+        self.policies = PolicyStore::watched().of_installation(state_namespace);
         self
     }
 

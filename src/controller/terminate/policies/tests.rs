@@ -114,3 +114,66 @@ fn a_list_of_pods_in_progress_is_not_dropped_except_at_the_start() {
     assert!(store.take_relist(late));
     assert!(!store.take_relist(late));
 }
+
+/// Returns the statuses that the installation `own` writes at this second.
+fn written_by(store: &mut PolicyStore, second: u64) -> Vec<Value> {
+    let now = Moment::START + Duration::from_secs(second);
+    let writes = store.statuses(now, Timestamp::UNIX_EPOCH, BTreeMap::new);
+    writes.into_iter().map(|write| write.status).collect()
+}
+
+#[test]
+fn of_several_installations_the_first_writes_and_others_where_it_is_gone() {
+    let of =
+        |own: &str| PolicyStore::watched().of_installation(Some(own).filter(|own| !own.is_empty()));
+    let policy_with = |generation: u64, status: &Value| {
+        let mut policy = policy(PolicyKind::Cluster, 0, generation);
+        policy.data["status"] = status.clone();
+        Event::Applied(policy)
+    };
+    let theirs = json!({"observedGeneration": 1, "installation": "b", "ended": 7});
+    for (own, writes, ended) in [("a", 1, 0), ("b", 1, 7), ("c", 0, 0), ("", 0, 0)] {
+        let mut store = of(own);
+        handle(&mut store, policy_with(1, &theirs));
+        let written = written_by(&mut store, 0);
+        assert_eq!(written.len(), writes, "{own}");
+        for status in written {
+            assert_eq!(
+                (&status["installation"], &status["ended"]),
+                (&json!(own), &json!(ended))
+            );
+        }
+        // A change that nobody observes.
+        handle(&mut store, policy_with(2, &theirs));
+        assert_eq!(written_by(&mut store, 100).len(), writes, "{own}");
+        handle(&mut store, policy_with(3, &theirs));
+        assert_eq!(written_by(&mut store, 690).len(), writes, "{own}");
+        handle(&mut store, policy_with(3, &theirs));
+        assert_eq!(written_by(&mut store, 760).len(), 1, "{own}");
+    }
+    // One that was observed after all is owned as before.
+    let mut store = of("c");
+    handle(&mut store, policy_with(2, &theirs));
+    assert_eq!(written_by(&mut store, 0).len(), 0);
+    let read = json!({"observedGeneration": 2, "installation": "b"});
+    handle(&mut store, policy_with(2, &read));
+    assert_eq!(written_by(&mut store, 590).len(), 0);
+    handle(&mut store, policy_with(3, &read));
+    assert_eq!(written_by(&mut store, 610).len(), 0);
+}
+
+/// The CRD of before drops the field, so that the status comes back without it.
+#[test]
+fn a_status_that_cannot_name_its_installation_is_written_once() {
+    let mut store = PolicyStore::watched().of_installation(Some("a"));
+    handle(
+        &mut store,
+        Event::Applied(policy(PolicyKind::Cluster, 0, 1)),
+    );
+    let mut status = written_by(&mut store, 0).remove(0);
+    status.as_object_mut().unwrap().remove(INSTALLATION);
+    let mut dropped = policy(PolicyKind::Cluster, 0, 1);
+    dropped.data["status"] = status;
+    handle(&mut store, Event::Applied(dropped));
+    assert_eq!(written_by(&mut store, 100), Vec::<Value>::new());
+}
