@@ -296,6 +296,26 @@ mod tests {
         assert_eq!(supervise(ends_late, async {}).await, "ended");
     }
 
+    #[tokio::test]
+    async fn health_is_served_to_both_families() {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        use tokio::net::TcpStream;
+
+        let listener = listener(everywhere("0").unwrap()).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let registry = Arc::new(Registry::default());
+        let serving = tokio::spawn(serve(listener, registry, Health::default()));
+        for host in ["127.0.0.1", "::1"] {
+            let mut stream = TcpStream::connect((host, port)).await.unwrap();
+            let request = "GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+            stream.write_all(request.as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            assert!(answer.starts_with("HTTP/1.1 200 "), "{host}: {answer}");
+        }
+        serving.abort();
+    }
+
     #[tokio::test(start_paused = true)]
     async fn an_error_of_the_work_is_passed_on() {
         let fails = async { bail!("a task has died") };

@@ -87,6 +87,14 @@ fn a14_u62_no_kubeconfig_is_left_behind() {
     }
 }
 
+#[test]
+fn kubectl_reaches_the_demo_by_ipv6() {
+    let serving = Serving::start(&["[::1]:0"]);
+    let config = std::fs::read_to_string(&serving.kubeconfig).unwrap();
+    assert!(config.contains("http://[::1]:"), "{config}");
+    serving.eventually(&["get", "jobs"], "load");
+}
+
 /// As docs/install/billing.md shows it: the sidecar runs on, and kubectl looks at containers.
 #[test]
 fn kubectl_calls_a_succeeded_pod_of_a_virtual_node_not_ready() {
