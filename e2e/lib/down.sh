@@ -27,7 +27,14 @@ our_mounts() {
 	awk -v state="$STATE/" 'index($5, state) == 1 {print $5}' /proc/self/mountinfo | tac
 }
 
-our_routes() { ip route show root "$POD_CIDR" 2>/dev/null; }
+# A folder without a cluster has a range by its name alone, which may be that of a cluster that is up.
+our_routes() {
+	local other
+	for other in $(other_clusters); do
+		[[ ! -f $other/pod-cidr || $(<"$other/pod-cidr") != "$POD_CIDR" ]] || return 0
+	done
+	ip route show root "$POD_CIDR" 2>/dev/null
+}
 
 # Nobody told CNI that the sandboxes are gone, and the kubelet links its logs.
 our_files_outside() {
