@@ -74,6 +74,8 @@ fn c_the_hook_of_pre_commit_runs_as_pre_commit_calls_it() {
         (&hook["id"], &hook["language"]),
         (&"swaplet-check".into(), &"rust".into())
     );
+    // Else it is called with a part of the files at a time, which lack each other's policies.
+    assert_eq!(hook["require_serial"], true);
     let mut words = hook["entry"].as_str().unwrap().split(' ');
     assert_eq!(words.next(), Some("swaplet"));
     let run = |names: &[&str]| {
