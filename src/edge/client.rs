@@ -340,7 +340,7 @@ pub fn proxy_for(url: &str) -> Result<Option<String>, String> {
     match way(&proxy) {
         Some(_) => Ok(Some(proxy.to_string())),
         None => Err(format!(
-            "the proxy {} is of a kind that is not supported: write http://HOST:PORT or socks5://HOST:PORT",
+            "the proxy {} is of a kind that is not supported: write http://HOST:PORT, https://HOST:PORT or socks5://HOST:PORT",
             without_credentials(&proxy)
         )),
     }

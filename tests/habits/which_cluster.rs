@@ -136,7 +136,8 @@ fn proxies_are_used_and_left_out_as_kubectl_does() {
         &[("KUBECONFIG", &plain), ("HTTP_PROXY", "ftp://p.invalid")],
     );
     assert!(
-        format!("{out}{err}").contains("write http://HOST:PORT or socks5://HOST:PORT"),
+        format!("{out}{err}")
+            .contains("write http://HOST:PORT, https://HOST:PORT or socks5://HOST:PORT"),
         "{out}{err}"
     );
 }

@@ -25,6 +25,7 @@ use hyper::rt::{Read, Write};
 use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::client::legacy::connect::{Connection, HttpConnector};
+use hyper_util::client::proxy::matcher::Intercept;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use k8s_openapi::NamespaceResourceScope;
 use kube::api::ApiResource;
@@ -63,8 +64,8 @@ const CONNECTING: &str = "client error (Connect): ";
 pub enum ConnectionError {
     /// The kubeconfig or the environment names a proxy of another kind.
     #[error(
-        "the proxy {0} before the API server is of a kind that is not supported: write http://HOST:PORT or socks5://HOST:PORT as \
-         proxy-url in the kubeconfig, or in HTTPS_PROXY"
+        "the proxy {0} before the API server is of a kind that is not supported: write http://HOST:PORT, https://HOST:PORT or \
+         socks5://HOST:PORT as proxy-url in the kubeconfig, or in HTTPS_PROXY"
     )]
     Proxy(String),
     /// The file with the authorities that sign for the API server cannot be used.
@@ -109,13 +110,15 @@ pub fn connect_within(config: Config, limit: Option<Duration>) -> Result<Client,
     let way = proxy::way(&proxy).ok_or_else(of_other_kind)?;
     let at = way.uri().clone();
     match at.scheme_str() {
-        Some("http") => {
-            let tunnel = Tunnel::new(at, tcp);
-            let tunnel = match way.basic_auth() {
-                Some(credentials) => tunnel.with_auth(credentials.clone()),
-                None => tunnel,
-            };
-            connect_over(config, tunnel, limit)
+        Some("http") => connect_over(config, tunnel(&way, tcp), limit),
+        // Who may sign for the API server may sign for it, as with kubectl. A plugin is left out:
+        // it would run once more.
+        Some("https") => {
+            let mut of_proxy = config.clone();
+            of_proxy.auth_info.exec = None;
+            let tls = of_proxy.rustls_https_connector_with_connector(tcp);
+            let tls = tls.map_err(|error| untrusted(&config, error))?;
+            connect_over(config, tunnel(&way, tls), limit)
         }
         Some("socks5" | "socks5h") => {
             let socks = SocksV5::new(at, tcp);
@@ -126,6 +129,25 @@ pub fn connect_within(config: Config, limit: Option<Duration>) -> Result<Client,
             connect_over(config, socks, limit)
         }
         _ => Err(of_other_kind()),
+    }
+}
+
+fn tunnel<C>(way: &Intercept, connector: C) -> Tunnel<C> {
+    let tunnel = Tunnel::new(way.uri().clone(), connector);
+    match way.basic_auth() {
+        Some(credentials) => tunnel.with_auth(credentials.clone()),
+        None => tunnel,
+    }
+}
+
+/// Returns why there is no TLS.
+fn untrusted(config: &Config, error: kube::Error) -> ConnectionError {
+    match &config.root_cert_file {
+        Some(file) => ConnectionError::Authorities {
+            file: file.clone(),
+            error,
+        },
+        None => ConnectionError::Config(error),
     }
 }
 
@@ -150,13 +172,7 @@ where
     let auth = auth.map_err(|error| unauthorized(error, config.auth_info.exec.as_ref()))?;
     let connector = config
         .rustls_https_connector_with_connector(connector)
-        .map_err(|error| match &authorities {
-            Some(file) => ConnectionError::Authorities {
-                file: file.clone(),
-                error,
-            },
-            None => ConnectionError::Config(error),
-        })?;
+        .map_err(|error| untrusted(&config, error))?;
     let http: HttpClient<_, Body> = HttpClient::builder(TokioExecutor::new())
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(IDLE)
