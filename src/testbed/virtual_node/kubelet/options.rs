@@ -17,6 +17,8 @@ pub enum KubeletVersion {
     V1_34,
     /// 1.36: keeps `lastState`.
     V1_36,
+    /// 1.37: like 1.36.
+    V1_37,
 }
 
 impl KubeletVersion {
@@ -27,6 +29,7 @@ impl KubeletVersion {
             Self::V1_32 => "v1.32.13",
             Self::V1_34 => "v1.34.4",
             Self::V1_36 => "v1.36.3",
+            Self::V1_37 => "v1.37.2",
         }
     }
 }
