@@ -58,6 +58,7 @@ use crate::objects::pod::ContainerState;
 use crate::objects::recreate_request::RequestPhase;
 use crate::objects::runs_on::RunsOn;
 use crate::objects::values::label_selector::is_subdomain;
+use crate::report::denial::UNDONE;
 use crate::report::reason::Reason;
 use crate::restart::pod::RestartPod;
 use crate::restart::request::{Mark, Parking, RestartRequest};
@@ -444,6 +445,12 @@ struct InVain {
     words: Box<str>,
 }
 
+impl InVain {
+    fn is_of_pod(&self) -> bool {
+        self.part.starts_with("pods")
+    }
+}
+
 /// The longest time between two such writes that count as consecutive: in a longer one nothing was
 /// tried.
 const TRIED_WITHIN: Duration = Duration::from_secs(180);
@@ -564,7 +571,7 @@ impl Memory {
     pub(crate) fn in_vain(&self) -> Option<(Duration, String)> {
         let in_vain = self.in_vain.as_ref()?;
         let lasted = in_vain.last.since(in_vain.first);
-        let what = if in_vain.part.starts_with("pods") {
+        let what = if in_vain.is_of_pod() {
             "the change of the pod"
         } else {
             "a write to the request"
@@ -572,6 +579,13 @@ impl Memory {
         let (seconds, words) = (lasted.as_secs(), &in_vain.words);
         let why = format!("the API server has not applied {what} for {seconds} s: {words}");
         Some((lasted, why))
+    }
+
+    /// Returns true if the last write in vain was one to the request, unless that was undone: a
+    /// webhook that changes what is written does so for ever.
+    pub(crate) fn is_request_away(&self) -> bool {
+        let in_vain = self.in_vain.as_ref();
+        in_vain.is_some_and(|it| !it.is_of_pod() && !it.words.starts_with(UNDONE))
     }
 
     /// Returns what a webhook has made of the last change of the container's image.

@@ -3,6 +3,8 @@
 
 use serde_json::{Value, json};
 use swaplet_core::cluster::headroom::{Headroom, Shortage};
+use swaplet_core::objects::pod::ContainerState;
+use swaplet_core::report::denial::UNDONE;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::restart::reconcile::{Action, orphan};
 use swaplet_core::restart::request::StatePhase;
@@ -185,4 +187,70 @@ fn r10_a_denial_that_lasts_ends_what_was_not_begun_under_new_leaders_too() {
     assert_eq!(phase, StatePhase::Failed);
     assert!(words.ends_with("for 60 s: policy says no"), "{words}");
     assert_eq!((world.image("app"), world.swaps), (&*images("app").0, 0));
+}
+
+/// A container that waits for an alias which the registry does not have any more, and which is to be
+/// recorded to go back: that is not stored each minute, for an hour, in these words.
+fn cannot_record(world: &mut World, words: &str) {
+    world.settle();
+    assert_eq!((world.image("app"), world.swaps), (&*images("app").1, 1));
+    world.node_says("app", |pod, index| {
+        let status = pod.pod.containers[index].status.as_mut().unwrap();
+        status.state = ContainerState::Waiting {
+            reason: "ImagePullBackOff".into(),
+            message: "manifest unknown".into(),
+        };
+    });
+    for _ in 0..60 {
+        let Some(action) = world.decide().action else {
+            return;
+        };
+        match action {
+            Action::Report(_) => world.write(&action),
+            _ => world
+                .memory
+                .note_in_vain("containerrecreaterequests", words, world.now),
+        }
+        world.later(60);
+    }
+}
+
+fn with_pulls(deadline: Option<u32>) -> World {
+    let mut asks = pod("Always");
+    asks["spec"]["containers"][0]["imagePullPolicy"] = json!("Always");
+    let mut request = request(&["app"], &json!({}));
+    request["spec"]["activeDeadlineSeconds"] = deadline.map_or(Value::Null, Value::from);
+    World::new(&request, &asks)
+}
+
+/// Nothing else says what the image was. The webhook for requests is not called for their status, and
+/// the finalizer would go with the first write that is stored again.
+#[test]
+fn u126_what_only_the_request_records_is_not_given_up_while_the_request_cannot_be_changed() {
+    let down = "failed calling webhook \"w.example\"";
+    for (deadline, deletes) in [(None, false), (Some(90), false), (None, true)] {
+        let when = format!("{deadline:?}, {deletes}");
+        let mut world = with_pulls(deadline);
+        world.settle();
+        world.request.deleting = deletes;
+        cannot_record(&mut world, down);
+        assert!(world.request.is_held_back(), "{when}");
+        assert!(!world.request.is_completed(), "{when}");
+        // The webhook is back.
+        let action = world.settle_until(|action| matches!(action, Action::WriteDown(_)));
+        world.write(&action);
+        world.memory.note_applied("containerrecreaterequests");
+        world.settle();
+        assert_eq!(
+            (world.image("app"), world.swaps),
+            (&*images("app").0, 2),
+            "{when}"
+        );
+        assert!(!world.request.is_held_back(), "{when}");
+    }
+    // A webhook that leaves the record out does so for ever.
+    let mut undone = with_pulls(None);
+    cannot_record(&mut undone, UNDONE);
+    let words = undone.assert_over("app").1;
+    assert!(words.contains("its image is not put back"), "{words}");
 }

@@ -588,9 +588,13 @@ impl Target<'_> {
 }
 
 /// Returns the reason to give up what is not applied; `None` while it is retried. `is_lost` is true
-/// if nobody else would do it later.
+/// if nobody else would do it later: then it is retried for as long as the request, which alone
+/// records it, cannot be changed.
 pub(crate) fn in_vain_for_long(case: Case<'_>, is_lost: bool) -> Option<String> {
     let (lasted, why) = case.memory.in_vain()?;
+    if is_lost && case.memory.is_request_away() {
+        return None;
+    }
     let made = case.request.created_at;
     let is_old = made.is_some_and(|made| age(made, case.around) >= PATIENCE);
     let longest = if is_old && !is_lost {
