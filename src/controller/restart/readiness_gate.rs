@@ -29,8 +29,6 @@ use crate::frame::writer::{RETRY, Target, Tools};
 const AT_ONCE: usize = 8;
 /// The wait until a pod that still shows no condition is written again.
 const WRITTEN_AGAIN: Duration = Duration::from_secs(60);
-/// After how many failures a pod that has changed is left to the watch.
-const CONFLICTS: u32 = 5;
 /// The wait after a denial: an administrator has to change something.
 const DENIED_RETRY: Duration = Duration::from_secs(60);
 
@@ -83,6 +81,8 @@ type Uid = Box<str>;
 /// A write that has finished.
 struct Written {
     pod: Target,
+    /// The version of the pod that was written.
+    version: Box<str>,
     outcome: Result<(), WriteError>,
 }
 
@@ -199,6 +199,7 @@ impl Gates {
                 let outcome = writer.set_first_readiness(&target, &readiness, today).await;
                 Written {
                     pod: target,
+                    version: readiness.version,
                     outcome,
                 }
             });
@@ -208,7 +209,11 @@ impl Gates {
     }
 
     fn written(&mut self, written: Written) {
-        let Written { pod, outcome } = written;
+        let Written {
+            pod,
+            version,
+            outcome,
+        } = written;
         let (now, health) = (self.clock.now(), &self.tools.health);
         self.in_flight.remove(&pod.uid);
         self.shares.finished(&pod.namespace, &outcome, now);
@@ -220,10 +225,10 @@ impl Gates {
                 WRITTEN_AGAIN
             }
             Err(WriteError::Gone) => return drop(self.forget(&pod.uid)),
-            // The watch shows what has become of it; another pod may have its name.
             Err(WriteError::Conflict) => {
-                let failures = self.waiting.get(&pod.uid).map(|pod| pod.failures);
-                if failures.is_some_and(|failures| failures >= CONFLICTS) {
+                let waiting = self.waiting.get(&pod.uid);
+                // The watch is yet to show what has become of it; another pod may have its name.
+                if waiting.is_some_and(|waiting| waiting.readiness.version == version) {
                     return drop(self.forget(&pod.uid));
                 }
                 Duration::ZERO

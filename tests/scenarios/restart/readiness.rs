@@ -1,6 +1,8 @@
 //! Pods that are not ready before their containers are restarted: what others have written stays,
 //! and nothing of ours is left.
 
+use std::time::Duration;
+
 use http::Method;
 use serde_json::{Value, json};
 use swaplet_testbed::apiserver::{Effect, Recorded, Verb};
@@ -260,6 +262,41 @@ async fn the_first_true_is_written_whatever_becomes_of_the_write_before() {
         assert_eq!(opened(&world, "p"), "True", "{effect:?}");
         world.assert_quiet().await;
     }
+}
+
+/// What was seen of the pod while the write was under way is all that anybody says of it.
+#[tokio::test(start_paused = true)]
+async fn u127_a_pod_that_changes_during_a_write_is_written_again_whatever_failed_before() {
+    let world = Restarts::on(Profile::kubelet(), &labelled("p")).await;
+    let fault = |effect: Effect| {
+        world.fault(effect, |rule| {
+            rule.verb(Verb::Patch)
+                .resource("pods")
+                .subresource("status")
+        })
+    };
+    let fails = fault(Effect::reply(500).into());
+    let _life = opening(&world);
+    while asked(&world).1 < 6 {
+        world.wait(1).await;
+    }
+    world.end_fault(fails);
+    let is_slow = fault(Effect::Delay(Duration::from_secs(5)));
+    while asked(&world).1 < 7 {
+        world.wait(1).await;
+    }
+    let body = json!({"metadata": {"annotations": {"a": "b"}}});
+    let (path, kind) = (
+        "/api/v1/namespaces/default/pods/p",
+        "application/merge-patch+json",
+    );
+    world.world.request(Method::PATCH, path, kind, &body).await;
+    world.wait(5).await;
+    assert_eq!(opened(&world, "p"), "", "it was for the version before");
+    world.end_fault(is_slow);
+    world.wait(90).await;
+    assert_eq!(opened(&world, "p"), "True");
+    world.assert_quiet().await;
 }
 
 /// As where a webhook of the namespace does not answer.
