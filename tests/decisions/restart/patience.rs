@@ -105,12 +105,12 @@ fn denies(world: &mut World, minutes: u64) {
 #[test]
 fn bugs_b_a_denial_that_lasts_ends_what_was_not_begun() {
     let mut world = World::of("Always");
-    denies(&mut world, 9);
+    denies(&mut world, 10);
     let (phase, words) = world.assert_over("app");
     assert_eq!(phase, StatePhase::Failed);
     assert_eq!(
         words,
-        "not restarted: the API server has not applied the change of the pod for 540 s: policy says no"
+        "not restarted: the API server has not applied the change of the pod for 600 s: policy says no"
     );
     assert_eq!((world.image("app"), world.swaps), (&*images("app").0, 0));
 
@@ -141,7 +141,7 @@ fn bugs_b_a_container_that_is_parked_is_brought_back_however_long_that_is_denied
     for deadline in [None, Some(60)] {
         let mut world = parked("Always");
         world.request.active_deadline_seconds = deadline;
-        denies(&mut world, 9);
+        denies(&mut world, 10);
         assert_eq!(world.image("app"), PARK);
         let last = world.settle();
         assert_eq!((last.reason, last.action), (Reason::RequestOver, None));
@@ -180,13 +180,30 @@ fn r10_a_denial_that_lasts_ends_what_was_not_begun_under_new_leaders_too() {
     let mut world = World::of("Always");
     for _ in 0..3 {
         denies(&mut world, 2);
-        world.dies();
+        world.succeeds();
     }
     denies(&mut world, 1);
     let (phase, words) = world.assert_over("app");
     assert_eq!(phase, StatePhase::Failed);
     assert!(words.ends_with("for 60 s: policy says no"), "{words}");
     assert_eq!((world.image("app"), world.swaps), (&*images("app").0, 0));
+}
+
+/// Only a process that is young itself may have had one before it that has tried all the time.
+#[test]
+fn u128_an_old_request_has_its_ten_minutes_under_a_process_that_is_not_new() {
+    let mut world = World::of("Always");
+    world.is_first = false;
+    assert_eq!(world.later(3600).settle().reason, Reason::RequestWaits);
+    world.is_first = true;
+    denies(&mut world, 9);
+    assert!(world.decide().action.is_some());
+    denies(&mut world, 0);
+    let (phase, words) = world.assert_over("app");
+    assert!(
+        phase == StatePhase::Failed && words.ends_with("for 600 s: policy says no"),
+        "{words}"
+    );
 }
 
 /// A container that waits for an alias which the registry does not have any more, and which is to be

@@ -118,6 +118,8 @@ pub struct World {
     pub runs_on: RunsOn,
     pub left_to_vendor: Option<bool>,
     pub now: Moment,
+    /// How long the processes before this one lived.
+    lived: Duration,
     /// What was told, in its order.
     pub told: Vec<Report>,
     /// So many images were changed.
@@ -153,6 +155,7 @@ impl World {
             runs_on: RunsOn::named(Some("linux"), Some("amd64")),
             left_to_vendor: Some(true),
             now: Moment::START,
+            lived: Duration::ZERO,
             told: Vec::new(),
             swaps: 0,
         }
@@ -229,13 +232,22 @@ impl World {
     /// The time of day.
     pub fn today(&self) -> Timestamp {
         let created: Timestamp = CREATED.parse().unwrap();
-        created.checked_add(self.now.since_start()).unwrap()
+        created
+            .checked_add(self.lived + self.now.since_start())
+            .unwrap()
     }
 
     /// Another life goes on.
     pub fn dies(&mut self) -> &mut Self {
         self.memory = Memory::default();
         self
+    }
+
+    /// Another process goes on, whose clock begins now.
+    pub fn succeeds(&mut self) -> &mut Self {
+        self.lived += self.now.since_start();
+        self.now = Moment::START;
+        self.dies()
     }
 
     pub fn later(&mut self, seconds: u64) -> &mut Self {

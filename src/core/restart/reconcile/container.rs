@@ -502,8 +502,8 @@ impl Target<'_> {
 
 /// How long a request without a deadline waits, and retries what is not applied.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// How long a process retries what is not applied for a request that is older than that: the one
-/// before may have tried all the time, and it has lost its memory.
+/// How long a process that is younger than that retries what is not applied for a request that is
+/// older: the one before may have tried all the time, and its memory is lost.
 const OF_NEW_LEADER: Duration = Duration::from_secs(60);
 /// The interval at which a wait is checked again.
 const AGAIN: Duration = Duration::from_secs(2);
@@ -597,7 +597,8 @@ pub(crate) fn in_vain_for_long(case: Case<'_>, is_lost: bool) -> Option<String> 
     }
     let made = case.request.created_at;
     let is_old = made.is_some_and(|made| age(made, case.around) >= PATIENCE);
-    let longest = if is_old && !is_lost {
+    let is_new_leader = case.around.now.since_start() < PATIENCE;
+    let longest = if is_old && is_new_leader && !is_lost {
         OF_NEW_LEADER
     } else {
         PATIENCE
