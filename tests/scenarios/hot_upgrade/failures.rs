@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use swaplet_testbed::apiserver::{Effect, Verb};
+use swaplet_testbed::apiserver::{Effect, UpdateWebhook, Verb};
 
 use super::{RECORD, Upgrades, image};
 use crate::line::Patches;
+use crate::objects::PARK;
 
 #[tokio::test(start_paused = true)]
 async fn a_wrong_image_goes_back_by_itself_and_says_so() {
@@ -106,4 +107,41 @@ async fn writes_that_fail_are_made_again_and_denied_ones_are_told_once() {
     world.end_fault(fault);
     world.wait(300).await;
     assert_eq!(world.works("p0"), image(2));
+}
+
+/// A webhook stores the new image and drops the annotations, so no pod says that its upgrade has
+/// begun.
+#[tokio::test(start_paused = true)]
+async fn u129_where_the_record_of_an_upgrade_is_not_stored_one_pod_is_tried() {
+    let world = Upgrades::with_pods(4).await;
+    let _life = world.start();
+    world.wait(5).await;
+    let drops: UpdateWebhook = |resource, old, new| {
+        if resource == "pods" {
+            new["metadata"]["annotations"] = old["metadata"]["annotations"].clone();
+        }
+    };
+    world.server.set_update_webhook(Some(drops));
+    world.upgrade_to(2).await;
+    let pods = ["p0", "p1", "p2", "p3"];
+    world.serve_for(1500, &pods).await;
+    let begun = pods.iter().filter(|pod| {
+        let images = world.images(pod);
+        images.contains(&image(2))
+    });
+    let begun: Vec<_> = begun.copied().collect();
+    assert_eq!(begun.len(), 1, "{begun:?}");
+    let told = world.notes(begun[0]);
+    assert!(
+        told.iter()
+            .any(|(reason, words)| reason == "HotUpgradeRefused"
+                && words.contains("annotations were not stored")),
+        "{told:?}"
+    );
+    // The webhook is gone, and somebody does what was told.
+    world.server.set_update_webhook(None);
+    world.set_second(begun[0], PARK).await;
+    world.serve_for(120, &pods).await;
+    assert_eq!(world.works_with(&image(2)), 4);
+    assert_eq!(world.counts(), [4, 4, 4, 4]);
 }

@@ -296,6 +296,10 @@ impl Kept {
                 continue;
             };
             kept.hold(now + SHOWN_WITHIN);
+            if let Some(sidecar) = change.sidecar().filter(|_| change.begins) {
+                let memory = kept.memory.entry(sidecar.into()).or_default();
+                memory.begun = Some(change.version.clone());
+            }
             step.writes.push(HotWrite::Pod {
                 set: self.set.name.clone(),
                 target: kept.target(),

@@ -55,6 +55,9 @@ pub struct PairMemory {
     trouble: Option<Moment>,
     /// The image that the API server has stored in place of the last one that was written.
     pub stored: Option<Box<str>>,
+    /// The version of the pod in which this process has begun an upgrade that is not seen to be
+    /// over.
+    pub begun: Option<Box<str>>,
     /// When an upgrade was first observed, for this generation of the set: whatever the pod says
     /// since.
     first: Option<(i64, Moment)>,
@@ -68,16 +71,18 @@ impl PairMemory {
         since + COUNTS
     }
 
-    /// Forgets the upgrade, as there is none now. Returns false if nothing is left to remember.
-    pub(super) fn rests(&mut self, generation: i64) -> bool {
+    /// Forgets the upgrade, as there is none in this version of the pod. Returns false if nothing is
+    /// left to remember.
+    pub(super) fn rests(&mut self, generation: i64, version: &str) -> bool {
         let first = self.first.filter(|(of, _)| *of == generation);
         *self = Self {
             first,
             // The pod may not be seen yet with what was just written.
             stored: self.stored.take(),
+            begun: self.begun.take().filter(|begun| **begun == *version),
             ..Self::default()
         };
-        first.is_some() || self.stored.is_some()
+        first.is_some() || self.stored.is_some() || self.begun.is_some()
     }
 }
 
@@ -176,7 +181,7 @@ impl<'a> Pair<'a> {
                 match self.begun().filter(|_| working.is_some()) {
                     Some(entry) => Stage::Upgrades { new, old, entry },
                     None => Stage::Unknown(format!(
-                        "neither {} nor {} has the empty image, and no upgrade has begun: set the image of the idle one to {}",
+                        "neither {} nor {} has the empty image, and the pod records no upgrade: set the image of the idle one to {}",
                         first.name, second.name, self.sidecar.empty
                     )),
                 }
@@ -272,6 +277,7 @@ impl<'a> Pair<'a> {
             *memory = PairMemory {
                 entry: entry.clone(),
                 stored: memory.stored.take(),
+                begun: memory.begun.take(),
                 first: memory.first,
                 ..PairMemory::default()
             };

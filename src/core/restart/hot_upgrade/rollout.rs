@@ -72,6 +72,8 @@ struct Standing<'a> {
     is_counted: bool,
     is_partly_updated: bool,
     has_failed: bool,
+    /// True if this process has begun an upgrade that the pod does not record.
+    is_unrecorded: bool,
 }
 
 /// The pods that are still to be upgraded, and what blocks them.
@@ -126,7 +128,7 @@ pub fn plan<'a>(
         counts.ready += usize::from(is_ready);
         counts.updated_ready += usize::from(is_ready && is_updated);
         let namespace = &*member.pod.namespace;
-        if standing.has_failed {
+        if standing.has_failed || standing.is_unrecorded {
             waiting.failed.insert(namespace);
         }
         if standing.upgrades {
@@ -173,10 +175,16 @@ impl Plan {
                     let all = (new, old, entry);
                     self.go_on((nth, member), pair, all, images, &mut standing, now);
                 }
-                Stage::Unknown(why) => {
+                Stage::Unknown(mut why) => {
                     self.counts.unknown += 1;
                     standing.has_failed |= pair.has_failed();
                     standing.old.get_or_insert(pair);
+                    let memory = member.memory.get(&pair.sidecar.name);
+                    if memory.is_some_and(|memory| memory.begun.is_some()) {
+                        (standing.upgrades, standing.is_unrecorded) = (true, true);
+                        self.count((nth, member), pair, &mut standing, now);
+                        why.insert_str(0, "its annotations were not stored with the image, by a webhook of the cluster or somebody: ");
+                    }
                     self.refuse(nth, &pair, &why);
                 }
             }
@@ -196,7 +204,7 @@ impl Plan {
     ) {
         let (name, generation) = (&pair.sidecar.name, pair.set.generation);
         let memory = &mut member.memory;
-        memory.retain(|of, memory| of != name || memory.rests(generation));
+        memory.retain(|of, memory| of != name || memory.rests(generation, &pair.pod.version));
         if let Some(change) = pair.ends(empty, working) {
             let is_undone = change.report.is_some();
             standing.upgrades |= is_undone;
@@ -244,8 +252,20 @@ impl Plan {
             return self.refuse(nth, &pair, &why);
         }
         let step = pair.advance(all, images, memory, now);
-        let until = memory.counts_until(pair.set.generation, now);
         self.take(nth, step, member.is_busy || member.pod.is_parked);
+        self.count((nth, member), pair, standing, now);
+    }
+
+    /// Counts an upgrade in all namespaces, for as long as one can take.
+    fn count(
+        &mut self,
+        (nth, member): (usize, &mut Member<'_>),
+        pair: Pair<'_>,
+        standing: &mut Standing<'_>,
+        now: Moment,
+    ) {
+        let memory = member.memory.entry(pair.sidecar.name.clone()).or_default();
+        let until = memory.counts_until(pair.set.generation, now);
         if until > now && !member.is_foreign {
             standing.is_counted = true;
             self.take(nth, Step::Wait(until), false);
