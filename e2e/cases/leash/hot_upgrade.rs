@@ -7,7 +7,9 @@ use super::pods::pod;
 use super::table::{Accounts, Filling};
 
 /// The images of hot upgrades in the policies of these cases.
-pub const LISTED: &str = "registry.example/mesh:*";
+pub const LISTED: &str = r#"registry.example/mesh:*", "registry.example/untagged", "registry.example/digest@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "registry.example/pinned:v1@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"#;
+/// The digest of two of them, and of containers that were restarted.
+const DIGEST: &str = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 const WORKING: &str = "kruise.io/sidecarset-working-hotupgrade-container";
 
 impl Leashed {
@@ -49,6 +51,21 @@ async fn of_a_pair_an_image_of_the_list_and_the_empty_image_beside_one_that_work
         ("upgrades-first", "Always", [old, new], first),
     ] {
         leashed.pair_is_there(name, policy, images, working).await;
+    }
+    for (name, tag) in [
+        ("untagged", "latest-restart-2"),
+        ("digest", "restart-2"),
+        ("pinned", "v1-restart-2"),
+    ] {
+        for (pod, tag) in [("restarted", tag), ("other", "v2-restart-2")] {
+            let (pod, old) = (
+                format!("{pod}-{name}"),
+                format!("registry.example/{name}:{tag}@{DIGEST}"),
+            );
+            leashed
+                .pair_is_there(&pod, "Always", [&old, new], second)
+                .await;
+        }
     }
     let namespace = leashed.world.namespace.clone();
     let words: [(&str, String); 4] = [

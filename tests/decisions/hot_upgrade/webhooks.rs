@@ -1,11 +1,13 @@
 //! What webhooks make of the new image, and images that restarts have given other names.
 
 use serde_json::json;
+use swaplet_core::image::ImagePattern;
+use swaplet_core::image::alias::{Alias, Reported};
 use swaplet_core::report::reason::Reason;
 use swaplet_core::restart::hot_upgrade::rollout::PodMemory;
 
 use super::node::{
-    NEW, Node, OLD, PARK, RECORD, WORKING, alone, planned, set, set_of, spec, write,
+    NEW, Node, OLD, PARK, RECORD, WORKING, alone, images, planned, set, set_of, spec, write,
 };
 
 /// A pair that works, a second pod, and what a webhook has stored of the first upgrade.
@@ -137,4 +139,39 @@ fn u24_an_end_that_was_undone_is_under_way_and_made_again_and_no_other_pod_begin
         ),
         (PARK, NEW, "")
     );
+}
+
+/// However the administrator spells the image.
+#[test]
+fn u130_a_container_that_was_restarted_is_admitted_as_before() {
+    let digest = format!("sha256:{}", "a".repeat(64));
+    let by_digest = format!("r.example/mesh@{digest}");
+    let pinned = format!("r.example/mesh:v1@{digest}");
+    for (listed, written) in [
+        (&*by_digest, &*by_digest),
+        ("r.example/mesh@*", &by_digest),
+        ("r.example/mesh@sha256:*", &by_digest),
+        (&pinned, &pinned),
+        ("r.example/mesh:*@sha256:*", &pinned),
+        ("r.example/mesh", "r.example/mesh"),
+        ("r.example/mesh:v1", "r.example/mesh:v1"),
+        ("r.example/mesh:*-slim", "r.example/mesh:v1-slim"),
+    ] {
+        let mut images = images();
+        images.listed = vec![ImagePattern::parse(listed).unwrap()];
+        let reported = Reported {
+            image: written,
+            image_id: &by_digest,
+        };
+        let alias = Alias::of(written, reported, 1).unwrap().image;
+        let admits = |image: &str| {
+            let mut node = Node::new("a");
+            node.object["spec"]["containers"][1]["image"] = json!(image);
+            node.starts(1);
+            images.admits(node.pod().find("mesh-1").unwrap())
+        };
+        assert!(admits(written) && admits(&alias), "{listed}: {alias}");
+        let other = alias.replace("r.example/mesh", "r.example/other");
+        assert!(!admits(&other), "{listed}: {other}");
+    }
 }

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::pod::UpgradeContainer;
-use crate::image::alias::is_same_image;
+use crate::image::alias::{is_same_image, original};
 use crate::image::pattern::ImagePattern;
 use crate::image::reference::ImageReference;
 use crate::objects::recreate_request::{GROUP, VERSION};
@@ -55,10 +55,12 @@ impl UpgradeImages {
         let Some(image) = container.tagged() else {
             return self.lists(&container.image);
         };
-        let name = image.split('@').next().unwrap_or_default();
+        let lists = |image: &str| {
+            self.lists(image) || self.lists(image.split('@').next().unwrap_or_default())
+        };
         let mut listed = self.listed.iter();
-        self.lists(image)
-            || self.lists(name)
+        lists(image)
+            || lists(&original(image))
             || listed.any(|listed| is_same_image(image, listed.as_str()))
     }
 
