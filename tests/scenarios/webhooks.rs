@@ -12,7 +12,7 @@ use super::node::Kubelet;
 use super::objects::{PARK, pod, sidecar};
 use super::policies;
 use super::restart::parking;
-use super::restart::world::{Restarts, app};
+use super::restart::world::{Restarts, app, pod as restart_pod};
 
 /// What the API server says where a webhook cannot be reached.
 const DOWN: &str = "Internal error occurred: failed calling webhook \"w.example\": failed to call webhook: Post \"https://127.0.0.1:9/v\": dial tcp 127.0.0.1:9: connect: connection refused";
@@ -611,5 +611,38 @@ async fn u26_a_request_whose_metadata_is_not_stored_is_written_seldom_and_ends_i
         runs(&world, when);
         world.wait(3600).await;
         assert!(patches(&world, REQUESTS) <= sent + 60, "{when}");
+    }
+}
+
+/// A namespace whose writes fail has one under way at a time, so each request has its turn seldom.
+#[tokio::test(start_paused = true)]
+async fn u131_many_requests_behind_a_webhook_that_hangs_end_in_words() {
+    let world = Restarts::with_pod("Always").await;
+    let names: Vec<_> = (0..25).map(|nth| format!("q{nth}")).collect();
+    for name in &names {
+        let mut pod = restart_pod("Always");
+        pod["metadata"]["name"] = json!(name);
+        world.create(&pod).await;
+    }
+    world.wait(30).await;
+    let _life = world.start_controller();
+    Webhook::Hangs.install(&world, "pods");
+    for name in &names {
+        let mut spec = app();
+        spec["podName"] = json!(name);
+        world.request(name, &spec).await;
+    }
+    world.wait(1500).await;
+    for name in &names {
+        let status = &world.get(name)["status"];
+        let state = &status["containerRecreateStates"][0];
+        assert_eq!(
+            (&status["phase"], &state["phase"]),
+            (&json!("Completed"), &json!("Failed")),
+            "{name}: {status}"
+        );
+        let words = state["message"].as_str().unwrap();
+        assert!(words.contains(Webhook::Hangs.words()), "{name}: {words}");
+        assert_eq!(world.image_changes(name), 0, "{name}");
     }
 }

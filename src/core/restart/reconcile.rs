@@ -451,10 +451,6 @@ impl InVain {
     }
 }
 
-/// The longest time between two such writes that count as consecutive: in a longer one nothing was
-/// tried.
-const TRIED_WITHIN: Duration = Duration::from_secs(180);
-
 /// The memory of one container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Watched {
@@ -511,8 +507,16 @@ impl Memory {
         }
     }
 
-    /// Records which containers wait, according to a decision. Call it after every decision.
+    /// Records what a decision says: which containers wait, and whether there is anything to write.
+    /// While a write waits for its turn, it goes on failing. Call it after every decision.
     pub fn note(&mut self, decision: &Decision, now: Moment) {
+        let is_held_up = matches!(
+            decision.reason,
+            Reason::WriteBackoff | Reason::WriteInFlight
+        );
+        if decision.action.is_none() && !is_held_up {
+            self.in_vain = None;
+        }
         let Some(waiting) = &decision.waiting else {
             return;
         };
@@ -525,11 +529,7 @@ impl Memory {
     /// Records that a write to this part (of the pod, as its resource begins, of the request or of
     /// its status) was denied, undone or failed, with this error.
     pub fn note_in_vain(&mut self, part: &'static str, words: &str, now: Moment) {
-        let first = self
-            .in_vain
-            .take()
-            .filter(|before| now <= before.last + TRIED_WITHIN)
-            .map_or(now, |before| before.first);
+        let first = self.in_vain.take().map_or(now, |before| before.first);
         let (last, words) = (now, words.into());
         self.in_vain = Some(InVain {
             part,

@@ -125,6 +125,9 @@ fn bugs_b_a_denial_that_lasts_ends_what_was_not_begun() {
     // Two denials between which nothing was tried say nothing of the time between them.
     let mut rare = World::of("Always");
     denies(&mut rare, 0);
+    rare.room = no_room();
+    assert_eq!(rare.settle().reason, Reason::RequestWaits);
+    rare.room = Headroom::Free;
     denies(rare.later(600), 0);
     rare.settle();
     assert_eq!(rare.swaps, 1);
