@@ -646,3 +646,44 @@ async fn u131_many_requests_behind_a_webhook_that_hangs_end_in_words() {
         assert_eq!(world.image_changes(name), 0, "{name}");
     }
 }
+
+/// A container that is stopped there comes back only if its node has the image.
+#[tokio::test(start_paused = true)]
+async fn u132_a_restart_that_may_be_the_last_is_not_begun_with_an_image_that_a_webhook_names() {
+    for policy in ["OnFailure", "Never"] {
+        for webhook in [Webhook::Renames, Webhook::Replaces, Webhook::Pins] {
+            let when = format!("{policy}, {webhook:?}");
+            let world = Restarts::with_pod(policy).await;
+            let _life = world.start_controller();
+            webhook.install(&world, "pods");
+            world.request("r", &app()).await;
+            world.wait(900).await;
+            let (phase, words) = ended(&world, &when);
+            runs(&world, &when);
+            if webhook == Webhook::Pins {
+                assert_eq!(phase, "Succeeded", "{when}: {words}");
+                assert_eq!((world.restarts("app"), world.image_changes("p")), (1, 1));
+                continue;
+            }
+            assert_eq!(
+                (&*phase, world.restarts("app"), world.image_changes("p")),
+                ("Failed", 0, 0),
+                "{when}: {words}"
+            );
+            assert!(
+                words.contains("a webhook of the cluster would make mirror.example/"),
+                "{when}: {words}"
+            );
+        }
+        // A webhook that cannot be asked so says nothing of what it would do.
+        let world = Restarts::with_pod(policy).await;
+        let _life = world.start_controller();
+        let message = "admission webhook \"w.example\" does not support dry run";
+        world.next_patch_fault(Effect::reply(400).message(message));
+        world.request("r", &app()).await;
+        world.wait(30).await;
+        let (phase, words) = ended(&world, policy);
+        assert_eq!(phase, "Succeeded", "{policy}: {words}");
+        assert_eq!((world.restarts("app"), patches(&world, "pods")), (1, 2));
+    }
+}

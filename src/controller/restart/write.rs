@@ -6,8 +6,9 @@ mod tests;
 
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{Patch as JsonPatch, PatchOperation, TestOperation};
-use kube::api::Patch;
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
+use swaplet_core::image::alias::is_same_image;
 use swaplet_core::objects::pod::{GateCondition, KRUISE_POD_READY};
 use swaplet_core::objects::recreate_request::RequestPhase;
 use swaplet_core::report::decision::Report;
@@ -24,6 +25,10 @@ use swaplet_core::restart::request::{
 
 use crate::frame::clock::seconds;
 use crate::frame::writer::{Target, Writer, deleted, guarded_patch, params, requests_for};
+
+/// The API server's words for a webhook that may not be called in a dry run (Kubernetes:
+/// `NewDryRunUnsupportedErr` in `webhook/errors/statuserror.go`).
+const NO_DRY_RUN: &str = "does not support dry run";
 
 /// One write of a restart.
 #[derive(Clone, Debug)]
@@ -84,6 +89,19 @@ impl RestartWrite {
 impl Writer {
     /// Makes the write, within the deadline; returns what is stored afterwards.
     pub async fn restart(&self, write: &RestartWrite) -> Result<Stored, WriteError> {
+        if let Action::Swap(change) = &write.action
+            && change.is_tried
+        {
+            let dry_run = PatchParams {
+                dry_run: true,
+                ..params()
+            };
+            let tried = self.swap_to_restart(write.pod.as_ref(), change, &dry_run);
+            let tried = self.in_time(write.resource(), tried).await;
+            if let Some(refused) = refused(tried, change) {
+                return Err(refused);
+            }
+        }
         let metadata = |fields: Value| json!({"metadata": fields});
         self.in_time(write.resource(), async {
             let body = match &write.action {
@@ -104,7 +122,9 @@ impl Writer {
                 }
                 Action::Delete => return self.delete_request(&write.request).await,
                 Action::Swap(change) => {
-                    return self.swap_to_restart(write.pod.as_ref(), change).await;
+                    return self
+                        .swap_to_restart(write.pod.as_ref(), change, &params())
+                        .await;
                 }
             };
             let subresource = matches!(write.action, Action::Report(_)).then_some("status");
@@ -168,6 +188,7 @@ impl Writer {
         &self,
         pod: Option<&Target>,
         change: &Change,
+        params: &PatchParams,
     ) -> kube::Result<Result<Stored, WriteError>> {
         let Some(pod) = pod else {
             return Ok(Err(WriteError::Gone));
@@ -180,12 +201,12 @@ impl Writer {
         let built = match &change.note {
             None => pods.patch(
                 &pod.name,
-                &params(),
+                params,
                 &Patch::Json::<()>(swapped(&pod.uid, change)),
             ),
             Some(note) => pods.patch(
                 &pod.name,
-                &params(),
+                params,
                 &Patch::Strategic(parked(&pod.uid, change, note)),
             ),
         };
@@ -209,6 +230,27 @@ impl Writer {
         let built = pods.patch_subresource("status", &pod.name, &params(), &patch);
         Ok(self.send(built).await?.map(|body| stored_pod(&body)))
     }
+}
+
+/// Returns why a change is not made, by the answer to its dry run; `None` if nothing is known against
+/// it.
+fn refused(tried: Result<Stored, WriteError>, change: &Change) -> Option<WriteError> {
+    let pod = match tried {
+        Ok(Stored::Pod(pod)) => pod,
+        Ok(_) => return None,
+        Err(WriteError::Denied(words)) if words.contains(NO_DRY_RUN) => return None,
+        Err(error) => return Some(error),
+    };
+    let mut swaps = change.swaps.iter();
+    swaps.find_map(|swap| {
+        let image = &pod.find(&swap.container)?.1.image;
+        let words = || {
+            format!(
+                "a webhook of the cluster would make {image} of it, which the node may not have"
+            )
+        };
+        (!is_same_image(image, &swap.to)).then(|| WriteError::Denied(words()))
+    })
 }
 
 fn stored_pod(body: &[u8]) -> Stored {

@@ -20,6 +20,7 @@ fn each_container_is_patched_in_its_own_list() {
             generation: Some(1),
             note: None,
             coming: 0,
+            is_tried: false,
         };
         let note = Note {
             version: "7".into(),

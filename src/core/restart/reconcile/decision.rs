@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::objects::moment::Moment;
-use crate::objects::pod::GateCondition;
+use crate::objects::pod::{GateCondition, RestartPolicy};
 use crate::objects::recreate_request::RequestPhase;
 use crate::report::decision::{Report, Swap};
 use crate::report::reason::Reason;
@@ -207,6 +207,9 @@ pub struct Change {
     pub note: Option<Note>,
     /// How many restarts earlier changes for the same request have still to cause.
     pub coming: u32,
+    /// True if it is made only where a dry run stores these images: a container that did not start
+    /// again by another one would be lost.
+    pub is_tried: bool,
 }
 
 impl Change {
@@ -243,12 +246,14 @@ fn change(request: &RestartRequest, pod: &RestartPod, swaps: Vec<Swap>) -> Chang
         .map(|swap| swap.to.clone());
     let is_changed = |name: &str| swaps.iter().any(|swap| *swap.container == *name);
     let coming = coming(request, pod, is_changed);
+    let is_tried = swaps.iter().any(|swap| may_lose(request, pod, swap));
     if swaps.iter().all(|swap| parking(swap).is_none()) {
         return Change {
             swaps,
             generation: pod.generation,
             note: None,
             coming,
+            is_tried,
         };
     }
     let before = pod
@@ -275,6 +280,7 @@ fn change(request: &RestartRequest, pod: &RestartPod, swaps: Vec<Swap>) -> Chang
     let parked = (!parked.images.is_empty()).then_some(parked);
     Change {
         coming,
+        is_tried,
         ..recorded(pod, swaps, parked)
     }
 }
@@ -289,5 +295,20 @@ pub(crate) fn recorded(pod: &RestartPod, swaps: Vec<Swap>, parked: Option<Parked
             parked,
         }),
         coming: 0,
+        is_tried: false,
     }
+}
+
+/// Returns true if a container is stopped by this change, and may not be started again after a
+/// failure, unless the user has asked for that.
+fn may_lose(request: &RestartRequest, pod: &RestartPod, swap: &Swap) -> bool {
+    let mark = request.mark(&swap.container);
+    let intent = mark.and_then(|mark| mark.intent.as_ref());
+    let begins = intent.is_some_and(|intent| intent.back.is_none() && intent.parking.is_none());
+    let found = pod.find(&swap.container);
+    begins
+        && !request.strategy.force
+        && found.is_some_and(|(_, container, _)| {
+            *container.effective_policy(&pod.pod) != RestartPolicy::Always
+        })
 }
