@@ -505,7 +505,7 @@ impl FromView for RestartRequest {
             pod_name: spec.pod_name.value.unwrap_or_default(),
             containers: spec.containers.iter().map(wanted).collect(),
             strategy: strategy(&spec.strategy),
-            active_deadline_seconds: spec.active_deadline_seconds.map(bounds::seconds),
+            active_deadline_seconds: at_most_a_day(spec.active_deadline_seconds),
             ttl_seconds: spec.ttl_seconds_after_finished.map(bounds::seconds),
             phase,
             message: status.message.0,
@@ -526,14 +526,18 @@ fn wanted(container: &WantedView) -> Wanted {
 /// watched at once.
 const LONGEST: u32 = 86_400;
 
+fn at_most_a_day(written: Option<i64>) -> Option<u32> {
+    written.map(|written| bounds::seconds(written).min(LONGEST))
+}
+
 fn strategy(written: &StrategyView) -> Strategy {
-    let seconds = |field: Option<i64>| field.map(bounds::seconds);
-    let at_most_a_day = |field| seconds(field).map(|seconds| seconds.min(LONGEST));
     Strategy {
         ignores_failures: written.failure_policy.as_deref() == Some("Ignore"),
         ordered: written.ordered_recreate == Some(true),
         force: written.force_recreate == Some(true),
-        grace_seconds: seconds(written.termination_grace_period_seconds),
+        grace_seconds: written
+            .termination_grace_period_seconds
+            .map(bounds::seconds),
         unready_seconds: at_most_a_day(written.unready_grace_period_seconds),
         min_started_seconds: at_most_a_day(written.min_started_seconds).unwrap_or_default(),
     }
@@ -666,6 +670,15 @@ mod wire_tests {
             (strategy.min_started_seconds, strategy.unready_seconds),
             (86_400, Some(86_400))
         );
+    }
+
+    #[test]
+    fn u139_no_deadline_is_later_than_a_day() {
+        let request = read(json!({
+            "metadata": {"name": "r", "namespace": "ns", "uid": "u"},
+            "spec": {"podName": "p", "activeDeadlineSeconds": i64::MAX},
+        }));
+        assert_eq!(request.unwrap().active_deadline_seconds, Some(86_400));
     }
 
     #[test]
