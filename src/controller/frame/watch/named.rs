@@ -14,11 +14,15 @@ use super::{BUFFER, Event, How, Watched, watch_by};
 pub struct NamedWatches<K, T> {
     open: Open<K, T>,
     ages: WatchAges,
-    /// The running watches. One that is dropped ends.
-    watches: BTreeMap<K, JoinSet<()>>,
-    listener: mpsc::Sender<(K, Event<T>)>,
-    receiver: mpsc::Receiver<(K, Event<T>)>,
+    /// The running watches, each with its number. One that is dropped ends.
+    watches: BTreeMap<K, (u64, JoinSet<()>)>,
+    begun: u64,
+    listener: mpsc::Sender<Heard<K, T>>,
+    receiver: mpsc::Receiver<Heard<K, T>>,
 }
+
+/// An event, with the key and the number of its watch.
+type Heard<K, T> = (K, u64, Event<T>);
 
 /// A function that starts a watch.
 type Open<K, T> = Box<dyn Fn(&K, Listener<K, T>) -> JoinSet<()> + Send + Sync>;
@@ -26,8 +30,9 @@ type Open<K, T> = Box<dyn Fn(&K, Listener<K, T>) -> JoinSet<()> + Send + Sync>;
 /// The receiver of the events of one watch.
 pub struct Listener<K, T> {
     key: K,
+    number: u64,
     ages: WatchAges,
-    sender: mpsc::Sender<(K, Event<T>)>,
+    sender: mpsc::Sender<Heard<K, T>>,
 }
 
 impl<K: Ord + Clone + Send + 'static, T: Send + 'static> NamedWatches<K, T> {
@@ -42,6 +47,7 @@ impl<K: Ord + Clone + Send + 'static, T: Send + 'static> NamedWatches<K, T> {
             open: Box::new(open),
             ages,
             watches: BTreeMap::new(),
+            begun: 0,
             listener,
             receiver,
         }
@@ -53,20 +59,29 @@ impl<K: Ord + Clone + Send + 'static, T: Send + 'static> NamedWatches<K, T> {
         self.watches.retain(|object, _| wanted.contains(object));
         for object in wanted {
             if !self.watches.contains_key(&object) {
+                self.begun += 1;
                 let listener = Listener {
                     key: object.clone(),
+                    number: self.begun,
                     ages: self.ages.clone(),
                     sender: self.listener.clone(),
                 };
                 let watch = (self.open)(&object, listener);
-                self.watches.insert(object, watch);
+                self.watches.insert(object, (self.begun, watch));
             }
         }
     }
 
-    /// Returns the next event; waits forever while nothing is watched.
+    /// Returns the next event; waits forever while nothing is watched. The events of a watch that
+    /// was dropped are left out: the end of its list says nothing about the list of the next one.
     pub async fn next(&mut self) -> Option<(K, Event<T>)> {
-        self.receiver.recv().await
+        loop {
+            let (key, number, event) = self.receiver.recv().await?;
+            let current = self.watches.get(&key).map(|(current, _)| *current);
+            if current == Some(number) {
+                return Some((key, event));
+            }
+        }
     }
 }
 
@@ -96,12 +111,8 @@ impl<K: Clone + Send + 'static, T: Send + 'static> Listener<K, T> {
         let mut watch = JoinSet::new();
         watch.spawn(async move {
             while let Some(event) = events.recv().await {
-                if self
-                    .sender
-                    .send((self.key.clone(), event.map(&read)))
-                    .await
-                    .is_err()
-                {
+                let heard = (self.key.clone(), self.number, event.map(&read));
+                if self.sender.send(heard).await.is_err() {
                     break;
                 }
             }
@@ -139,11 +150,10 @@ mod tests {
         );
     }
 
-    /// Follows the pod of this name, and checks that it is given up as no question.
-    async fn is_asked_seldom(server: &ApiServer, name: String) {
-        let (client, ages) = (server.client_as("test"), WatchAges::default());
-        let mut watches: NamedWatches<String, Pod> = NamedWatches::new(
-            ages.clone(),
+    fn watches_of_pods(server: &ApiServer, ages: WatchAges) -> NamedWatches<String, Pod> {
+        let client = server.client_as("test");
+        NamedWatches::new(
+            ages,
             move |name: &String, listener: Listener<String, Pod>| {
                 listener.watch(
                     Api::<Pod>::default_namespaced(client.clone()),
@@ -151,7 +161,28 @@ mod tests {
                     |pod| pod,
                 )
             },
-        );
+        )
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn u140_nothing_is_heard_of_a_watch_that_was_dropped() {
+        let server = ApiServer::new(Clock::default());
+        let mut watches = watches_of_pods(&server, WatchAges::default());
+        let name = "p".to_owned();
+        watches.follow(std::iter::once(&name));
+        // Its list is complete, and the end of it is not read yet.
+        sleep(Duration::from_secs(1)).await;
+        assert!(matches!(watches.next().await, Some((_, Event::ListStart))));
+        watches.follow(std::iter::empty());
+        watches.follow(std::iter::once(&name));
+        assert!(matches!(watches.next().await, Some((_, Event::ListStart))));
+        assert!(matches!(watches.next().await, Some((_, Event::ListEnd))));
+    }
+
+    /// Follows the pod of this name, and checks that it is given up as no question.
+    async fn is_asked_seldom(server: &ApiServer, name: String) {
+        let ages = WatchAges::default();
+        let mut watches = watches_of_pods(server, ages.clone());
         watches.follow(std::iter::once(&name));
         assert!(matches!(watches.next().await, Some((_, Event::ListStart))));
         assert!(matches!(watches.next().await, Some((_, Event::Trouble(_)))));
