@@ -322,6 +322,25 @@ fn w_a_webhook_that_undoes_changes() {
     }
 }
 
+/// One change is undone, but for the record of the image before, and then a user sets another image,
+/// which stays. Some N states at most.
+#[test]
+fn u141_what_a_user_sets_after_a_webhook_has_undone_a_change_stays() {
+    for policy in ["OnFailure", "Never"] {
+        for model in both(2, policy) {
+            let model = Restart {
+                force: true,
+                ..model
+            };
+            assert_eq!(
+                violated_by_webhook(Webhook::UndoesImages, false, model),
+                [""; 0],
+                "{policy}"
+            );
+        }
+    }
+}
+
 /// Of two controllers one remembers what was stored.
 #[test]
 fn w_two_controllers_and_a_webhook() {

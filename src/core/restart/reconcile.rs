@@ -588,6 +588,12 @@ impl Memory {
         in_vain.is_some_and(|it| !it.is_of_pod() && !it.words.starts_with(UNDONE))
     }
 
+    /// Returns true if a webhook has undone the last change of the pod.
+    pub(crate) fn was_undone(&self) -> bool {
+        let in_vain = self.in_vain.as_ref();
+        in_vain.is_some_and(|it| it.is_of_pod() && it.words.starts_with(UNDONE))
+    }
+
     /// Returns what a webhook has made of the last change of the container's image.
     pub(crate) fn stored(&self, container: &str) -> Option<&Stored> {
         self.containers.get(container)?.stored.as_ref()

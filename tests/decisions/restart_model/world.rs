@@ -244,7 +244,7 @@ impl Stores {
     }
 
     /// What a controller writes, or `NOTHING`; `late` is whether all that it waits for, or does in
-    /// vain, has lasted too long.
+    /// vain, has lasted too long. What was undone once is remembered before that, too.
     pub fn decide(&mut self, controller: Controller, late: bool) -> Id {
         let Controller {
             request,
@@ -253,7 +253,7 @@ impl Stores {
             in_vain,
             ..
         } = controller;
-        let in_vain = late && in_vain != NOTHING;
+        let in_vain = in_vain != NOTHING;
         let key = key([
             request,
             pod,
@@ -272,6 +272,9 @@ impl Stores {
             if let Action::Swap(change) = self.actions.get(write) {
                 remembered.note_stored(change, &self.pods.get(pod).0);
             }
+        }
+        if in_vain {
+            remembered.note_in_vain("pods", UNDONE, Moment::START);
         }
         let room = |_| Headroom::Free;
         let mut around = Around {

@@ -317,7 +317,8 @@ impl Target<'_> {
     }
 
     /// Returns true if the container has the park image, by any name. After the loss of the memory
-    /// that is the image with which its pod records this request, and has not changed since.
+    /// that is the image with which its pod records this request, and has not changed since; but not
+    /// where a webhook has undone the change and left the record.
     pub(crate) fn is_out(&self, intent: &Intent) -> bool {
         let image = &self.container.image;
         let around = self.case.around;
@@ -330,6 +331,7 @@ impl Target<'_> {
         let is_written = || {
             let pod = self.case.pod;
             *image != intent.from
+                && !self.case.memory.was_undone()
                 && around.parks(&intent.to)
                 && pod.generation.is_some()
                 && pod.generation == intent.generation.map(|before| before + changes)

@@ -1,6 +1,7 @@
 //! Webhooks that make another image of the park image, or of the one that is put back.
 
 use serde_json::json;
+use swaplet_core::report::denial::UNDONE;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::restart::reconcile::{Action, orphan};
 use swaplet_core::restart::request::StatePhase;
@@ -142,6 +143,30 @@ fn u138_a_record_that_goes_while_its_container_has_another_image_is_told() {
     world.request = read_request(&second);
     assert_eq!(world.dies().settle().reason, Reason::RequestWaits);
     assert_eq!((world.swaps, note(&world)), (1, record.as_ref()));
+}
+
+/// The record alone is stored: what has changed since then is somebody else's.
+#[test]
+fn u141_what_somebody_sets_after_a_webhook_has_undone_the_parking_stays() {
+    let mut world = of(&without_digests("Always"));
+    let out = swap(&mut world);
+    let Action::Swap(change) = &out else {
+        unreachable!()
+    };
+    let record = change.note.as_ref().unwrap().parked.clone();
+    world.memory.note_in_vain("pods", UNDONE, world.now);
+    world.node_says("app", |pod, index| {
+        pod.parked = record;
+        pod.pod.containers[index].image = REPLACED.into();
+        pod.generation = pod.generation.map(|generation| generation + 1);
+    });
+    starts(&mut world);
+    let (phase, words) = world.assert_over("app");
+    assert!(
+        phase == StatePhase::Failed && words.contains("somebody else"),
+        "{words}"
+    );
+    assert_eq!((world.image("app"), world.swaps), (REPLACED, 0));
 }
 
 /// The park image is stored, and the record is not.
