@@ -67,6 +67,8 @@ impl Restart {
         // What is remembered is remembered for one request.
         for controller in &mut state.controllers {
             (controller.stored, controller.in_vain) = (NOTHING, NOTHING);
+            // A pod is followed anew for a request when there was none for it.
+            controller.pod = NOTHING;
         }
     }
 

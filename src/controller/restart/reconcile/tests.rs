@@ -166,6 +166,24 @@ fn a_request_that_names_another_pod_than_before_leaves_the_first_one() {
 }
 
 #[test]
+fn u142_what_was_seen_of_a_pod_counts_for_no_request_that_comes_later() {
+    let (mut restarts, mut index) = (Restarts::new(None, false), index());
+    let mut there = pod("team", "p", "1");
+    there["spec"]["nodeName"] = json!(null);
+    let watched = |restarts: &mut Restarts| restarts.pods().map(Iterator::count);
+    for number in 0..2 {
+        hears(&mut restarts, request("team", number, "p"));
+        assert_eq!(watched(&mut restarts), Some(1));
+        assert!(turn(&mut restarts, &mut index, NOW).is_empty(), "{number}");
+        shows(&mut restarts, there.clone());
+        assert_eq!(turn(&mut restarts, &mut index, NOW).len(), 1, "{number}");
+        let gone = serde_json::from_value(request("team", number, "p")).unwrap();
+        restarts.handle(Event::Deleted(gone), NOW.moment);
+        assert_eq!(watched(&mut restarts), Some(0));
+    }
+}
+
+#[test]
 fn bug5_a_deadline_ends_a_request_whose_pod_is_not_in_sight_and_the_loop_does_not_spin() {
     let (mut restarts, mut index) = (Restarts::new(None, false), index());
     let deadline = |namespace: &str, journal: Option<&str>| {
