@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
-use swaplet_testbed::apiserver::{Recorded, Verb};
+use swaplet_testbed::apiserver::{Effect, Recorded, Verb};
 
 use super::harness::{CONCURRENCY, SWAPLET, World};
 use super::node::Kubelet;
@@ -160,6 +160,27 @@ async fn a_status_that_somebody_else_writes_each_time_is_written_once_a_minute()
     world.run_pod(&pod("q", &["log"])).await;
     world.wait(11).await;
     assert_eq!(status(&world)["matched"], 2);
+}
+
+/// And once a minute is enough for whoever may not write it.
+#[tokio::test(start_paused = true)]
+async fn u143_a_status_that_is_denied_is_written_once_a_minute() {
+    for code in [403, 503] {
+        let world = World::new();
+        install(&world).await;
+        apply(&world, "rules", json!([{"name": "log"}])).await;
+        world.run_pod(&pod("p", &["log"])).await;
+        let denied = world.fault(Effect::reply(code), |rule| {
+            rule.verb(Verb::Patch).resource("sidecarpolicies")
+        });
+        let _life = world.start_controller_with_policies(0);
+        world.wait(600).await;
+        let tries = world.server.faults().hits(denied);
+        assert!((5..=11).contains(&tries), "{code}: {tries} in ten minutes");
+        world.end_fault(denied);
+        world.wait(71).await;
+        assert_eq!(status(&world)["matched"], 1);
+    }
 }
 
 /// Each counts the pods of its own namespaces.

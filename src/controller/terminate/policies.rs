@@ -78,7 +78,8 @@ struct Known {
     /// `status` as the API server has it, or as it was written last.
     status: Value,
     /// The last status that was written, and until when it is not written again: another
-    /// installation counts its own pods, and may write another one each time.
+    /// installation counts its own pods, and may write another one each time. Null if it was not
+    /// applied: then none is written until then.
     written: Option<(Value, Moment)>,
     /// Since when the status is not about this generation.
     unread_since: Option<Moment>,
@@ -419,11 +420,13 @@ impl PolicyStore {
         changed.collect()
     }
 
-    /// Forgets a status that could not be written, because what the API server has is unknown.
-    pub fn not_written(&mut self, write: &StatusWrite) {
+    /// Forgets a status that could not be written, because what the API server has is unknown, and
+    /// waits before the next one, whatever that says.
+    pub fn not_written(&mut self, write: &StatusWrite, now: Moment) {
         let key = (write.kind, write.namespace.clone(), write.name.clone());
         if let Some(known) = self.known.get_mut(&key) {
-            (known.status, known.written) = (Value::Null, None);
+            known.status = Value::Null;
+            known.written = Some((Value::Null, now + SAME_STATUS_EVERY));
         }
     }
 }
@@ -474,7 +477,8 @@ impl Known {
         if policy.kind == PolicyKind::Cluster && !own.is_empty() && !is_unnamed {
             status[INSTALLATION] = own.into();
         }
-        let again = self.written.as_ref().filter(|(last, _)| *last == status);
+        let is_last = |(last, _): &&(Value, Moment)| last.is_null() || *last == status;
+        let again = self.written.as_ref().filter(is_last);
         if status == self.status || again.is_some_and(|(_, until)| *until > now) {
             return None;
         }

@@ -160,7 +160,7 @@ impl Controller {
             self.health.has(Right::ReportPolicies);
         }
         for (write, error) in failed {
-            self.index.policies.not_written(&write);
+            self.index.policies.not_written(&write, self.clock.now());
             match error {
                 WriteError::Denied(words) => {
                     self.health.lacks(Right::ReportPolicies, &words);
