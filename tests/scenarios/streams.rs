@@ -1,5 +1,7 @@
 //! Lists that the API server streams.
 
+use std::time::Duration;
+
 use serde_json::json;
 use swaplet_testbed::apiserver::{Effect, Verb};
 
@@ -166,4 +168,68 @@ async fn where_no_watch_is_served_lists_in_pages_take_its_place() {
             );
         }
     }
+}
+
+/// A proxy before the API server that takes watches, holds back what they bring, and ends them: at
+/// once, or long before the API server would.
+#[tokio::test(start_paused = true)]
+async fn u133_where_watches_end_and_bring_nothing_lists_in_pages_take_their_place() {
+    for seconds in [0, 3, 20, 35] {
+        let world = World::that_streams_lists();
+        for name in names() {
+            world.run_pod(&pod(&name, "OnFailure")).await;
+        }
+        let life = world.start_controller();
+        world.start_kubelet(Kubelet::default());
+        world.wait(5).await;
+        let cut = Effect::CutWatch(Duration::from_secs(seconds));
+        let rule = world.fault(cut, |rule| rule.verb(Verb::Watch));
+        let all = names();
+        let (first, later) = all.split_at(PODS / 2);
+        for name in first {
+            world.ends(name, "main", 0).await;
+        }
+        world.wait(120).await;
+        for name in first {
+            assert_eq!(world.phase(name), "Succeeded", "{seconds} s: {name}");
+        }
+        for name in later {
+            world.ends(name, "main", 0).await;
+        }
+        world.wait(60).await;
+        assert_ended(&world);
+        assert_eq!(life.health.ready(), Ok("ok".to_owned()));
+
+        let lists = world.lists();
+        world.wait(300).await;
+        let lists = world.lists() - lists;
+        assert!((8..=11).contains(&lists), "{seconds} s: {lists} lists");
+
+        world.end_fault(rule);
+        world.wait(120).await;
+        let lists = world.lists();
+        world.wait(300).await;
+        assert_eq!(
+            world.lists(),
+            lists,
+            "{seconds} s: what is watched is not listed"
+        );
+    }
+}
+
+/// An API server that ends watches early says nothing of what they miss where they bring something.
+#[tokio::test(start_paused = true)]
+async fn u133_watches_that_end_early_and_bring_something_are_not_replaced_by_lists() {
+    let world = World::that_streams_lists();
+    world.run_pod(&pod("busy", "OnFailure")).await;
+    let _life = behind(&world, None).await;
+    world.fault(Effect::CloseWatch(1), |rule| {
+        rule.verb(Verb::Watch).resource("pods")
+    });
+    for nth in 0..40 {
+        let change = json!({"metadata": {"annotations": {"example.com/beat": nth.to_string()}}});
+        world.edit("busy", &change).await;
+        world.wait(5).await;
+    }
+    assert_eq!((streams(&world), world.lists()), (1, 0));
 }

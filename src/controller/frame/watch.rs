@@ -37,6 +37,9 @@ const WATCH_SECONDS: u32 = 45;
 const WATCH_MARGIN: Duration = Duration::from_secs(10);
 /// The longest silence of a watch: one that is silent for longer is not served, whoever keeps it open.
 const SILENT: Duration = Duration::from_secs(WATCH_SECONDS as u64).saturating_add(WATCH_MARGIN);
+/// The least time for which a server that is asked for [`WATCH_SECONDS`] keeps a watch open: of one
+/// that ended before, and brought nothing, it is not known what it should have brought.
+const IN_TIME: Duration = Duration::from_secs(WATCH_SECONDS as u64 - 1);
 /// The deadline for the headers of a watch.
 const ANSWER: Duration = Duration::from_secs(30);
 /// A watch that lived longer than this was healthy: the next one starts without a pause.
@@ -119,6 +122,8 @@ pub(crate) fn watch_by<K: Watched>(
             how,
             is_refused: false,
             is_unwatched: false,
+            unserved: 0,
+            served_at: Instant::now(),
             listed_at: None,
         }
         .run(),
@@ -136,9 +141,13 @@ struct Watch<K> {
     how: How,
     /// True if the last request was rejected whoever sends it.
     is_refused: bool,
-    /// True if the last watch could not be opened, or stayed silent: until one does neither, lists
-    /// are read in pages.
+    /// True if the last watch could not be opened, stayed silent, or was one of several that ended
+    /// early and brought nothing: until one does none of this, lists are read in pages.
     is_unwatched: bool,
+    /// The watches in a row that ended early and brought nothing.
+    unserved: u32,
+    /// The last event, the end of the last watch that lived for its time, or of the last list.
+    served_at: Instant,
     /// The end of the last complete list.
     listed_at: Option<Instant>,
 }
@@ -173,7 +182,8 @@ impl<K: Watched> Watch<K> {
         let Some(mut version) = self.list().await? else {
             return Ok(());
         };
-        self.listed_at = Some(Instant::now());
+        self.served_at = Instant::now();
+        self.listed_at = Some(self.served_at);
         loop {
             match self.watch_from(version).await? {
                 Next::WatchFrom(next) | Next::Heard(next) | Next::Unheard(next) => version = next,
@@ -222,23 +232,28 @@ impl<K: Watched> Watch<K> {
     async fn watch_from(&mut self, version: String) -> Result<Next, Closed> {
         let params = self.selected(WatchParams::default().timeout(WATCH_SECONDS));
         let mut at_least = Duration::ZERO;
-        let next = match timeout(ANSWER, self.api.watch(&params, &version)).await {
+        let (api, asked) = (self.api.clone(), Instant::now());
+        let next = match timeout(ANSWER, api.watch(&params, &version)).await {
             Ok(Ok(stream)) => {
                 let opened = Instant::now();
                 self.age.heard();
                 self.send(Event::Current(opened)).await?;
+                self.unserved = self.unserved.saturating_add(1);
                 let next = self.follow(stream.boxed(), version).await?;
-                self.is_unwatched = opened.elapsed() >= SILENT;
+                let brings_nothing = self.brings_nothing(asked);
+                self.is_unwatched = brings_nothing || opened.elapsed() >= SILENT;
                 if opened.elapsed() > HEALTHY {
                     self.failures = 0;
-                    return self.confirmed(next).await;
+                    if !brings_nothing {
+                        return self.confirmed(next).await;
+                    }
                 }
                 // A busy server ends the watches that it cannot serve in time, after seconds and
                 // again and again (kube-apiserver: `cacheWatcher`). What came is no failure.
                 if matches!(next, Next::Heard(_)) {
                     self.failures = 0;
                 }
-                next
+                if brings_nothing { Next::List } else { next }
             }
             Ok(Err(kube::Error::Api(status))) if status.code == 410 => Next::List,
             Ok(Err(error)) => {
@@ -260,6 +275,19 @@ impl<K: Watched> Watch<K> {
         }
         self.pause(at_least).await;
         Ok(next)
+    }
+
+    /// Returns true if watches keep ending early, as the last one that was `asked` for, and bring
+    /// nothing: who ends them may hold back what happens. A server ends a few when it stops.
+    fn brings_nothing(&mut self, asked: Instant) -> bool {
+        if asked.elapsed() >= IN_TIME {
+            self.served();
+        }
+        self.unserved > 1 && (self.is_unwatched || self.served_at.elapsed() >= LIST_INSTEAD)
+    }
+
+    fn served(&mut self) {
+        (self.unserved, self.served_at) = (0, Instant::now());
     }
 
     /// Checks the version of a watch without events. After etcd was restored from a backup its
@@ -286,7 +314,7 @@ impl<K: Watched> Watch<K> {
 
     /// Passes events on until the watch ends, by itself or with an error.
     async fn follow(
-        &self,
+        &mut self,
         mut stream: BoxStream<'_, kube::Result<WatchEvent<K>>>,
         mut version: String,
     ) -> Result<Next, Closed> {
@@ -311,6 +339,7 @@ impl<K: Watched> Watch<K> {
                     | WatchEvent::Bookmark(_))
             ) {
                 self.age.heard();
+                self.served();
                 heard = true;
             }
             match event {

@@ -30,6 +30,8 @@ pub enum Effect {
     SkipEvents(usize, usize),
     /// Ends a watch after this many lines.
     CloseWatch(usize),
+    /// Holds back the events of a watch, and ends it after this time.
+    CutWatch(Duration),
     /// Sends a line that is not JSON in a watch, after this many lines.
     Garbage(usize),
     /// Reports 410 in the stream of a watch after this many lines, and ends it.
@@ -61,6 +63,7 @@ impl Effect {
             Self::HoldWatch
                 | Self::SkipEvents(..)
                 | Self::CloseWatch(_)
+                | Self::CutWatch(_)
                 | Self::Garbage(_)
                 | Self::ExpireWatch(_)
         )

@@ -1,6 +1,7 @@
 //! Faults of running watches.
 
 use tokio::sync::watch;
+use tokio::time::sleep;
 
 use super::effect::Effect;
 use super::rules::{Faults, RuleId};
@@ -46,6 +47,10 @@ impl WatchFaults {
                 self.fault = None;
                 self.adopt(sent);
             }
+        }
+        if let Some((id, Effect::CutWatch(after))) = self.fault {
+            sleep(after).await;
+            self.fault = Some((id, Effect::CloseWatch(0)));
         }
         match self.fault {
             Some((_, Effect::Garbage(at))) if at + self.base == sent => {
