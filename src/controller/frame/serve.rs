@@ -26,6 +26,10 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// The pause between two looks at the heartbeats of the loops.
 const LOOK: Duration = Duration::from_secs(5);
+/// How long a denial counts after it was last met: one that lasts is met again within 15 minutes.
+const DENIED: Duration = Duration::from_secs(3600);
+/// The most namespaces of which it is told that a right is missing there.
+const MOST_PLACES: usize = 32;
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN: &str = "text/plain; charset=utf-8";
 
@@ -46,12 +50,20 @@ struct State {
     lease_trouble: Option<String>,
     watches: WatchAges,
     heartbeats: Heartbeats,
-    /// The rights that are missing, each with its namespace (empty: all) and the error of the API
-    /// server.
-    lacks: BTreeMap<(Right, Box<str>), String>,
+    /// The rights that are missing, each with its namespace (empty: all), the error of the API
+    /// server, and when it was met last.
+    lacks: BTreeMap<(Right, Box<str>), (String, Instant)>,
 }
 
 impl State {
+    /// Drops the denials that nothing has met for long: their namespace may be gone. One of several
+    /// namespaces that is hidden is reported once.
+    fn forget_denials(&mut self) {
+        self.lacks.retain(|(right, _), (_, met)| {
+            *right == Right::WatchPoliciesOfNamespace || met.elapsed() <= DENIED
+        });
+    }
+
     /// Returns a remark on the watch that was heard of longest ago, if that is too long.
     fn stale(&self) -> Option<String> {
         let (resource, age) = self
@@ -79,7 +91,7 @@ impl State {
         let lacks = self
             .lacks
             .iter()
-            .map(|((right, _), error)| format!("{}: {error}", right.without()));
+            .map(|((right, _), (error, _))| format!("{}: {error}", right.without()));
         let remarks: Vec<_> = hidden.chain(nodes).chain(lacks).collect();
         if remarks.is_empty() {
             "ok".to_owned()
@@ -188,12 +200,19 @@ impl Health {
         self.lacks_in(right, "", error)
     }
 
-    /// Like [`lacks`](Self::lacks), in one namespace.
+    /// Like [`lacks`](Self::lacks), in one namespace; of more than can be told some are left out.
     pub fn lacks_in(&self, right: Right, namespace: &str, error: &str) -> bool {
-        self.state()
-            .lacks
-            .insert((right, namespace.into()), error.to_owned())
-            .is_none()
+        let mut state = self.state();
+        state.forget_denials();
+        let place: (Right, Box<str>) = (right, namespace.into());
+        let is_new = !state.lacks.contains_key(&place);
+        let places = state.lacks.keys().filter(|(other, _)| *other == right);
+        if is_new && places.count() >= MOST_PLACES {
+            return false;
+        }
+        let denial = (error.to_owned(), Instant::now());
+        state.lacks.insert(place, denial);
+        is_new
     }
 
     /// Records that a request for which the right is needed was allowed.
@@ -212,7 +231,8 @@ impl Health {
     /// Returns the loop that is stuck, or what keeps the controller from watching pods, Jobs or
     /// anything else, or from using the Lease, as a message.
     pub fn ready(&self) -> Result<String, String> {
-        let state = self.state();
+        let mut state = self.state();
+        state.forget_denials();
         if let Some(stuck) = state.heartbeats.late() {
             return Err(stuck);
         }
@@ -660,6 +680,77 @@ mod tests {
             answer("/other", &registry, &health).status(),
             StatusCode::NOT_FOUND
         );
+    }
+
+    /// What `/readyz` says but for `ok, but `, by its parts.
+    fn remarks(health: &Health) -> Vec<String> {
+        let ready = health.ready().unwrap();
+        let remarks = ready.strip_prefix("ok, but ").unwrap_or_default();
+        remarks.split("; ").map(str::to_owned).collect()
+    }
+
+    /// Nobody tries it again where the namespace is gone, say.
+    #[tokio::test(start_paused = true)]
+    async fn u134_a_denial_that_does_not_recur_is_told_for_an_hour() {
+        let (right, minute) = (Right::CreateRequests, Duration::from_secs(60));
+        let told = |namespace: &str| format!("{}: denied in {namespace}", right.without());
+        let health = Health::default();
+        health.pods_listed();
+        for namespace in ["a", "b"] {
+            assert!(health.lacks_in(right, namespace, &format!("denied in {namespace}")));
+        }
+        for _ in 0..3 {
+            tokio::time::advance(15 * minute).await;
+            assert!(!health.lacks_in(right, "b", "denied in b"), "it is known");
+        }
+        assert_eq!(remarks(&health), [told("a"), told("b")]);
+        tokio::time::advance(16 * minute).await;
+        assert_eq!(remarks(&health), [told("b")]);
+        assert!(health.lacks_in(right, "a", "denied in a"), "it is news");
+        assert_eq!(remarks(&health), [told("a"), told("b")]);
+        health.has_in(right, "a");
+        tokio::time::advance(61 * minute).await;
+        assert_eq!(health.ready(), Ok("ok".to_owned()));
+    }
+
+    /// One namespace of several that is hidden is reported once for as long as that lasts.
+    #[tokio::test(start_paused = true)]
+    async fn u134_what_is_reported_once_is_told_until_it_ends() {
+        let (right, health) = (Right::WatchPoliciesOfNamespace, Health::default());
+        health.pods_listed();
+        health.lacks(right, "forbidden");
+        tokio::time::advance(Duration::from_secs(24 * 3600)).await;
+        let told = format!("{}: forbidden", right.without());
+        assert_eq!(remarks(&health), [told]);
+        health.has(right);
+        assert_eq!(health.ready(), Ok("ok".to_owned()));
+    }
+
+    #[test]
+    fn u134_a_right_that_is_missing_in_many_namespaces_is_told_of_some() {
+        let health = Health::default();
+        health.pods_listed();
+        let namespaces: Vec<_> = (0..1000).map(|nth| format!("n{nth}")).collect();
+        let all = |right| {
+            let new = namespaces.iter();
+            new.filter(|namespace| health.lacks_in(right, namespace, "denied"))
+                .count()
+        };
+        assert_eq!(
+            (all(Right::CreateRequests), all(Right::CreateRequests)),
+            (32, 0)
+        );
+        assert_eq!(remarks(&health).len(), 32);
+        assert!(
+            health.lacks_in(Right::CreatePullJobs, "n1", "denied"),
+            "another right"
+        );
+        health.has_in(Right::CreateRequests, "n1");
+        assert!(
+            health.lacks_in(Right::CreateRequests, "n999", "denied"),
+            "there is room"
+        );
+        assert_eq!(remarks(&health).len(), 33);
     }
 
     #[tokio::test(start_paused = true)]
