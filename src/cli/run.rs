@@ -164,14 +164,12 @@ impl RunArgs {
         let (stop, stopping) = oneshot::channel();
         let stopping = async { drop(stopping.await) };
         let work = work(client, settings, metrics, health.clone(), keeper, stopping);
-        match supervised(work, &health, resignation, stop, stopped, patience).await {
-            Ok(()) => Ok(ExitCode::SUCCESS),
-            Err(error) => {
-                eprintln!("error: {}", in_one_line(&error));
-                // Not by returning: the runtime would wait for a loop that is stuck.
-                std::process::exit(FAILED.into());
-            }
+        let ended = supervised(work, &health, resignation, stop, stopped, patience).await;
+        if let Err(error) = &ended {
+            eprintln!("error: {}", in_one_line(error));
         }
+        // Not by returning: the runtime would wait for a task that is stuck, beside the work too.
+        std::process::exit(if ended.is_ok() { 0 } else { FAILED.into() });
     }
 }
 
@@ -269,6 +267,9 @@ async fn supervised(
 mod tests {
     use std::future::pending;
 
+    use swaplet_testbed::{ApiServer, Clock};
+    use tokio::time::Instant;
+
     use super::*;
 
     async fn supervise(
@@ -320,5 +321,41 @@ mod tests {
     async fn an_error_of_the_work_is_passed_on() {
         let fails = async { bail!("a task has died") };
         assert_eq!(supervise(fails, pending()).await, "a task has died");
+    }
+
+    /// Another process leads within seconds, although the work holds the keeper of the Lease.
+    #[tokio::test(start_paused = true)]
+    async fn u135_a_loop_that_stands_still_gives_the_lease_up_and_ends_the_work() {
+        let server = ApiServer::new(Clock::default());
+        let health = Health::default();
+        let start = |instance, health| {
+            LeaseKeeper::start(server.client_as(instance), "default", instance, health)
+        };
+        let keeper = start("first", health.clone());
+        let mut leadership = keeper.leadership();
+        assert!(leadership.won().await);
+        let next = start("next", Health::default());
+        let resignation = keeper.resignation();
+        let heartbeat = health.heartbeat("pods");
+        let work = async move {
+            let _held = (keeper, heartbeat);
+            pending::<anyhow::Result<()>>().await
+        };
+        let (stop, _stopping) = oneshot::channel();
+        let patience = Duration::from_secs(20);
+        let began = Instant::now();
+        let ended = supervised(work, &health, Some(resignation), stop, pending(), patience);
+        let said = ended.await.unwrap_err().to_string();
+        assert!(
+            said.starts_with("the loop of pods has been stuck for 12")
+                && said.ends_with("this process ends, so that another one can work"),
+            "{said}"
+        );
+        assert!(began.elapsed() < Duration::from_secs(130));
+        let lease = server.peek("leases.coordination.k8s.io", "default", "swaplet");
+        assert_eq!(lease.unwrap()["spec"]["holderIdentity"], "");
+        let mut leadership = next.leadership();
+        let leads = timeout(Duration::from_secs(5), leadership.won());
+        assert_eq!(leads.await, Ok(true));
     }
 }

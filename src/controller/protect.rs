@@ -57,6 +57,7 @@ pub(crate) async fn run(
     tools: Tools,
     mut stopping: watch::Receiver<bool>,
 ) -> TaskDied {
+    let mut heartbeat = tools.health.heartbeat("protected objects");
     let ages = &tools.metrics.watch_ages;
     let labelled = || ListParams::default().labels(LABEL);
     let spaces = Api::<GuardedWire<Namespace>>::all(client.clone());
@@ -77,6 +78,7 @@ pub(crate) async fn run(
         is_changed: false,
     };
     loop {
+        heartbeat.beat();
         protect.follow();
         let now = protect.clock.now();
         protect.reconcile(now);
@@ -96,6 +98,7 @@ pub(crate) async fn run(
                 Err(error) => return died(&error),
             },
             () = sleep_until(due) => {}
+            () = heartbeat.due() => {}
             () = told_to_stop(&mut stopping) => {
                 protect.withdraw().await;
                 return TaskDied::of("the counting of protected objects, which was stopped");

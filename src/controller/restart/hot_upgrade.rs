@@ -56,6 +56,7 @@ pub(crate) async fn run(
     images: UpgradeImages,
     tools: Tools,
 ) -> TaskDied {
+    let mut heartbeat = tools.health.heartbeat("hot upgrades");
     let client = discovery.client().clone();
     let ages = tools.metrics.watch_ages.clone();
     let served = Served {
@@ -78,6 +79,7 @@ pub(crate) async fn run(
         defects: Defects::default(),
     };
     loop {
+        heartbeat.beat();
         upgrades.follow();
         let due = upgrades.clock.instant(upgrades.next_due());
         tokio::select! {
@@ -91,6 +93,7 @@ pub(crate) async fn run(
                 Err(error) => return TaskDied(format!("a write of a hot upgrade: {error}")),
             },
             () = sleep_until(due) => upgrades.reconcile(),
+            () = heartbeat.due() => {}
         }
     }
 }

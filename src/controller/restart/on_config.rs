@@ -20,6 +20,7 @@ use crate::frame::connection::Namespaces;
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::isolated::{Defects, TaskDied, isolated, log, note};
 use crate::frame::serve::rights::Right;
+use crate::frame::serve::Heartbeat;
 use crate::frame::watch::Event;
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::watch_all;
@@ -78,9 +79,14 @@ pub async fn run(
 ) -> TaskDied {
     let mut run = Run::new(&discovery, namespaces, settings, tools);
     run.load().await;
+    let mut heartbeat = run
+        .tools
+        .health
+        .heartbeat("restarts for changed configuration");
     loop {
+        heartbeat.beat();
         run.reconcile().await;
-        if let Err(died) = run.take().await {
+        if let Err(died) = run.take(&heartbeat).await {
             return died;
         }
     }
@@ -162,7 +168,7 @@ impl Run {
     }
 
     /// Waits for the next event, for a part of a round, or until the next pods are due.
-    async fn take(&mut self) -> Result<(), TaskDied> {
+    async fn take(&mut self, heartbeat: &Heartbeat) -> Result<(), TaskDied> {
         let now = self.clock.now();
         let due = if self.not_before > now {
             self.not_before
@@ -187,6 +193,7 @@ impl Run {
             }
             Some(called) = self.rounds.next() => self.called(called)?,
             () = sleep_until(due) => {}
+            () = heartbeat.due() => {}
         }
         Ok(())
     }

@@ -39,6 +39,7 @@ pub(crate) async fn run(
     settings: RestartSettings,
     tools: Tools,
 ) -> TaskDied {
+    let mut heartbeat = tools.health.heartbeat("readiness gates");
     let labelled = ListParams::default().labels(READINESS_GATE);
     let ages = &tools.metrics.watch_ages;
     let mut pods = watch_all(namespaces.apis(&client), &labelled, ages);
@@ -54,6 +55,7 @@ pub(crate) async fn run(
         shares: Shares::default(),
     };
     loop {
+        heartbeat.beat();
         // One time for both, so that no pod gets due between them.
         let now = gates.clock.now();
         gates.begin_writes(now);
@@ -68,6 +70,7 @@ pub(crate) async fn run(
                 Err(error) => return died(&error),
             },
             () = sleep_until(due) => {}
+            () = heartbeat.due() => {}
         }
     }
 }

@@ -3,16 +3,20 @@
 
 mod world;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
+use swaplet_core::restart::hot_upgrade::sidecar_set::UpgradeImages;
 use swaplet_testbed::virtual_node::{NodeOptions, Profile, VirtualNode};
 use tokio::time::sleep;
 
 use self::world::World;
 use crate::frame::isolated::break_for;
+use crate::restart::driver::RestartSettings;
 use crate::restart::on_config::RestartOnSettings;
+use crate::run::TimeOfDay;
 
 const KRUISE: &str = "/apis/apps.kruise.io/v1alpha1/namespaces/default";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
@@ -304,4 +308,49 @@ async fn of_a_write_which_counts_as_failed() {
     break_for(None);
     wait(SOON).await;
     assert_eq!(warming(&world), ["one"]);
+}
+
+/// So the liveness probe, and the process itself, see each that stands still.
+#[tokio::test(start_paused = true)]
+async fn u135_each_loop_has_a_heartbeat_while_it_runs() {
+    let world = World::new();
+    let state = json!({"metadata": {"name": "state"}});
+    world.create("/api/v1/namespaces", &state).await;
+    let clock = world.server.clock();
+    world.start(|settings| {
+        settings.restart = Some(RestartSettings {
+            time_of_day: TimeOfDay(Arc::new(move || clock.now())),
+            on_config: Some(RestartOnSettings {
+                state_namespace: "state".to_owned(),
+                mount_delay: Duration::from_secs(120),
+                park: None,
+            }),
+            readiness_gates: true,
+            park: None,
+            leash: None,
+        });
+        settings.warm = Some(world.warm());
+        settings.hot_upgrade = Some(UpgradeImages {
+            listed: Vec::new(),
+            park: None,
+            empty: Vec::new(),
+        });
+        (settings.predownload, settings.protect) = (true, true);
+    });
+    for _ in 0..20 {
+        wait(60).await;
+        assert_eq!(
+            world.health.loops(),
+            [
+                "hot upgrades",
+                "jobs that pull images",
+                "pods",
+                "pre-downloads",
+                "protected objects",
+                "readiness gates",
+                "restarts for changed configuration",
+            ]
+        );
+        assert_eq!(world.health.alive(), Ok(()), "with nothing to do");
+    }
 }

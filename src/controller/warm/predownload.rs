@@ -14,8 +14,8 @@ use crate::frame::connection::discovery::Discovery;
 use crate::frame::isolated::{Defects, TaskDied, isolated_task, note, read as isolated_read};
 use crate::frame::list::{list_with, words};
 use crate::frame::metrics::Metrics;
-use crate::frame::serve::Health;
 use crate::frame::serve::rights::Right;
+use crate::frame::serve::{Health, Heartbeat};
 use crate::frame::watch::Event;
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::watch_all;
@@ -100,9 +100,11 @@ pub(crate) async fn run(
         due: BTreeMap::new(),
         turns: BTreeMap::new(),
         mirrors: BTreeMap::new(),
+        heartbeat: tools.health.heartbeat("pre-downloads"),
         health: tools.health,
     };
     loop {
+        predownload.heartbeat.beat();
         let next = predownload.next();
         tokio::select! {
             // All that has happened first: a reconcile takes as long as a write that hangs.
@@ -120,6 +122,7 @@ pub(crate) async fn run(
                 predownload.observe(event);
             }
             () = sleep_until(next.map_or_else(|| Instant::now() + AGAIN, |(at, _)| at)) => predownload.reconcile().await,
+            () = predownload.heartbeat.due() => {}
         }
     }
 }
@@ -142,6 +145,7 @@ struct Predownload {
     turns: BTreeMap<Box<str>, Instant>,
     mirrors: BTreeMap<WorkloadKind, Mirror<Key>>,
     health: Health,
+    heartbeat: Heartbeat,
 }
 
 impl Predownload {
@@ -237,11 +241,13 @@ impl Predownload {
     /// Reconciles a workload. Returns true if it is to be reconciled again before it changes.
     async fn work(&mut self, workload: &Workload) -> Result<bool, Trouble> {
         let jobs = self.jobs(workload).await?;
+        self.heartbeat.beat();
         let Ok(actions) = decide(workload, &self.pods(workload).await?, &jobs) else {
             return Ok(false);
         };
         let (mut own, mut refused, mut taken) = (Vec::new(), None, None);
         for action in actions.iter().take(A_TURN) {
+            self.heartbeat.beat();
             let outcome = self.writer.predownload(workload, action).await;
             self.health
                 .note_write(right_of(action), &workload.namespace, &outcome);

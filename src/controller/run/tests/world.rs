@@ -27,6 +27,7 @@ pub(super) struct World {
     pub server: ApiServer,
     registry: Registry,
     metrics: Metrics,
+    pub health: Health,
 }
 
 impl World {
@@ -37,6 +38,7 @@ impl World {
             server: ApiServer::new(Clock::default()),
             registry,
             metrics,
+            health: Health::default(),
         }
     }
 
@@ -57,7 +59,7 @@ impl World {
             client,
             settings,
             self.metrics.clone(),
-            Health::default(),
+            self.health.clone(),
             std::future::pending(),
         );
         tokio::spawn(async move { controller.await.unwrap() });
@@ -77,25 +79,27 @@ impl World {
     }
 
     pub fn start_warming(&self) {
+        self.start(|settings| settings.warm = Some(self.warm()));
+    }
+
+    pub fn warm(&self) -> WarmSettings {
         let clock = self.server.clock();
-        self.start(|settings| {
-            settings.warm = Some(WarmSettings {
-                namespace: "default".into(),
-                park_image: "registry.example/park:1".into(),
+        WarmSettings {
+            namespace: "default".into(),
+            park_image: "registry.example/park:1".into(),
+            exit_image: None,
+            startup_taint_timeout: None,
+            startup_taint_namespaces: BTreeSet::new(),
+            longest_try: Duration::from_secs(1800),
+            coexist: swaplet_core::terminate::openkruise::Coexist::default(),
+            image_caches: Some(CacheOptions {
                 exit_image: None,
-                startup_taint_timeout: None,
-                startup_taint_namespaces: BTreeSet::new(),
-                longest_try: Duration::from_secs(1800),
-                coexist: swaplet_core::terminate::openkruise::Coexist::default(),
-                image_caches: Some(CacheOptions {
-                    exit_image: None,
-                    size: 20,
-                    retention_days: 7,
-                }),
-                sandbox_keys: swaplet_core::warm::pull_job::sandbox::SandboxKeys::default(),
-                time_of_day: TimeOfDay(Arc::new(move || clock.now())),
-            });
-        });
+                size: 20,
+                retention_days: 7,
+            }),
+            sandbox_keys: swaplet_core::warm::pull_job::sandbox::SandboxKeys::default(),
+            time_of_day: TimeOfDay(Arc::new(move || clock.now())),
+        }
     }
 
     pub async fn send(&self, method: Method, path: &str, body: &Value) {
