@@ -52,12 +52,21 @@ impl World {
     }
 
     fn learns(&mut self, proved: Proved) -> bool {
+        self.learns_from("batch/pod", proved)
+    }
+
+    fn learns_from(&mut self, pod: &str, proved: Proved) -> bool {
         self.verdicts
-            .learn(NODE, &self.recognised, proved, "batch/pod", self.now)
+            .learn(NODE, &self.recognised, proved, pod, self.now)
     }
 
     fn class(&self) -> NodeClass {
-        self.verdicts.class(NODE, &self.recognised, self.now)
+        self.class_in("batch")
+    }
+
+    fn class_in(&self, namespace: &str) -> NodeClass {
+        self.verdicts
+            .class(NODE, &self.recognised, namespace, self.now)
     }
 
     fn later(&mut self, time: Duration) -> NodeClass {
@@ -214,7 +223,9 @@ fn another_node_of_the_same_name_starts_anew() {
     for uid in ["other", ""] {
         let node = NodeId { name: "n", uid };
         assert_eq!(
-            world.verdicts.class(node, &world.recognised, world.now),
+            world
+                .verdicts
+                .class(node, &world.recognised, "batch", world.now),
             Unknown
         );
     }
@@ -268,6 +279,7 @@ fn memory_is_bounded() {
                     uid: "u"
                 },
                 &world.recognised,
+                "batch",
                 world.now
             )
             .is_none(),
@@ -276,6 +288,81 @@ fn memory_is_bounded() {
     world.now += VERDICT_LASTS * 2;
     world.learns(Updates);
     assert_eq!(world.known(), 1, "and what has long expired goes too");
+}
+
+/// One tenant's pod may be refused, or be slow, for reasons of its own.
+#[test]
+fn u136_what_stands_against_a_node_counts_in_its_namespace_and_for_all_when_three_agree() {
+    for (proved, class) in [(Inert, VirtualInert), (Rejects, VirtualRejects)] {
+        for (taken, otherwise) in [("VirtualUpdates", VirtualUpdates), ("Unknown", Unknown)] {
+            let mut world = World::of(taken);
+            assert!(world.learns_from("a/p1", proved));
+            assert!(
+                !world.learns_from("a/p2", proved),
+                "no news of that namespace"
+            );
+            assert_eq!(
+                (world.class_in("a"), world.class_in("victim")),
+                (class, otherwise)
+            );
+            assert!(world.learns_from("b/p", proved));
+            assert_eq!(
+                (world.class_in("b"), world.class_in("victim")),
+                (class, otherwise)
+            );
+            assert!(world.learns_from("c/p", proved));
+            assert_eq!(world.class_in("victim"), class);
+            assert!(!world.learns_from("d/p", proved), "there are enough");
+            let known = world.verdicts.all().next().unwrap().1;
+            assert_eq!(&*known.pod, "a/p1, b/p, c/p");
+            assert_eq!(
+                known.lasts,
+                if taken == "Unknown" {
+                    VERDICT_LASTS
+                } else {
+                    COOL_DOWN
+                }
+            );
+            assert_eq!(world.later(VERDICT_LASTS), otherwise);
+        }
+    }
+}
+
+/// Pods of either are not swapped there, and what one has proved is not forgotten for the other.
+#[test]
+fn u136_one_namespace_is_ignored_and_another_refused() {
+    for (first, second) in [(Inert, Rejects), (Rejects, Inert)] {
+        let mut world = World::of("VirtualUpdates");
+        assert!(world.learns_from("a/p", first) && world.learns_from("b/p", second));
+        let classes = ["a", "b", "victim"].map(|namespace| world.class_in(namespace));
+        assert_eq!(classes, [VirtualRejects, VirtualRejects, VirtualUpdates]);
+    }
+    let mut world = World::of("VirtualUpdates");
+    assert!(world.learns_from("a/p1", Inert) && world.learns_from("b/p", Inert));
+    assert!(world.learns_from("a/p2", Rejects), "it is refused now");
+    assert_eq!(world.class_in("b"), VirtualRejects);
+    assert_eq!(&*world.verdicts.all().next().unwrap().1.pod, "a/p1, b/p");
+}
+
+/// It is proved for whoever has a pod there.
+#[test]
+fn u136_that_a_node_updates_counts_for_all_and_ends_what_only_slow_pods_have_proved() {
+    let mut world = World::of("Unknown");
+    assert!(world.learns_from("a/p", Updates));
+    assert_eq!(world.class_in("victim"), VirtualUpdates);
+    assert!(world.learns_from("b/p", Inert));
+    assert_eq!(
+        (world.class_in("b"), world.class_in("a")),
+        (VirtualInert, Unknown)
+    );
+    assert!(world.learns_from("c/p", Updates));
+    assert_eq!(world.class_in("b"), VirtualUpdates);
+    assert!(world.learns_from("b/p", Rejects));
+    assert!(
+        !world.learns_from("a/p", Updates),
+        "by a swap before, maybe"
+    );
+    assert_eq!(world.class_in("b"), VirtualRejects);
 }
 
 /// A node whose row says this as well.

@@ -183,6 +183,78 @@ async fn a_provider_that_is_known_to_update_cools_down() {
     assert_eq!(world.events("p1"), ["NoRung"]);
 }
 
+impl World {
+    /// A pod of another namespace than `default` whose main container has ended.
+    async fn ready_elsewhere(&self, namespace: &str, name: &str) {
+        if self.server.peek("namespaces", "", namespace).is_none() {
+            self.create_namespace(namespace).await;
+        }
+        let mut pod = pod(name, "OnFailure");
+        pod["metadata"]["namespace"] = namespace.into();
+        self.create(&pod).await;
+        let running = json!({"running": {"startedAt": "2025-01-01T00:00:00Z"}});
+        let ended = json!({"terminated": {"exitCode": 0, "startedAt": "2025-01-01T00:00:00Z", "finishedAt": "2025-01-01T00:01:00Z"}});
+        let status = |name: &str, state: &Value| json!({"name": name, "image": format!("{name}:1"), "imageID": "i", "containerID": format!("c://{name}"), "ready": true, "restartCount": 0, "state": state});
+        let containers = [status("main", &ended), status("side", &running)];
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
+        self.set_status_at(
+            &path,
+            json!({"phase": "Running", "containerStatuses": containers}),
+        )
+        .await;
+    }
+
+    async fn provider_fails_elsewhere(&self, namespace: &str, name: &str) {
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
+        let status = json!({"phase": "Pending", "reason": "ProviderFailed", "message": "no"});
+        self.set_status_at(&path, status).await;
+    }
+}
+
+/// One tenant's pod may be refused, or be slow, for reasons of its own.
+#[tokio::test(start_paused = true)]
+async fn u136_what_pods_of_one_namespace_prove_against_a_node_keeps_no_others_from_it() {
+    for labels in [unknown(), of_class("Kubelet"), of_class("VirtualUpdates")] {
+        for is_refused in [true, false] {
+            let world = world(&labels, "OnFailure", 1).await;
+            let _life = world.start_controller();
+            world.wait(1).await;
+            if is_refused {
+                world.provider_fails("p0", "Pending").await;
+            }
+            world.wait(100).await;
+            world.run_pod(&pod("p1", "OnFailure")).await;
+            world.ends("p1", "main", 0).await;
+            world.ready_elsewhere("victim", "v0").await;
+            world.wait(5).await;
+            assert_eq!(
+                (world.patches("p1"), world.patches("v0")),
+                (0, 1),
+                "{labels}, {is_refused}"
+            );
+            assert_eq!(world.events("p1"), ["NoRung"], "{labels}, {is_refused}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn u136_where_pods_of_three_namespaces_prove_the_same_it_counts_for_all() {
+    let world = world(&of_class("VirtualUpdates"), "OnFailure", 0).await;
+    let _life = world.start_controller();
+    for namespace in ["a", "b", "c"] {
+        world.ready_elsewhere(namespace, namespace).await;
+        world.wait(1).await;
+        assert_eq!(world.patches(namespace), 1, "{namespace}");
+        world.provider_fails_elsewhere(namespace, namespace).await;
+        world.wait(1).await;
+    }
+    world.ready_elsewhere("victim", "v0").await;
+    world.wait(590).await;
+    assert_eq!(world.patches("v0"), 0);
+    world.wait(15).await;
+    assert_eq!(world.patches("v0"), 1, "each has proved it for ten minutes");
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_next_pod_probes_when_the_probe_is_gone() {
     let world = world(&unknown(), "OnFailure", 2).await;

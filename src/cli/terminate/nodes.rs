@@ -62,7 +62,8 @@ Classes, and how sidecars are ended there:
 
 A proof by a pod on a node outranks everything else until it expires: after a day, or, where it \
 contradicts the known class of the node, after ten minutes (doubled each time). A provider that \
-has failed a pod gets no swap until then. `swaplet run` keeps the proofs in the ConfigMap \
+has failed a pod gets no swap until then. Inert and Rejects count for pods of the same namespace, \
+and for all once pods of three namespaces agree. `swaplet run` keeps the proofs in the ConfigMap \
 swaplet-node-verdicts of its --state-namespace; they do not count while the node is taken for \
 another class.
 

@@ -196,7 +196,7 @@ impl Nodes {
         }
         let recognised = self.recognised(pod);
         let id = self.id(pod);
-        let class = self.verdicts.class(id, &recognised, now);
+        let class = self.verdicts.class(id, &recognised, &pod.namespace, now);
         let unseen_until = done_at
             .map(|at| at + SEEN_WITHIN)
             .filter(|until| self.is_unseen(pod) && *until > now);
@@ -206,7 +206,7 @@ impl Nodes {
             under_never: self.under_never(pod, class, now),
             class_until: self
                 .verdicts
-                .on(id, &recognised, now)
+                .on(id, &recognised, &pod.namespace, now)
                 .map(|verdict| verdict.until),
             may_be_kubelet: recognised.may_be_kubelet(),
             labelled_virtual: self
@@ -224,7 +224,8 @@ impl Nodes {
             return "the pod is on no node yet".to_owned();
         }
         let recognised = self.recognised(pod);
-        match self.verdicts.on(self.id(pod), &recognised, now) {
+        let id = self.id(pod);
+        match self.verdicts.on(id, &recognised, &pod.namespace, now) {
             Some(verdict) => format!(
                 "proved by pod {}: {}; {}",
                 verdict.pod, verdict.proved, recognised.why
@@ -293,7 +294,7 @@ impl Nodes {
     pub fn probe_starts(&mut self, pod: &Pod, until: Moment, now: Moment) {
         let class = self
             .verdicts
-            .class(self.id(pod), &self.recognised(pod), now);
+            .class(self.id(pod), &self.recognised(pod), &pod.namespace, now);
         if class == NodeClass::Unknown && !pod.node.is_empty() {
             self.probes.start(pod, until, now);
         }
@@ -308,7 +309,7 @@ impl Nodes {
         }
         let class = self
             .verdicts
-            .class(self.id(pod), &self.recognised(pod), now);
+            .class(self.id(pod), &self.recognised(pod), &pod.namespace, now);
         if self.under_never(pod, class, now) == UnderNever::Try {
             self.under_never.insert(
                 provider(&self.recognised(pod)),

@@ -83,12 +83,12 @@ impl Probe {
                     node,
                     &self.recognised,
                     proved,
-                    &self.pod_name(tried.way),
+                    &format!("{}/{}", self.namespace, self.pod_name(tried.way)),
                     Moment::START,
                 );
             }
         }
-        verdicts.class(node, &self.recognised, Moment::START)
+        verdicts.class(node, &self.recognised, &self.namespace, Moment::START)
     }
 
     async fn try_way(

@@ -6,6 +6,9 @@
 //! nodes with the same taint can behave in opposite ways (Azure's two virtual nodes do), and one
 //! probe per node is cheap.
 //!
+//! What a pod proves against its node counts for its namespace, and for all once pods of several
+//! have proved it: one tenant's pod may be refused, or be slow, for reasons of its own.
+//!
 //! Whether a pod under `Never` survives a swap there is proved separately, because that probe may
 //! fail a pod whose work is done. So a failure counts for all nodes of the provider: in the
 //! namespace of the pod, and in all once pods of several namespaces have failed.
@@ -34,7 +37,8 @@ pub const FAILURE_LASTS: Duration = Duration::from_secs(7 * 24 * 3600);
 /// dropped. No cluster with more virtual nodes is known, and all of them have to fit into one
 /// ConfigMap (1 MB).
 pub const MOST_VERDICTS: usize = 500;
-/// The number of namespaces whose pods have to fail until the failure counts in all.
+/// The number of namespaces whose pods have to prove something against a node until it counts in
+/// all.
 const SEVERAL: usize = 3;
 /// What separates the pods of a verdict; no name has it.
 const BETWEEN_PODS: &str = ", ";
@@ -76,7 +80,8 @@ pub struct NodeVerdict {
     pub lasts: Duration,
     /// How often in a row it was proved, if it contradicts the known behaviour of the node; else 0.
     pub times: u32,
-    /// The pod that proved it, as `namespace/name`; of a failure under `Never` one of each namespace.
+    /// The pod that proved it, as `namespace/name`; of what stands against the node one of each
+    /// namespace.
     pub pod: Box<str>,
     /// The name of the node's row in the table; empty if it had none.
     pub provider: Box<str>,
@@ -94,20 +99,29 @@ pub struct NodeVerdicts {
 }
 
 impl NodeVerdicts {
-    /// Returns the verdict on a node that counts now; `None` if there is none, or it has expired.
+    /// Returns the verdict on a node that counts now for pods of a namespace; `None` if there is
+    /// none, or it has expired.
     pub fn on(
         &self,
         node: NodeId<'_>,
         recognised: &Recognised,
+        namespace: &str,
         now: Moment,
     ) -> Option<&NodeVerdict> {
         self.known(node, recognised)
-            .filter(|verdict| verdict.until > now)
+            .filter(|verdict| verdict.until > now && verdict.counts_in(namespace))
     }
 
-    /// Returns the class of a node: the one proved there, or else the recognised one.
-    pub fn class(&self, node: NodeId<'_>, recognised: &Recognised, now: Moment) -> NodeClass {
-        self.on(node, recognised, now)
+    /// Returns the class of a node for pods of a namespace: the one proved there, or else the
+    /// recognised one.
+    pub fn class(
+        &self,
+        node: NodeId<'_>,
+        recognised: &Recognised,
+        namespace: &str,
+        now: Moment,
+    ) -> NodeClass {
+        self.on(node, recognised, namespace, now)
             .map_or(recognised.class, |verdict| {
                 verdict.proved.class(recognised.class)
             })
@@ -178,13 +192,16 @@ impl NodeVerdicts {
         let before = self.known(node, recognised);
         if !may_be_learned(proved, recognised) {
             // Nothing is held against a kubelet whose swap works, and nothing is kept about that.
-            let held = before.is_some_and(|before| !before.stands_against(proved, now));
+            let held = before.is_some_and(|before| !before.stands_against(proved, pod, now));
             let forgives = proved == Proved::Updates && held;
             return forgives && self.verdicts.remove(node.name).is_some();
         }
-        if before.is_some_and(|before| before.stands_against(proved, now)) {
+        if before.is_some_and(|before| before.stands_against(proved, pod, now)) {
             return false;
         }
+        let agrees = before
+            .filter(|before| before.until > now && before.is_adverse() && proved.is_adverse());
+        let (proved, pod) = agrees.map_or((proved, pod.into()), |before| before.with(proved, pod));
         let again = before
             .filter(|before| before.proved == proved)
             .map_or(0, |before| before.times);
@@ -192,7 +209,11 @@ impl NodeVerdicts {
             before.is_some_and(|before| before.proved == Proved::Updates && before.until > now);
         let surprising =
             proved != Proved::Updates && (recognised.class.updates() || did_update || again > 0);
-        let times = if surprising { again + 1 } else { 0 };
+        let times = match agrees {
+            _ if !surprising => 0,
+            Some(_) => again.max(1),
+            None => again + 1,
+        };
         let lasts = if surprising {
             cool_down(times)
         } else {
@@ -200,7 +221,7 @@ impl NodeVerdicts {
         };
         self.restore(
             node.name,
-            verdict(node, recognised, proved, (lasts, times), pod, now),
+            verdict(node, recognised, proved, (lasts, times), &pod, now),
             now,
         );
         true
@@ -302,11 +323,32 @@ impl NodeVerdict {
         self.pod.split(BETWEEN_PODS).map(namespace_of)
     }
 
+    fn is_adverse(&self) -> bool {
+        self.proved.is_adverse()
+    }
+
+    /// Returns true if it counts for pods of this namespace.
+    fn counts_in(&self, namespace: &str) -> bool {
+        !self.is_adverse()
+            || self.namespaces().count() >= SEVERAL
+            || self.namespaces().any(|own| own == namespace)
+    }
+
+    /// Returns what its pods and this one prove against the node together, and these pods.
+    fn with(&self, proved: Proved, pod: &str) -> (Proved, Box<str>) {
+        let rejects = [self.proved, proved].contains(&Proved::Rejects);
+        let proved = if rejects { Proved::Rejects } else { proved };
+        let is_named = self.namespaces().any(|own| own == namespace_of(pod));
+        let pods = format!("{}{BETWEEN_PODS}{pod}", self.pod).into();
+        (proved, if is_named { self.pod.clone() } else { pods })
+    }
+
     /// Returns true if a proof does not change this verdict: both agree, or the proof is about
     /// swaps made before the provider failed, and only time can show when that ends.
-    fn stands_against(&self, proved: Proved, now: Moment) -> bool {
+    fn stands_against(&self, proved: Proved, pod: &str, now: Moment) -> bool {
         match (self.proved, proved) {
             _ if self.until <= now => false,
+            _ if proved.is_adverse() && !self.counts_in(namespace_of(pod)) => false,
             (Proved::Rejects, _) => true,
             (Proved::Updates, Proved::Updates) => self.until > now + self.lasts / 2,
             (before, proved) => before == proved,
@@ -398,6 +440,11 @@ impl Proved {
     /// Returns true if the fact is about pods under `Never` only.
     pub const fn is_under_never(self) -> bool {
         matches!(self, Self::UpdatesUnderNever | Self::FailsUnderNever)
+    }
+
+    /// Returns true if images of pods are not swapped where this was proved.
+    const fn is_adverse(self) -> bool {
+        matches!(self, Self::Inert | Self::Rejects)
     }
 
     /// Returns how long a verdict with this fact counts at most.

@@ -101,7 +101,7 @@ fn t1_what_is_known_of_pods_under_never_is_kept_beside_the_rest() {
     }
     assert_eq!(
         (
-            next.class(node, &unknown, after(1)),
+            next.class(node, &unknown, "batch", after(1)),
             next.under_never(node, &unknown, "batch", false, after(1))
         ),
         (NodeClass::Unknown, UnderNever::No)
