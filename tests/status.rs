@@ -444,6 +444,38 @@ async fn the_classes_of_nodes_are_those_of_the_installation() {
     );
 }
 
+/// As the note says that is told without it.
+#[tokio::test(flavor = "multi_thread")]
+async fn u137_the_installation_of_a_namespace_is_found_by_the_namespace() {
+    let cluster = Cluster::start().await;
+    let meta = json!({"name": "own", "labels": {"team/vk": "1"}});
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": meta});
+    cluster.create("/api/v1/nodes", node).await;
+    let classes = "--node-classes=/etc/swaplet/config/classes.yaml";
+    let args = ["--exit-image", EXIT, "--namespace=default", classes];
+    cluster.install("default", &args).await;
+    cluster.server.set_webhook(|resource, object| {
+        if resource == "subjectaccessreviews" {
+            let namespace = &object["spec"]["resourceAttributes"]["namespace"];
+            object["status"] = json!({"allowed": namespace == "default"});
+        }
+    });
+    let (code, out, err) = cluster.run("nodes", &["-o", "wide"]).await;
+    assert!(
+        code == Some(0)
+            && !out.contains("VirtualInert")
+            && err.contains("-n NAMESPACE takes those of the installation that is for it"),
+        "{out}{err}"
+    );
+    let (code, out, err) = cluster.run("nodes", &["-o", "wide", "-n", "default"]).await;
+    assert!(
+        code == Some(0) && out.contains("VirtualInert") && !err.contains("do not count"),
+        "{out}{err}"
+    );
+    let (_, help, _) = cluster.run("nodes", &["--help"]).await;
+    assert!(help.contains("-n, --namespace <NAMESPACE>"), "{help}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn of_several_installations_it_is_said_whose_pods_are_told() {
     let cluster = Cluster::start().await;

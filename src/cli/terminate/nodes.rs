@@ -85,6 +85,9 @@ pub struct NodesArgs {
     print_rows: bool,
     #[command(flatten)]
     table: NodeTableArgs,
+    /// A namespace of pods: the installation that is for them counts [default: one that is for all]
+    #[arg(short, long)]
+    namespace: Option<String>,
     /// The namespace of the ConfigMap swaplet-node-verdicts [default: it is looked for in all]
     #[arg(long, value_name = "NAMESPACE", env = "SWAPLET_STATE_NAMESPACE")]
     state_namespace: Option<String>,
@@ -109,7 +112,8 @@ impl NodesArgs {
             .context("cannot list nodes")?;
         let mut problems = missing(&self.names, &nodes);
         let named = self.state_namespace.as_deref();
-        let found = Found::find(&client, named, None, Purpose::Tell).await?;
+        let pods_of = self.namespace.as_deref();
+        let found = Found::find(&client, named, pods_of, Purpose::Tell).await?;
         let rows = found.flags().and_then(|flags| flags.node_classes.clone());
         let table = self.table.table_or(rows)?;
         let state_namespace = found.state_namespace(named);
