@@ -7,7 +7,9 @@ use super::pods::pod;
 use super::table::{Accounts, Filling};
 
 /// The images of hot upgrades in the policies of these cases.
-pub const LISTED: &str = r#"registry.example/mesh:*", "registry.example/untagged", "registry.example/digest@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "registry.example/pinned:v1@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"#;
+pub const LISTED: &str = "registry.example/mesh:*\", \"registry.example/untagged\", \
+    \"registry.example/digest@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\", \
+    \"registry.example/pinned:v1@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 /// The digest of two of them, and of containers that were restarted.
 const DIGEST: &str = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 const WORKING: &str = "kruise.io/sidecarset-working-hotupgrade-container";
