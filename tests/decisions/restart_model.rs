@@ -323,7 +323,7 @@ fn w_a_webhook_that_undoes_changes() {
 }
 
 /// One change is undone, but for the record of the image before, and then a user sets another image,
-/// which stays. Some N states at most.
+/// which stays.
 #[test]
 fn u141_what_a_user_sets_after_a_webhook_has_undone_a_change_stays() {
     for policy in ["OnFailure", "Never"] {
@@ -375,7 +375,7 @@ fn b_a_node_that_keeps_a_back_off_for_each_name() {
 }
 
 /// What somebody has read of the pod before the second request counts for the first one only: a
-/// restart from before the request does not look like theirs. Some N states at most.
+/// restart from before the request does not look like theirs.
 #[test]
 fn b_what_an_old_pod_tells_of_the_request_before() {
     for policy in ["OnFailure", "Never"] {
