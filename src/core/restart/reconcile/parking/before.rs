@@ -88,14 +88,16 @@ pub(crate) fn is_released(
     })
 }
 
-/// Returns what to say of a container whose record goes although it has another image than before;
-/// `None` if it has that, or may have it by the name of a mirror, or has ended for good.
+/// Returns what to say of a running container whose record goes although it has another image than
+/// before; `None` if it has that, or may have it by the name of a mirror.
 pub(crate) fn let_go(pod: &RestartPod, name: &str, before: &str) -> Option<String> {
     let (_, container, _) = pod.find(name)?;
     let image = &container.image;
-    let stays_ended = |code| container.comes_back_after(&pod.pod, code) == Some(false);
-    let has_ended = (container.end()).is_some_and(|end| stays_ended(end.exit_code));
-    if has_ended || is_same_image(image, before) || may_be_renamed(image, before) {
+    let is_running = matches!(
+        container.status.as_ref()?.state,
+        ContainerState::Running { .. }
+    );
+    if !is_running || is_same_image(image, before) || may_be_renamed(image, before) {
         return None;
     }
     let (namespace, pod_name) = (&pod.pod.namespace, &pod.pod.name);
