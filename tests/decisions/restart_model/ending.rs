@@ -42,7 +42,7 @@ impl Restart {
         let is_parked = stores.plain(stores.pod_facts(state.pod).image) == PARKED;
         (self.forger != Forger::Nobody || self.webhook != Webhook::None)
             && is_parked
-            && (gave_up() || state.told || stores.stays(state.request, state.pod))
+            && (gave_up() || stores.stays(state.request, state.pod))
     }
 
     /// Whether there is a way without faults to where nothing is left to be done. On it everybody

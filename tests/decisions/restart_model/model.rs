@@ -211,7 +211,6 @@ impl Model for Restart {
             deletes: u8::from(self.forger == Forger::Nobody),
             requests: self.requests,
             ours: false,
-            told: false,
             truth: Truth::default(),
         };
         self.read_again(&mut stores, &mut state);

@@ -43,7 +43,6 @@ impl Restart {
         match *stores.write_facts(message.write) {
             WriteFacts::Swap(swap) => return self.take_swap(stores, state, message, swap, by),
             WriteFacts::Unmark if message.pod == state.pod => {
-                state.told |= stores.stays(ABSENT, state.pod);
                 state.pod = stores.change(state.pod, PodChange::Swap(message.write))
             }
             WriteFacts::Unmark => {}
@@ -97,7 +96,7 @@ impl Restart {
             state.pod = stores.change(state.pod, PodChange::Changed(message.write));
             return Answer::Undone(message.write);
         }
-        (state.ours, state.told) = (true, false);
+        state.ours = true;
         let was_parked = stores.plain(image) == PARKED;
         let is_back = was_parked && state.truth.parked == Some(to);
         let goes_out = !was_parked && to == PARKED;

@@ -103,8 +103,6 @@ pub struct State {
     /// Whether a controller has written the image that the spec has, as the API server keeps it in
     /// `managedFields`.
     pub ours: bool,
-    /// Whether it was told that a record went whose container has another image than before.
-    pub told: bool,
     pub truth: Truth,
 }
 
@@ -124,15 +122,7 @@ impl Hash for State {
             second_verdict,
             lost,
         } = self.truth;
-        let wrongs = [
-            other_bytes,
-            wrong_pod,
-            lie,
-            second_verdict,
-            lost,
-            self.ours,
-            self.told,
-        ];
+        let wrongs = [other_bytes, wrong_pod, lie, second_verdict, lost, self.ours];
         let wrongs = wrongs
             .into_iter()
             .enumerate()

@@ -288,11 +288,11 @@ impl Seen {
             return None;
         };
         let since = *self.since.get_or_insert(moment);
+        // A record that no container needs may go at once.
         let is_over = change
             .as_ref()
             .is_some_and(|change| change.swaps.is_empty());
-        // A record that no container needs may go at once, if there is nothing to say of it.
-        let after = if is_over && stays.is_empty() {
+        let after = if is_over {
             Duration::ZERO
         } else {
             ORPHAN_AFTER
@@ -301,9 +301,7 @@ impl Seen {
             return None;
         }
         let report_at = self.report(&stays, told, moment, news);
-        // A record goes once that is told.
-        let is_untold = is_over && report_at.is_some();
-        let Some(change) = change.filter(|_| !is_untold) else {
+        let Some(change) = change else {
             // A change that is found later is observed for as long as any other.
             (self.since, self.report_at) = (None, report_at);
             return None;

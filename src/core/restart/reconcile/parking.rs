@@ -170,8 +170,7 @@ impl Target<'_> {
     }
 
     /// Returns true if parking a container now would overwrite the pod's record of one that is
-    /// still parked for another request, or in a park image that this installation had before, or
-    /// of one whose record may not go before that is told.
+    /// still parked for another request, or in a park image that this installation had before.
     pub(crate) fn overwrites(&self) -> bool {
         let Case { pod, around, .. } = self.case;
         let Some(parked) = &pod.parked else {
@@ -179,16 +178,14 @@ impl Target<'_> {
         };
         let is_own = parked.request == self.case.request.uid;
         let is_park = |image: &str| around.parks(image);
-        parked.images.iter().any(|(name, before)| {
+        parked.images.keys().any(|name| {
             let image = pod.find(name).map(|(_, container, _)| &*container.image);
             if image.is_some_and(is_park) {
                 !is_own
             } else if image.is_some_and(|image| is_same_image(image, &parked.park)) {
                 true
             } else {
-                !is_own
-                    && (!before::is_released(pod, parked, name, is_park)
-                        || before::let_go(pod, name, before).is_some())
+                !is_own && !before::is_released(pod, parked, name, is_park)
             }
         })
     }
@@ -270,8 +267,7 @@ pub struct Orphan {
     /// The change that gives containers their images back, or removes a record of containers of
     /// which none is parked any more; `None` if there is nothing to change.
     pub change: Option<Change>,
-    /// For each container that stays parked, or whose record goes although it has another image
-    /// than before, the manual fix and the reason.
+    /// For each container that stays parked, the manual fix and the reason.
     pub stays: Vec<String>,
     /// The request for which they were parked, built from the pod's record.
     pub request: RestartRequest,
@@ -329,10 +325,6 @@ pub fn orphan<'a>(
         }
     }
     let is_over = !is_needed && under_way.is_none();
-    if is_over {
-        let images = parked.images.iter();
-        stays.extend(images.filter_map(|(name, before)| before::let_go(pod, name, before)));
-    }
     if swaps.is_empty() && stays.is_empty() && !is_over {
         return None;
     }

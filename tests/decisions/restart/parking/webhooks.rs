@@ -1,15 +1,11 @@
 //! Webhooks that make another image of the park image, or of the one that is put back.
 
-use serde_json::json;
 use swaplet_core::report::denial::UNDONE;
-use swaplet_core::report::reason::Reason;
-use swaplet_core::restart::reconcile::{Action, orphan};
+use swaplet_core::restart::reconcile::Action;
 use swaplet_core::restart::request::StatePhase;
 
 use super::{note, of, orphaned, parked, starts};
-use crate::restart::world::{
-    PARK, World, images, park_image, read_request, request, without_digests,
-};
+use crate::restart::world::{PARK, World, images, without_digests};
 
 const MIRRORED: &str = "mirror.example/r.example/park:1";
 const REPLACED: &str = "mirror.example/cache/0a1b:v1";
@@ -112,37 +108,6 @@ fn u27_an_image_that_somebody_sets_while_the_container_is_parked_stays() {
         );
         assert_eq!((world.image("app"), world.swaps), (REPLACED, 1));
     }
-}
-
-/// The name says nothing, and the request is gone: nobody else knows that this is the park image.
-#[test]
-fn u138_a_record_that_goes_while_its_container_has_another_image_is_told() {
-    let mut world = of(&without_digests("Always"));
-    let out = swap(&mut world);
-    stores(&mut world, &out, REPLACED, false);
-    let found = |world: &World| {
-        orphan(world.pod.as_ref().unwrap(), std::iter::empty(), |image| {
-            park_image().is(image)
-        })
-    };
-    assert!(found(&world).is_none(), "it has not run");
-    starts(&mut world);
-    let goes = found(&world).unwrap();
-    for word in [
-        REPLACED,
-        &images("app").0,
-        "kubectl set image -n ns pod/p app=IMAGE",
-    ] {
-        assert!(goes.stays[0].contains(word), "{word}: {:?}", goes.stays);
-    }
-    assert!(goes.change.unwrap().swaps.is_empty());
-    // Until then it is not overwritten.
-    let record = note(&world).cloned();
-    let mut second = request(&["app"], &json!({"forceRecreate": true}));
-    second["metadata"]["uid"] = json!("second");
-    world.request = read_request(&second);
-    assert_eq!(world.dies().settle().reason, Reason::RequestWaits);
-    assert_eq!((world.swaps, note(&world)), (1, record.as_ref()));
 }
 
 /// The record alone is stored: what has changed since then is somebody else's.

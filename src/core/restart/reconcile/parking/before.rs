@@ -7,7 +7,6 @@
 
 use crate::image::alias::{is_bare_digest, is_same_image};
 use crate::image::reference::ImageReference;
-use crate::image::renamed::may_be_renamed;
 use crate::objects::pod::ContainerState;
 use crate::restart::parked::{PARKED, Parked};
 use crate::restart::pod::RestartPod;
@@ -86,26 +85,6 @@ pub(crate) fn is_released(
             had.is_some_and(|had| is_same_image(image, had)) || is_same_image(&status.image, image);
         has_run && is_current && !parks(&status.image) && !parks(image)
     })
-}
-
-/// Returns what to say of a running container whose record goes although it has another image than
-/// before; `None` if it has that, or may have it by the name of a mirror.
-pub(crate) fn let_go(pod: &RestartPod, name: &str, before: &str) -> Option<String> {
-    let (_, container, _) = pod.find(name)?;
-    let image = &container.image;
-    let is_running = matches!(
-        container.status.as_ref()?.state,
-        ContainerState::Running { .. }
-    );
-    if !is_running || is_same_image(image, before) || may_be_renamed(image, before) {
-        return None;
-    }
-    let (namespace, pod_name) = (&pod.pod.namespace, &pod.pod.name);
-    Some(format!(
-        "{name} has another image than before it was parked, which somebody has set, or a webhook of the cluster has made of the park image. If it does not do its work, give it the image that its workload names: kubectl set image -n {namespace} pod/{pod_name} {name}=IMAGE. It has {}, and had {}",
-        shown(image),
-        shown(before)
-    ))
 }
 
 /// Returns the image that the pod records for a container that is parked for this request, or why
