@@ -45,6 +45,7 @@ async fn of_a_namespace_only_the_count_can_be_changed() {
     kubectl(&[
         "apply",
         "--server-side",
+        "--validate=false",
         "--field-manager=git",
         "-f",
         file.to_str().unwrap(),
