@@ -186,7 +186,9 @@ fn text(value: &Value) -> String {
 
 fn read(entry: &Value, namespace: Option<&str>) -> Option<Written> {
     let verb = text(&entry["verb"]);
-    let is_write = entry["level"] == "Request";
+    // What is only tried is not written.
+    let is_tried = text(&entry["requestURI"]).contains("dryRun=All");
+    let is_write = entry["level"] == "Request" && !is_tried;
     let is_end = entry["stage"] == "ResponseComplete";
     let is_there = namespace.is_none_or(|namespace| entry["objectRef"]["namespace"] == namespace);
     let at = text(&entry["requestReceivedTimestamp"]).parse().ok()?;
