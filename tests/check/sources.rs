@@ -294,23 +294,16 @@ fn a6_a_template_of_a_chart_is_noted_and_not_read() {
 /// `check-kinds-without-templates`.
 #[test]
 fn marks_where_no_template_is_known_are_noted() {
-    let container = format!("{{name: db, image: \"db:1\", {MARK}}}");
-    for (kind, spec) in [
-        (
-            "SparkApplication",
-            format!("{{driver: {{sidecars: [{container}]}}}}"),
-        ),
-        (
-            "Workflow",
-            format!("{{templates: [{{name: t, sidecars: [{container}]}}]}}"),
-        ),
-    ] {
-        let text =
-            format!("apiVersion: example/v1\nkind: {kind}\nmetadata: {{name: wf}}\nspec: {spec}\n");
-        let ran = check(&text, &[]);
-        let words = format!("{kind}/wf: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT stands where");
+    let ran = check(
+        include_str!("../cases/check-kinds-without-templates.yaml"),
+        &[],
+    );
+    for object in ["SparkApplication/pi", "Workflow/wf"] {
+        let words = format!("{object}: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT stands where");
         assert!(ran.err.contains(&words), "{}", ran.err);
-        assert_eq!(check(&text, &["--strict"]).code, 1);
+    }
+    for document in include_str!("../cases/check-kinds-without-templates.yaml").split("---\n") {
+        assert_eq!(check(document, &["--strict"]).code, 1);
     }
     let quoted = format!(
         "kind: ConfigMap\nmetadata: {{name: a}}\ndata: {{job.json: '{{\"name\":\"KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT\"}}'}}\n---\n{}",

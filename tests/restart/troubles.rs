@@ -135,8 +135,7 @@ async fn a_request_that_somebody_deletes_and_a_pod_that_goes_are_told() {
     let ran = world.end_of(child).await;
     assert_eq!((ran.code, world.requests().len()), (Some(1), 0), "{ran:?}");
     assert!(
-        ran.err
-            .contains("pod/web-a: failed: its request was deleted"),
+        ran.err.contains("pod/web-a: failed: the pod was deleted"),
         "{}",
         ran.err
     );

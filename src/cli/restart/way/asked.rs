@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ApiResource, DynamicObject, PostParams};
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
 use swaplet_controller::frame::list::words;
 use swaplet_controller::frame::remarks::is_forbidden;
@@ -71,7 +72,7 @@ impl Asked {
             return self.make(member).await;
         }
         let Some(request) = self.get(member).await? else {
-            return Ok(deleted(member));
+            return self.deleted(member).await;
         };
         if let Some(why) = self
             .overdue(&request, age)
@@ -135,7 +136,7 @@ impl Asked {
         for _ in 0..5 {
             let Some(request) = self.get(member).await? else {
                 return Ok(match self.made.contains(&member.uid) {
-                    true => deleted(member),
+                    true => self.deleted(member).await?,
                     false => left("may still be created"),
                 });
             };
@@ -200,6 +201,20 @@ impl Asked {
         Ok(found.and_then(RestartRequestWire::read))
     }
 
+    /// A request goes with its pod, by the garbage collector: the pod says who deleted it.
+    async fn deleted(&self, member: &Member) -> anyhow::Result<Heard> {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
+        let pod = get(&pods, "pod", &member.name).await?;
+        let lives = pod.is_some_and(|pod| {
+            pod.uid().as_ref() == Some(&member.uid) && pod.metadata.deletion_timestamp.is_none()
+        });
+        let why = match lives {
+            true => "its request was deleted by somebody else",
+            false => "the pod was deleted",
+        };
+        Ok(Heard::Over(Outcome::Failed(why.to_owned())))
+    }
+
     fn api(&self) -> Api<RestartRequestWire> {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
@@ -241,13 +256,4 @@ fn hint(error: &kube::Error) -> &'static str {
     } else {
         ""
     }
-}
-
-/// A request goes with its pod, by the garbage collector.
-fn deleted(member: &Member) -> Heard {
-    let why = match member.pod.metadata.uid {
-        None => "the pod was deleted",
-        Some(_) => "its request was deleted by somebody else",
-    };
-    Heard::Over(Outcome::Failed(why.to_owned()))
 }
