@@ -92,3 +92,17 @@ fn as_many_writes_are_denied_and_let_through_as_is_said() {
         "docs/reliability.md has another number: {said}"
     );
 }
+
+#[test]
+fn each_part_of_the_long_tier_has_a_row_that_says_when_it_ran_last() {
+    let tiers = include_str!("../../e2e/tiers");
+    let parts = tiers
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split_once(" | "))
+        .map(|(part, _)| part);
+    for part in parts.chain(["hunt", "worlds", "release", "fuzzing"]) {
+        let rows = TEXT.matches(&format!("\n| {part} | ")).count();
+        assert_eq!(rows, 1, "docs/reliability.md has {rows} rows for {part}");
+    }
+}
