@@ -137,8 +137,7 @@ fn climb(case: Case<'_>) -> Decision {
     if all.is_empty() && roles::returning(pod).next().is_none() {
         return Decision::quiet(Reason::SidecarsEnded);
     }
-    let fails_again = swap::fails_again(case).or_else(|| crashes::again(case));
-    if all.is_empty() && fails_again.is_none() {
+    if all.is_empty() && no_more_starts(case).is_none() {
         return Decision::quiet(Reason::SidecarsEnded);
     }
     if let Some(until) = around.policies_unseen_until {
@@ -151,10 +150,8 @@ fn climb(case: Case<'_>) -> Decision {
     if let Some(left) = openkruise::left::left(case, &all) {
         return left;
     }
-    if let Some(why) = fails_again
-        && let Some(decision) = finish::at_once(case)
-    {
-        return after(vec![why], decision);
+    if let Some(decision) = at_once(case) {
+        return decision;
     }
     let mut last = Decision::quiet(Reason::SidecarsEnded);
     for turn in turns(case) {
@@ -172,6 +169,18 @@ fn climb(case: Case<'_>) -> Decision {
         }
     }
     last
+}
+
+/// Decides where no sidecar is to be started once more: the phase ends them all. `None` if that is
+/// not so, or the phase may not be written.
+pub(crate) fn at_once(case: Case<'_>) -> Option<Decision> {
+    let decision = finish::at_once(case)?;
+    Some(after(vec![no_more_starts(case)?], decision))
+}
+
+/// Returns why no container of the pod is to be started once more.
+pub(crate) fn no_more_starts(case: Case<'_>) -> Option<Report> {
+    swap::fails_again(case).or_else(|| crashes::again(case))
 }
 
 /// Decides where a sidecar of a step can be ended by the phase alone, which ends those of later steps
@@ -505,8 +514,8 @@ fn failed_by_itself(case: Case<'_>) -> Option<String> {
     let fix = if is_left {
         String::new()
     } else if first.mark.ignores_exit_code() {
-        let allow = allow_finish(case.around.allowed);
-        format!("{IGNORE_EXIT_CODE} in {name} needs the phase to be written: {allow}, ")
+        let allow = allow_finish(case, "");
+        format!("{IGNORE_EXIT_CODE} in {name} needs the phase to be written{allow}, ")
     } else if first.mark.when_job_exit {
         format!("set {IGNORE_EXIT_CODE} to \"true\" in {name}, ")
     } else {
@@ -745,7 +754,9 @@ pub(crate) fn finished(case: Case<'_>) -> Decision {
         return watched;
     }
     let mut decision = finish::finished(case).unwrap_or_else(|| swapped(case));
-    if !decision.reports.is_empty() {
+    // Whoever ends a pod otherwise need not wait for a grace period.
+    let is_ours = !is_ended_by_others(pod) || &*pod.reason == "DeadlineExceeded";
+    if is_ours && !decision.reports.is_empty() {
         decision.reports.extend(killed(pod, memory));
     }
     decision

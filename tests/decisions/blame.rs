@@ -96,6 +96,21 @@ fn a_pod_that_somebody_else_has_ended_is_not_blamed_on_the_swap() {
         assert!(note.starts_with(&words), "{note}");
         let raises = note.contains("raise spec.activeDeadlineSeconds");
         assert_eq!(raises, reason == "DeadlineExceeded", "{note}");
+        // Who ends a pod at once leaves no grace period to run out of.
+        let mut life = Life::new();
+        let killed = life
+            .swaps(&beside(well()))
+            .phase("Failed")
+            .set("/status/reason", reason)
+            .but("proxy", |proxy| proxy.status("state", end(137, "01:09")));
+        let told: Vec<_> = life
+            .sees(&killed)
+            .reports
+            .iter()
+            .map(|told| told.reason)
+            .collect();
+        let blamed = told.contains(&Reason::SidecarKilled);
+        assert_eq!(blamed, reason == "DeadlineExceeded", "{reason}: {told:?}");
     }
     let disrupted = |status: &str| json!([{"type": "DisruptionTarget", "status": status, "reason": "DeletionByPodGC"}]);
     let note = shown(&|pod| pod.set("/status/conditions", disrupted("True")));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use swaplet_testbed::apiserver::Verb;
+use swaplet_testbed::apiserver::{Effect, Rule, Verb};
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
@@ -110,6 +110,29 @@ async fn stuck_jobs_complete() {
         ran.out,
         ran.err
     );
+}
+
+/// A webhook denies the swap, and the first try to write the phase meets a change of the node's: it
+/// is tried again half a second later.
+#[tokio::test(flavor = "multi_thread")]
+async fn u160_a_phase_that_is_not_written_at_once_is_written_after_a_denied_swap() {
+    let cluster = Cluster::with_stuck(&[job("report", "Never")]).await;
+    let patch = |code: u16, words: &str, subresource: &str| {
+        Rule::new(Effect::reply(code).message(words))
+            .user_agent("swaplet/")
+            .verb(Verb::Patch)
+            .resource("pods")
+            .subresource(subresource)
+    };
+    let faults = cluster.server.faults();
+    faults.add(patch(
+        403,
+        "admission webhook \"w\" denied the request: no",
+        "",
+    ));
+    faults.add(patch(409, "the object has been modified", "status").times(1));
+    let ran = cluster.rescue(WITH_EXIT_IMAGE).await.exits(0);
+    assert!(ran.line("report").contains("Succeeded"), "{}", ran.out);
 }
 
 /// No waiting for what only a hand from outside can change.

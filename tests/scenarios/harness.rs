@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::Client;
+use k8s_openapi::api::core::v1::Event;
+use kube::api::{DeleteParams, ListParams};
+use kube::{Api, Client};
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 use swaplet_controller::frame::metrics::Metrics;
@@ -213,6 +215,13 @@ impl World {
             .into_iter()
             .map(|(reason, _)| reason)
             .collect()
+    }
+
+    /// Deletes all Events, as the API server does after an hour.
+    pub async fn delete_events(&self) {
+        let all: Api<Event> = Api::namespaced(self.client.clone(), "default");
+        let (delete, list) = (DeleteParams::default(), ListParams::default());
+        all.delete_collection(&delete, &list).await.unwrap();
     }
 
     /// The reasons and words of the Events about a pod.

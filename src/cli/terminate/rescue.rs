@@ -486,10 +486,7 @@ impl Row {
         let reported = |reason| self.reported.iter().any(|report| report.reason == reason);
         // A Job that cannot be found is waited for until that is reported.
         let is_unknown = self.reason == Some(Reason::JobUnknown) && reported(Reason::JobUnknown);
-        // A denied method leads to the next one.
-        let is_denied = reported(Reason::WriteDenied) && self.reason == Some(Reason::WriteBackoff);
         self.over.is_none()
-            && !is_denied
             && !is_unknown
             && self.reason != Some(Reason::NoSidecar)
             && !self.reason.is_some_and(Reason::needs_a_hand)

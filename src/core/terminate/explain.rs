@@ -7,10 +7,13 @@
 use std::collections::BTreeMap;
 
 use super::memory::Memory;
-use super::methods::preflight::{Preflight, preflight};
-use super::methods::{Step, swap};
+use super::methods::preflight::{Preflight, preflight, uncertain};
+use super::methods::{Step, finish, swap};
 use super::turn::{self, Turn, turns};
-use super::{Case, Circumstances, ask, decide, main_failed, openkruise, out_of_scope, refused};
+use super::{
+    Case, Circumstances, ask, at_once, decide, main_failed, no_more_starts, openkruise,
+    out_of_scope, refused,
+};
 use crate::cluster::headroom::Headroom;
 use crate::cluster::node_class::NodeClass;
 use crate::objects::pod::annotations::SIDECARS;
@@ -230,7 +233,7 @@ fn outlook(case: Case<'_>, node_why: &str) -> Vec<Finding> {
         .any(|turn| turn.methods.contains(&Method::Swap))
     {
         let unended = unended(pod);
-        findings.extend(unended.iter().map(|(_, sidecar)| fit(pod, sidecar, around)));
+        findings.extend(unended.iter().map(|(_, sidecar)| fit(case, sidecar)));
     }
     findings
 }
@@ -246,6 +249,13 @@ fn methods(case: Case<'_>, node_why: &str, decision: &Decision) -> Vec<Finding> 
     }
     if let Some(left) = openkruise::left::left(case, &unended(pod)) {
         findings.push(finding("OpenKruise", sentence(pod, &left), OPENKRUISE));
+        return findings;
+    }
+    if let Some(by_phase) = finish::advance(case, &unended(pod)).or_else(|| at_once(case)) {
+        let why = no_more_starts(case).map(|why| finding("restarts", why.note, RESTARTS));
+        findings.extend(why);
+        let seen = answer(pod, &Step::Here(by_phase), decision);
+        findings.push(finding(way(Method::Finish), seen, METHODS));
         return findings;
     }
     for turn in turns(case) {
@@ -273,7 +283,7 @@ fn tried(
         let unswapped = unended
             .iter()
             .filter(|(_, sidecar)| !memory.shows_exit_image(sidecar, around.exit_images));
-        findings.extend(unswapped.map(|(_, sidecar)| fit(pod, sidecar, around)));
+        findings.extend(unswapped.map(|(_, sidecar)| fit(case, sidecar)));
         findings.extend(restarts(case, unended));
     }
     for (nth, method) in methods
@@ -315,9 +325,17 @@ fn waiting(case: Case<'_>, turn: &Turn<'_>) -> Option<Finding> {
     Some(finding("time that is left", seen, RULES))
 }
 
-fn fit(pod: &Pod, sidecar: &Container, around: &Circumstances<'_>) -> Finding {
+fn fit(case: Case<'_>, sidecar: &Container) -> Finding {
+    let (pod, around) = (case.pod, case.around);
     let seen = match preflight(pod, sidecar, around.exit_images) {
-        Preflight::Image { image, .. } => format!("{image} would end it"),
+        Preflight::Image { image, doubt, .. } => {
+            let doubt = doubt.filter(|_| around.may_be_kubelet());
+            let doubt = doubt.map(|_| Reason::ExitImageDoubtful);
+            match doubt.or_else(|| Some(uncertain(case, sidecar, image)?.reason)) {
+                Some(why) => format!("{image}, and it is not certain that it ends it ({why})"),
+                None => format!("{image} would end it"),
+            }
+        }
         Preflight::Awaited(paths) => format!(
             "an exit image with {} is to be pushed first",
             paths.join(", ")

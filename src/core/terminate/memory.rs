@@ -539,6 +539,9 @@ pub const QUICK_DENIED_RETRIES: u32 = 3;
 const QUICK_RETRY: Duration = Duration::from_millis(500);
 /// The first wait after these retries; it doubles too.
 const DENIED_RETRY: Duration = Duration::from_secs(60);
+/// The time after which what goes on is reported again: the API server deletes Events after an hour
+/// (`--event-ttl` of `kube-apiserver`), and commands know what is denied from them.
+const TOLD_AGAIN: Duration = Duration::from_secs(3660);
 
 /// A number of denials, one after another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -577,6 +580,8 @@ struct DeniedWay {
     denials: Denials,
     words: Box<str>,
     until: Moment,
+    /// When it was last reported, by this method or for all.
+    told: Option<Moment>,
 }
 
 impl DeniedWays {
@@ -614,13 +619,29 @@ impl DeniedWays {
     }
 
     fn replace(&mut self, method: Method, denials: Denials, words: Box<str>, until: Moment) {
+        let told = self.way(method).and_then(|way| way.told);
         self.forget(method);
         self.0.push(DeniedWay {
             method,
             denials,
             words,
             until,
+            told,
         });
+    }
+
+    /// Returns true if the lasting denials of this method are to be reported now: they are news, or
+    /// what was reported of them is gone.
+    pub fn are_told_now(&mut self, method: Method, is_news: bool, now: Moment) -> bool {
+        let Some(way) = self.0.iter_mut().find(|way| way.method == method) else {
+            return is_news;
+        };
+        let is_gone = way.told.is_some_and(|told| told + TOLD_AGAIN <= now);
+        let is_told = is_news || way.denials.are_lasting() && is_gone;
+        if is_told || way.told.is_none() {
+            way.told = Some(now);
+        }
+        is_told
     }
 
     /// Forgets the denials of this method, because a write was applied.

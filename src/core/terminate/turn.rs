@@ -20,7 +20,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 
 use super::memory::Memory;
-use super::methods::AllowedMethods;
+use super::methods::{AllowedMethods, finish};
 use super::{Case, Circumstances};
 use crate::cluster::owner;
 use crate::objects::moment::Moment;
@@ -140,11 +140,15 @@ fn turn<'a>(
         .filter_map(|(_, sidecar)| due_after(ended, sidecar))
         .min();
     let ends_all = is_last && later.is_empty();
-    // What runs on keeps a kubelet from judging the pod by a code that is to be ignored.
-    let is_kept_open = is_last
-        && !ends_all
-        && may_finish(case.pod, memory, around.allowed)
-        && is_judged_by_ignored(case.pod, around);
+    // What runs on keeps a kubelet from judging the pod by a code that is to be ignored. Sidecars of
+    // later steps may end by themselves, so once one has failed none is ended before the phase.
+    let is_kept_open = if is_last {
+        !ends_all
+            && may_finish(case.pod, memory, around.allowed)
+            && is_judged_by_ignored(case.pod, around)
+    } else {
+        finish::may_end(case) && has_failed_and_is_ignored(case.pod, around)
+    };
     let (unended, methods) = if is_kept_open {
         (due_now, Vec::new())
     } else {
@@ -207,6 +211,12 @@ fn is_judged_by_ignored(pod: &Pod, around: &Circumstances<'_>) -> bool {
     roles::sidecars(pod).any(|sidecar| is_finished(sidecar, around) && is_final(sidecar))
 }
 
+/// Returns true if a sidecar whose exit code is to be ignored has failed for good.
+fn has_failed_and_is_ignored(pod: &Pod, around: &Circumstances<'_>) -> bool {
+    roles::sidecars(pod)
+        .any(|sidecar| is_finished(sidecar, around) && has_failed_for_good(pod, sidecar))
+}
+
 /// Returns true if the container has failed and is not started again.
 pub(crate) fn has_failed_for_good(pod: &Pod, container: &Container) -> bool {
     container.end().is_some_and(|end| {
@@ -243,13 +253,20 @@ pub(crate) fn may_finish(pod: &Pod, memory: &Memory, allowed: &AllowedMethods) -
     allowed.finish && !is_denied && !roles::sidecars(pod).any(only_swaps)
 }
 
-/// Returns what to do where only the phase could end a pod, and may not be written.
-pub(crate) const fn allow_finish(allowed: &AllowedMethods) -> &'static str {
-    if allowed.finish {
+/// Returns what to do where only the phase could end a pod, and `otherwise`, after a colon; empty
+/// where the phase is written, so that nobody has to do anything.
+pub(crate) fn allow_finish(case: Case<'_>, otherwise: &str) -> String {
+    let only_swaps = |sidecar: &Container| method(sidecar) == RuleMethod::Swap;
+    let allow = if !case.around.allowed.finish {
+        "allow finish (start the controller without --finish=never)"
+    } else if roles::sidecars(case.pod).any(only_swaps) {
+        "let the phase be written (set the method of its rule to Auto)"
+    } else if case.memory.denied.of(Method::Finish).are_lasting() {
         "let the phase be written (an Event says why it is not)"
     } else {
-        "allow finish (start the controller without --finish=never)"
-    }
+        return String::new();
+    };
+    format!(": {allow}{otherwise}")
 }
 
 /// Returns true if the phase is written for this sidecar, after all others have ended.

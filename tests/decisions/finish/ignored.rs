@@ -3,13 +3,14 @@
 
 use serde_json::Value;
 use swaplet_core::cluster::node_class::NodeClass;
-use swaplet_core::objects::pod::annotations::WAIT_FOR_EXIT;
+use swaplet_core::objects::pod::Phase;
+use swaplet_core::objects::pod::annotations::{ORDER, WAIT_FOR_EXIT};
 use swaplet_core::objects::values::env::IGNORE_EXIT_CODE;
 use swaplet_core::report::decision::{Action, Method};
 use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::methods::AllowedMethods;
 
-use super::{FIRST, on};
+use super::{FIRST, QUIET_SECONDS, finish_of, on};
 use crate::builder::{ContainerBuilder, PodBuilder, main_container, pod, sidecar};
 use crate::expect::EXIT;
 
@@ -270,6 +271,36 @@ fn is_right(row: Row) {
     if row.ignored == [false, false] {
         assert_eq!(method, Some(Method::Swap), "{row:?}");
     }
+}
+
+/// The one of the second step may end by itself while the first one stops: then nothing runs, and the
+/// pod is judged by the code that is to be ignored.
+#[test]
+fn u157_where_one_that_is_to_be_ignored_has_failed_no_step_is_ended_before_the_phase() {
+    let shown = |policy: &str, uploader: ContainerBuilder| {
+        let metrics = sidecar("metrics").env(IGNORE_EXIT_CODE, "true").ended(1);
+        pod(policy)
+            .annotation(ORDER, "proxy=0,uploader=1")
+            .with(main_container("main").ended(0))
+            .with(metrics)
+            .with(sidecar("proxy").running())
+            .with(uploader)
+    };
+    let allowed = AllowedMethods {
+        prefer: None,
+        ..FIRST
+    };
+    for uploader in [sidecar("uploader").running(), sidecar("uploader").ended(0)] {
+        let pod = shown("Never", uploader);
+        let mut life = on(NodeClass::Kubelet, allowed);
+        life.assert_silent(&pod, Reason::FinishWaits);
+        let decision = life.later(QUIET_SECONDS).sees(&pod);
+        assert_eq!(finish_of(&decision).phase, Phase::Succeeded);
+    }
+    // It is started again, so nothing is judged by it.
+    let pod = shown("OnFailure", sidecar("uploader").running());
+    let decision = on(NodeClass::Kubelet, allowed).sees(&pod);
+    assert_eq!(decision.reason, Reason::SidecarSwapped, "{decision:?}");
 }
 
 /// A swap of the other one would end the pod as Failed, and its Job would do its work again.

@@ -6,6 +6,7 @@ use swaplet_core::objects::pod::Phase;
 use swaplet_core::objects::values::env::IGNORE_EXIT_CODE;
 use swaplet_core::report::decision::{Action, Decision};
 use swaplet_core::report::reason::Reason;
+use swaplet_core::terminate::explain::explain;
 use swaplet_core::terminate::methods::AllowedMethods;
 
 use super::{FIRST, QUIET_SECONDS, finish_of, on, ready};
@@ -41,6 +42,15 @@ fn u15_while_a_sidecar_that_has_failed_before_runs_the_pod_has_to_be_quiet() {
     let (second, decision) = acts(&mut on(NodeClass::Kubelet, SECOND), &runs);
     assert_eq!(second, QUIET_SECONDS);
     assert!(finish_of(&decision).version.is_some());
+
+    let mut life = on(NodeClass::Kubelet, SECOND);
+    life.sees(&runs);
+    let findings = explain(&runs.read(), &life.memory, &life.around(), "").findings;
+    let said = |subject: &str| findings.iter().any(|finding| finding.subject == subject);
+    assert!(
+        said("restarts") && said("way finish") && !said("way swap"),
+        "{findings:?}"
+    );
 
     let waits = runs.but("log", |log| {
         log.waiting(

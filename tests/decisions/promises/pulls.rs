@@ -1,6 +1,7 @@
 //! Exit images that could not be pulled or started here: one fact for each namespace and image, that
 //! only leads to finish.
 
+use swaplet_core::report::decision::Swap;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::decide;
 use swaplet_core::terminate::memory::Memory;
@@ -9,7 +10,7 @@ use super::{
     FINISH, NEVER_FINISH, QUIET_SECONDS, cannot_pull, finishes, named, ready, stuck, swapped_names,
     under,
 };
-use crate::builder::{PodBuilder, sidecar};
+use crate::builder::{PodBuilder, main_container, pod, sidecar};
 use crate::expect::{EXIT, Life};
 
 /// The namespace of the pods of these tests that have none of their own.
@@ -118,10 +119,9 @@ fn v3_what_is_held_back_is_finished_where_that_is_allowed_and_told_where_not() {
     cannot_pull(&mut life, "p1", "node-1");
     life.assert_silent(&ready("Never"), Reason::FinishWaits);
     let decision = life.later(QUIET_SECONDS).sees(&ready("Never"));
-    assert!(
-        finishes(&decision).contains("ExitImageDoubtful: container log"),
-        "{decision:?}"
-    );
+    let note = finishes(&decision);
+    assert!(note.contains("ExitImageDoubtful: container log"), "{note}");
+    assert!(note.ends_with("so it is not tried"), "{note}");
 
     let mut life = under(NEVER_FINISH);
     cannot_pull(&mut life, "p1", "node-1");
@@ -157,6 +157,47 @@ fn an_image_that_did_not_start_holds_swaps_of_containers_of_that_name_under_both
     let mut life = under(FINISH);
     cannot_start_in(&mut life, BATCH);
     life.assert_silent(&ready("OnFailure"), Reason::FinishWaits);
+}
+
+/// It may lack what the other one has: a Secret of its environment, say.
+#[test]
+fn u158_a_container_that_ends_well_disproves_nothing_about_one_that_has_failed_its_pod() {
+    let mut life = under(NEVER_FINISH);
+    let after = life.swaps(&ready("Never"));
+    let failed = after
+        .but("log", |log| log.ended(143))
+        .phase("Failed")
+        .read();
+    life.memory.observe(&failed, &life.rules, life.now);
+    life.image_troubles.failed(&failed, &life.memory, life.now);
+    for name in ["other", "log"] {
+        life.memory = Memory::default();
+        let well = pod("OnFailure")
+            .with(main_container("main").ended(0))
+            .with(sidecar(name).running())
+            .set("/metadata/uid", name);
+        let memory = {
+            let swap = Swap {
+                index: 1,
+                is_native_sidecar: false,
+                container: name.into(),
+                from: well.image_of(name).into(),
+                to: EXIT.into(),
+            };
+            let mut memory = Memory::default();
+            memory.swapped(&well.read().containers[1], &swap, EXIT, life.now);
+            memory
+        };
+        let ended = well.but(name, |side| side.image(EXIT).restarted_as(EXIT, 1).ended(0));
+        life.image_troubles
+            .observe(&ended.read(), &memory, life.now);
+        let is_disproved = name == "log";
+        assert_eq!(
+            swaps_in(&mut life, BATCH, "Never", "n1"),
+            is_disproved,
+            "{name}"
+        );
+    }
 }
 
 /// T1: of 5 pods at once each would show it for itself.

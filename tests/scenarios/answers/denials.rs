@@ -49,6 +49,24 @@ async fn t29_a_denied_swap_is_told_once_and_tried_rarely() {
     }
 }
 
+/// The API server keeps Events for an hour, and commands know from them what is denied.
+#[tokio::test(start_paused = true)]
+async fn a_denial_that_goes_on_is_told_again_when_its_event_is_gone() {
+    for code in [403, 503] {
+        let (world, _life) = World::with_pod("OnFailure").await;
+        world.patch_fault(Effect::reply(code).message("no image is signed"));
+        world.ends("p", "main", 0).await;
+        world.wait(3500).await;
+        assert_eq!(world.events("p"), ["WriteDenied"]);
+        for _ in 0..3 {
+            world.wait(1200).await;
+            world.delete_events().await;
+        }
+        world.wait(80 * 60).await;
+        assert_eq!(world.events("p"), ["WriteDenied"], "{code}");
+    }
+}
+
 /// A webhook that is down concerns the images of pods, and not their phases.
 #[tokio::test(start_paused = true)]
 async fn a_swap_that_is_not_applied_for_a_minute_gives_way_to_the_phase_and_is_told_once() {

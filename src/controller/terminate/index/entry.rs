@@ -556,8 +556,9 @@ impl Entry {
         } else if !denials.are_news() {
             self.memory.not_before = Some(now + RETRY.longest);
         }
-        // Reported once per method: a denial of one says nothing about the others.
-        if !denials.are_news() {
+        // A denial of one method says nothing about the others.
+        let is_news = denials.are_news();
+        if !self.memory.denied.are_told_now(method, is_news, now) {
             return Vec::new();
         }
         self.memory.first_time(Reason::WriteDenied);
@@ -604,8 +605,9 @@ impl Entry {
         let target = write.target.clone();
         self.keep_unconfirmed(write);
         let report = Report::new(Reason::WriteDenied, note);
-        let is_told = !self.memory.first_time(report.reason);
-        notice(target, Some(report).filter(|_| !is_told))
+        let is_first = self.memory.first_time(report.reason);
+        let is_told = self.memory.denied.are_told_now(method, is_first, now);
+        notice(target, Some(report).filter(|_| is_told))
             .into_iter()
             .collect()
     }

@@ -168,7 +168,7 @@ impl Note {
                 "imagePullPolicy Always: the registry has to be reachable at each swap"
             }
             Self::EnvByReference => {
-                "env from ConfigMaps or Secrets is read again at the swap: the container cannot end if they are gone by then"
+                "env from ConfigMaps or Secrets is read again at the swap: if they are gone by then, the container cannot end, and under Never the pod fails"
             }
             Self::SubPath => {
                 "subPath mounts are prepared again at the swap: what they name has to be there still"

@@ -77,6 +77,8 @@ impl ImageTroubles {
             let is_by_swap = !ended_by_itself(pod, container, record, memory);
             if record.before.is_some() && has_failed(container) && is_by_swap {
                 self.keep(pod, &record.asked, "", now);
+                // Another container that ends well disproves a failed pull, and nothing about this one.
+                self.keep(pod, &record.asked, &container.name, now);
             }
         }
     }
@@ -106,12 +108,12 @@ impl ImageTroubles {
         };
         let name = &container.name;
         let of_pull = || until("").filter(|_| costs_the_pod(pod, container));
-        let (until, what) = match until(name) {
-            Some(until) => (until, "did not start, or not end with 0,"),
-            None => (of_pull()?, "seems not to have been pulled or started"),
+        let (until, what) = match of_pull() {
+            Some(until) => (until, "seems not to have been pulled or started"),
+            None => (until(name)?, "did not start, or not end with 0,"),
         };
         let note = format!(
-            "container {name}: {image} {what} in another pod of this namespace within the last {} hours, so it is not tried: {allow}, or mend it and restart the controller",
+            "container {name}: {image} {what} in another pod of this namespace within the last {} hours, so it is not tried{allow}",
             COUNTS.as_secs() / 3600
         );
         let reason = Reason::ExitImageDoubtful;

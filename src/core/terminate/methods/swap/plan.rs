@@ -179,21 +179,23 @@ fn held_back(
     doubt: Option<&str>,
 ) -> Option<(Report, Option<Moment>)> {
     let (pod, memory, around) = (case.pod, case.memory, case.around);
-    let (name, now, allow) = (&container.name, around.now, allow_finish(around.allowed));
+    let (name, now) = (&container.name, around.now);
     let because = |reason, note, until| Some((Report::new(reason, note), until));
     if let Some(report) = uncertain(case, container, image) {
         return Some((report, None));
     }
     if let Some(failed) = failed_and_ignored(case) {
         let note = format!(
-            "container {name}: when it has ended the pod is Failed, because {} has failed; that it is to be ignored only the phase can do: {allow}",
-            failed.name
+            "container {name}: when it has ended the pod is Failed, because {} has failed; that it is to be ignored only the phase can do{}",
+            failed.name,
+            allow_finish(case, "")
         );
         return because(Reason::NoRung, note, None);
     }
     if let Some(owner) = owner::counting(pod) {
         let note = format!(
-            "container {name}: a swap is a restart, and {owner}, so the swap may fail it: {allow}, or end the sidecars yourself"
+            "container {name}: a swap is a restart, and {owner}, so the swap may fail it{}",
+            allow_finish(case, ", or end the sidecars yourself")
         );
         return because(Reason::NoHeadroom, note, None);
     }
@@ -212,13 +214,18 @@ fn held_back(
     }
     if let Some(doubt) = doubt.filter(|_| around.may_be_kubelet()) {
         let note = format!(
-            "container {name}: {doubt}, so it is not tried: {allow}, or give it an exit image whose paths are known (--exit-image with --exit-image-paths, --derived-repository)"
+            "container {name}: {doubt}, so it is not tried{}",
+            allow_finish(
+                case,
+                ", or give it an exit image whose paths are known (--exit-image with --exit-image-paths, --derived-repository)"
+            )
         );
         return because(Reason::ExitImageDoubtful, note, None);
     }
+    let allow = allow_finish(case, ", or mend it and restart the controller");
     around
         .image_troubles
-        .holds(pod, container, image, now, allow)
+        .holds(pod, container, image, now, &allow)
 }
 
 /// Returns the sidecar that has failed for good, is to be ignored, and by which a kubelet judges the
