@@ -305,11 +305,63 @@ fn marks_where_no_template_is_known_are_noted() {
     for document in include_str!("../cases/check-kinds-without-templates.yaml").split("---\n") {
         assert_eq!(check(document, &["--strict"]).code, 1);
     }
+    let of_pods = "swaplet.io/sidecars: proxy";
+    let template = "{spec: {containers: [{name: a, image: a}]}}";
+    for (kind, spec, mark) in [
+        (
+            "SparkApplication",
+            format!("{{driver: {{annotations: {{{of_pods}}}}}}}"),
+            "swaplet.io/sidecars",
+        ),
+        (
+            "Workflow",
+            format!("{{templates: [{{name: t, metadata: {{annotations: {{{of_pods}}}}}}}]}}"),
+            "swaplet.io/sidecars",
+        ),
+        // One of its templates is known.
+        (
+            "SparkApplication",
+            format!(
+                "{{driver: {{template: {template}}}, executor: {{sidecars: [{{name: db, image: db, {MARK}}}]}}}}"
+            ),
+            "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT",
+        ),
+    ] {
+        let text =
+            format!("apiVersion: example/v1\nkind: {kind}\nmetadata: {{name: wf}}\nspec: {spec}\n");
+        let words = format!("{kind}/wf: {mark} stands where swaplet check knows no pod template");
+        let ran = check(&text, &[]);
+        assert!(ran.err.contains(&words), "{text}: {}", ran.err);
+    }
+    let of_airflow = format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: airflow}}\ndata:\n  pod_template_file.yaml: |\n{}",
+        good()
+            .lines()
+            .map(|line| format!("    {line}\n"))
+            .collect::<String>()
+    );
+    let ran = check(&of_airflow, &[]);
+    let words = "ConfigMap/airflow: it has containers in a text, which is not judged";
+    assert!(ran.err.contains(words), "{}", ran.err);
+    let tekton = "apiVersion: tekton.dev/v1\nkind: Task\nmetadata: {name: t}\nspec: {steps: [{image: a, script: echo}]}\n";
+    assert!(
+        check(tekton, &[])
+            .err
+            .contains("Task/t: swaplet check knows no pod template")
+    );
     let quoted = format!(
         "kind: ConfigMap\nmetadata: {{name: a}}\ndata: {{job.json: '{{\"name\":\"KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT\"}}'}}\n---\n{}",
         good()
     );
     assert!(!check(&quoted, &[]).err.contains("stands where"));
+}
+
+/// As controller-gen writes it for each kind that has containers.
+#[test]
+fn a_crd_that_describes_containers_has_none() {
+    let crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: crons.example.com}\nspec:\n  description: |-\n    Container image name.\n    More info: https://kubernetes.io/docs/concepts/containers/images\n    It goes to spec.containers: see there\n";
+    let ran = check(&format!("{crd}---\n{}", good()), &["--strict"]);
+    assert!(ran.code == 0 && !ran.err.contains("crons"), "{}", ran.err);
 }
 
 #[test]

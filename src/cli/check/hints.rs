@@ -10,6 +10,7 @@ use swaplet_core::check::{annotations, known};
 use swaplet_core::cluster::node_table::Row as NodeRow;
 use swaplet_core::objects::pod::annotations::SIDECARS;
 use swaplet_core::objects::pod::container_spec::EnvValue;
+use swaplet_core::objects::pod::template::Place;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 use swaplet_core::objects::values::env::WHEN_JOB_EXIT;
 
@@ -17,8 +18,8 @@ use super::rows::{Answer, Row};
 use super::{Settings, judge, policies, words};
 use crate::cli::manifests::{self, Document};
 
-/// How deep the containers of a kind that is not known are looked for.
-const DEPTH: usize = 24;
+/// How deep the containers and marks of a kind that is not known are looked for.
+const DEPTH: usize = 64;
 
 /// A hint about an object, or about the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -145,26 +146,25 @@ pub(super) fn patch(described: &Described, document: &Document) -> Option<Hint> 
 pub(super) fn without_template(document: &Document) -> Option<Hint> {
     let object = &document.object;
     let folder = Path::new(&document.file).parent();
-    let marks = format!("\"name\":\"{WHEN_JOB_EXIT}");
-    let is_marked = object.to_string().contains(&marks);
-    // What the core group has besides pods holds data, and a policy names images.
-    let may_run = object["apiVersion"] != "v1" && policies::kind(object).is_none();
-    let text = if is_marked && !object["kind"].is_string() {
+    let is_crd = object["kind"] == "CustomResourceDefinition";
+    // What the core group has besides pods holds data, a policy names images, and a CRD describes both.
+    let may_run = object["apiVersion"] != "v1" && policies::kind(object).is_none() && !is_crd;
+    let has_text = |is_it: &dyn Fn(&str) -> bool| {
+        has(object, DEPTH, &|value| value.as_str().is_some_and(is_it))
+    };
+    if let Some(hint) = mark_outside(object) {
+        return Some(hint);
+    }
+    let text = if !object["kind"].is_string()
+        && let Some(mark) = mark_in(object, &[], DEPTH)
+    {
         format!(
-            "{WHEN_JOB_EXIT} stands in an object without a kind; if these are values of a chart: `helm template {} -f FILE | swaplet check -f -` checks what comes of them",
+            "{mark} stands in an object without a kind; if these are values of a chart: `helm template {} -f FILE | swaplet check -f -` checks what comes of them",
             folder
                 .filter(|folder| folder.join("Chart.yaml").is_file())
                 .map_or("CHART".into(), Path::to_string_lossy)
         )
-    } else if is_marked {
-        format!(
-            "{WHEN_JOB_EXIT} stands where swaplet check knows no pod template: check the pods that come of it (swaplet check --live)"
-        )
-    } else if may_run
-        && has(object, DEPTH, &|value| {
-            value.as_str().is_some_and(is_manifest)
-        })
-    {
+    } else if may_run && has_text(&is_manifest) || has_text(&is_marked_manifest) {
         let how = match (manifests::is_kustomization(&document.file), folder) {
             (true, Some(folder)) => manifests::checked(folder),
             _ => "check the pods that come of it (swaplet check --live)".to_owned(),
@@ -178,6 +178,51 @@ pub(super) fn without_template(document: &Document) -> Option<Hint> {
     Some(Hint::of_object(object, text))
 }
 
+/// Returns a hint about an object with a mark of sidecars outside of its pods and templates.
+pub(super) fn mark_outside(object: &Value) -> Option<Hint> {
+    let read = Place::all(object);
+    let read: Vec<_> = read.iter().map(|place| place.template).collect();
+    let is_read = policies::kind(object).is_some() || is_one_of(&read, object);
+    let may_be = object["kind"].is_string() && !is_read;
+    let fields = object.as_object().filter(|_| may_be)?.iter();
+    // The annotations of the object itself have hints of their own.
+    let mut fields = fields.filter(|(key, _)| *key != "metadata");
+    let mark = fields.find_map(|(_, value)| mark_in(value, &read, DEPTH))?;
+    let text = format!(
+        "{mark} stands where swaplet check knows no pod template: check the pods that come of it (swaplet check --live)"
+    );
+    Some(Hint::of_object(object, text))
+}
+
+/// Returns the variable or annotation by which something in a value, besides the templates that are
+/// `read`, is meant to be a sidecar. The metadata around templates has hints of its own.
+fn mark_in<'a>(value: &'a Value, read: &[&Value], depth: usize) -> Option<&'a str> {
+    if depth == 0 || is_one_of(read, value) {
+        return None;
+    }
+    let deeper = |value| mark_in(value, read, depth - 1);
+    match value {
+        Value::Object(fields) => {
+            let name = fields.get("name").and_then(Value::as_str);
+            if name.is_some_and(|name| name.starts_with(WHEN_JOB_EXIT)) {
+                return Some(WHEN_JOB_EXIT);
+            }
+            let mut keys = fields.keys().map(String::as_str);
+            let annotation = keys.find(|key| annotations::OF_PODS.contains(key));
+            let mut around = fields
+                .iter()
+                .filter(|(key, _)| read.is_empty() || *key != "metadata");
+            annotation.or_else(|| around.find_map(|(_, value)| deeper(value)))
+        }
+        Value::Array(values) => values.iter().find_map(deeper),
+        _ => None,
+    }
+}
+
+fn is_one_of(values: &[&Value], value: &Value) -> bool {
+    values.iter().any(|known| std::ptr::eq(*known, value))
+}
+
 /// Returns hints about annotations of an object without pods.
 pub(super) fn annotations(object: &Value) -> Vec<Hint> {
     let problems = annotations::of_object(object).into_iter();
@@ -186,21 +231,32 @@ pub(super) fn annotations(object: &Value) -> Vec<Hint> {
         .collect()
 }
 
-/// Returns true for a text with containers or marks in it.
+/// Returns true for a text with containers or marks in it: a manifest, or a JSON patch of one.
 fn is_manifest(text: &str) -> bool {
     let words = [
         "ontainers:",
         "ontainers\":",
-        "ontainers/",
+        "spec/containers/",
+        "spec/initContainers/",
         WHEN_JOB_EXIT,
         SIDECARS,
     ];
     text.contains('\n') && words.iter().any(|word| text.contains(word))
 }
 
+/// Returns true for a text with a pod and marks in it, as programs take one from a ConfigMap.
+fn is_marked_manifest(text: &str) -> bool {
+    is_manifest(text)
+        && text.contains("ontainers:")
+        && [WHEN_JOB_EXIT, SIDECARS]
+            .iter()
+            .any(|mark| text.contains(mark))
+}
+
 /// Returns true for what has an image, as a container has.
 fn is_container(value: &Value) -> bool {
-    value["image"].is_string() && (!value["name"].is_null() || !value["command"].is_null())
+    let others = ["name", "command", "args", "env", "script"];
+    value["image"].is_string() && others.iter().any(|field| !value[field].is_null())
 }
 
 /// Returns true if a value in it is one that is looked for.

@@ -64,6 +64,8 @@ impl Report {
             let lost = hints::without_template(document).into_iter();
             let unread = hints::annotations(object);
             self.hints.extend(lost.chain(unread).map(in_file));
+        } else {
+            self.hints.extend(hints::mark_outside(object).map(in_file));
         }
         self.policies.mark(&mut found, settings);
         for described in found {

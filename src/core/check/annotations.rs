@@ -10,7 +10,7 @@ use crate::objects::values::bounds::cut;
 /// The prefix of all of them.
 const OURS: &str = "swaplet.io/";
 /// Those that are read from pods.
-const OF_PODS: [&str; 4] = [SIDECARS, DELAY, ORDER, WAIT_FOR_EXIT];
+pub const OF_PODS: [&str; 4] = [SIDECARS, DELAY, ORDER, WAIT_FOR_EXIT];
 /// Other words behind the prefix that mean something in a manifest.
 const OTHERS: &str = "config finished holds hot-upgrade image-cache node-class parked pin-tags predownload readiness-gate restart-on warm-before warm-image warm-node";
 /// The most wrong letters of a key whose meaning is guessed.
