@@ -88,7 +88,7 @@ struct Labelled {
 impl ProtectArgs {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         ensure!(self.list, "nothing to do: pass --list");
-        let client = self.cluster.client().await?;
+        let client = self.cluster.client_that_answers().await?;
         let mut namespaces: BTreeSet<String> = self.namespaces.into_iter().collect();
         if namespaces.is_empty() && !self.all_namespaces {
             namespaces.insert(client.default_namespace().to_owned());

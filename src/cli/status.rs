@@ -72,7 +72,7 @@ pub(super) struct StatusArgs {
 
 impl StatusArgs {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        let client = self.cluster.client().await?;
+        let client = self.cluster.client_that_answers().await?;
         let found = seen(&client, self.namespace.as_deref()).await?.ok();
         let is_unknown = found.is_none();
         let mut all = Vec::new();

@@ -12,7 +12,7 @@ use kube::{Client, Config};
 use secrecy::{ExposeSecret as _, SecretString};
 use swaplet_controller::frame::connection::proxy::{Environment, way, without_credentials};
 use swaplet_controller::frame::connection::{connect, connect_within};
-use swaplet_controller::frame::list::words;
+use swaplet_controller::frame::list::{FOREIGN, is_unparsed, words};
 
 use crate::duration;
 
@@ -67,13 +67,22 @@ impl ClusterArgs {
     }
 
     /// Like [`client`](Self::client), after the API server has reported its version: for commands
-    /// that would keep querying a silent server.
+    /// that would keep querying a silent server, or take what another server does not have for what
+    /// the cluster has not.
     ///
     /// # Errors
-    /// Fails without a usable configuration, or without an answer.
+    /// Fails without a usable configuration, without an answer, or with one that is not an API
+    /// server's.
     pub async fn client_that_answers(&self) -> anyhow::Result<Client> {
         let client = self.client().await?;
-        client.apiserver_version().await.map_err(plain)?;
+        match client.apiserver_version().await {
+            Err(kube::Error::Api(status)) if is_unparsed(&status) => {
+                bail!("HTTP {}, and {FOREIGN}", status.code)
+            }
+            // It says so of itself.
+            Err(kube::Error::Api(status)) if status.is_forbidden() => {}
+            answer => drop(answer.map_err(plain)?),
+        }
         Ok(client)
     }
 }

@@ -55,7 +55,7 @@ fn a2_a_missing_file_of_the_variable_is_left_out() {
 }
 
 #[test]
-fn a3_a_credential_plugin_that_fails_is_named_and_runs_once() {
+fn a3_a_credential_plugin_runs_once_and_is_named_if_it_fails() {
     let home = Home::of(closed());
     let plugin = home.0.path().join("tok.sh");
     std::fs::write(
@@ -85,6 +85,15 @@ fn a3_a_credential_plugin_that_fails_is_named_and_runs_once() {
             "{err}"
         );
     }
+    let runs = home.0.path().join("runs");
+    let token = "{\"apiVersion\":\"client.authentication.k8s.io/v1\",\"kind\":\"ExecCredential\",\"status\":{\"token\":\"t\"}}";
+    std::fs::write(
+        &plugin,
+        format!("#!/bin/sh\necho one >>{}\necho '{token}'\n", runs.display()),
+    )
+    .unwrap();
+    let (_, _, err) = with(plugin.to_str().unwrap(), "Never");
+    assert_eq!(std::fs::read_to_string(runs).unwrap(), "one\n", "{err}");
     let (_, _, err) = with("/nosuch/aws", "Never");
     assert!(
         err.contains("`/nosuch/aws` cannot be run") && err.contains("see https://example"),
@@ -96,21 +105,32 @@ fn a3_a_credential_plugin_that_fails_is_named_and_runs_once() {
 #[test]
 fn a4_an_answer_that_is_none_of_an_api_server_is_called_so() {
     const FOREIGN: &str = "the answer is not one of an API server";
-    for (status, body) in [
-        ("404 Not Found", "<html>default backend</html>"),
-        ("404 Not Found", ""),
-        ("403 Forbidden", "<html>not from here</html>"),
-        ("503 Service Unavailable", "<html>no upstream</html>"),
-        ("200 OK", "<html>please log in</html>"),
+    let not_found = "{\"type\":\"error\",\"status\":404,\"code\":\"NotFound\"}";
+    for (status, kind, body) in [
+        ("404 Not Found", "text/html", "<html>default backend</html>"),
+        ("404 Not Found", "text/html", ""),
+        ("404 Not Found", "text/plain", "404 page not found\n"),
+        ("404 Not Found", "application/json", not_found),
+        ("403 Forbidden", "text/html", "<html>not from here</html>"),
+        (
+            "503 Service Unavailable",
+            "text/html",
+            "<html>no upstream</html>",
+        ),
+        ("200 OK", "text/html", "<html>please log in</html>"),
     ] {
-        let home = Home::of(answering(status, "text/html", body));
+        let home = Home::of(answering(status, kind, body));
         let number = status.split(' ').next().unwrap();
         for words in [
             &["status"][..],
+            &["protect", "--list"],
             &["nodes"],
             &["rescue", "-A", "--dry-run"],
-            &["protect", "--list"],
         ] {
+            // An API server too has a line of text for what it does not serve.
+            if kind == "text/plain" && matches!(words[0], "nodes" | "rescue") {
+                continue;
+            }
             let (code, out, err) = home.run(words);
             assert_eq!(code, Some(2), "{status} {words:?}: {out}{err}");
             assert!(err.contains(FOREIGN), "{status} {words:?}: {err}");
@@ -130,6 +150,26 @@ fn a4_an_answer_that_is_none_of_an_api_server_is_called_so() {
                 "{said}"
             );
         }
+    }
+}
+
+/// Of a proxy that denies in plain text nobody knows what the user may do.
+#[test]
+fn a_proxy_that_denies_says_nothing_about_rights() {
+    let home = Home::of(answering("403 Forbidden", "text/plain", "Access denied"));
+    for words in [
+        &["status"][..],
+        &["rescue", "-A", "--dry-run"],
+        &["protect", "--list"],
+    ] {
+        let (code, out, err) = home.run(words);
+        let said = format!("{out}{err}");
+        assert_eq!(code, Some(2), "{words:?}: {said}");
+        assert!(said.contains("HTTP 403"), "{words:?}: {said}");
+        assert!(
+            !said.contains("your rights") && !said.contains("-n NAMESPACE"),
+            "{words:?}: {said}"
+        );
     }
 }
 

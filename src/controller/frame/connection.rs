@@ -170,7 +170,10 @@ where
     // First: the layer of TLS would run a plugin once more, and hide its failure.
     let auth = config.auth_layer();
     let auth = auth.map_err(|error| unauthorized(error, config.auth_info.exec.as_ref()))?;
-    let connector = config
+    // A plugin that has given a token gives no certificate, and a user who types one types it once.
+    let mut of_tls = config.clone();
+    of_tls.auth_info.exec = of_tls.auth_info.exec.filter(|_| auth.is_none());
+    let connector = of_tls
         .rustls_https_connector_with_connector(connector)
         .map_err(|error| untrusted(&config, error))?;
     let http: HttpClient<_, Body> = HttpClient::builder(TokioExecutor::new())

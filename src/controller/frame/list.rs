@@ -72,10 +72,12 @@ where
     }
 }
 
+/// What is said of an answer that no API server gives.
+pub const FOREIGN: &str = "the answer is not one of an API server: check the address in the kubeconfig, and proxies on the way";
+
 /// Returns the message of an error without the clutter of a whole answer of the API server. It is
 /// cut, because it may repeat what a tenant has written.
 pub fn words(error: &kube::Error) -> String {
-    const FOREIGN: &str = "the answer is not one of an API server: check the address in the kubeconfig, and proxies on the way";
     let words = match error {
         kube::Error::Api(status) if is_page(status) => {
             &format!("HTTP {}, and {FOREIGN}", status.code)
@@ -99,11 +101,17 @@ pub fn words(error: &kube::Error) -> String {
 /// The reason that kube gives to a refusal that is no `Status` (`kube_client::Client`).
 const UNPARSED: &str = "Failed to parse error data";
 
-/// Returns true if a refusal is a page, or nothing: of a proxy or an ingress controller, say. For a
-/// path that it does not serve, an API server has a line of text.
+/// Returns true if a refusal is a page, an object of another kind, or nothing: of a proxy or an
+/// ingress controller, say. For a path that it does not serve, and where it is overloaded, an API
+/// server has a line of text.
 pub fn is_page(status: &Status) -> bool {
-    let is_page = status.message.is_empty() || status.message.starts_with('<');
-    status.reason == UNPARSED && is_page
+    let is_page = status.message.is_empty() || status.message.starts_with(['<', '{']);
+    is_unparsed(status) && is_page
+}
+
+/// Returns true if a refusal is no `Status`.
+pub fn is_unparsed(status: &Status) -> bool {
+    status.reason == UNPARSED
 }
 
 // Pages of lists with a bounded cost: an object may have 1.5 MB, and 500 such objects in one

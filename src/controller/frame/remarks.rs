@@ -1,6 +1,6 @@
 //! What a command could not read, and what it goes on with.
 
-use super::list::{is_page, words};
+use super::list::{is_unparsed, words};
 
 /// Remarks for people: all that their rights do not allow to read is one line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,7 +43,8 @@ impl Remarks {
     }
 }
 
-/// Returns true if the API server says that the user lacks the right; the page of a proxy does not.
+/// Returns true if the API server says that the user lacks the right, as it always does by a
+/// `Status`; a proxy does not.
 pub fn is_forbidden(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 403 && !is_page(status))
+    matches!(error, kube::Error::Api(status) if status.code == 403 && !is_unparsed(status))
 }
