@@ -343,7 +343,7 @@ impl Known {
             return Vec::new();
         };
         let unlisted = self.policy.rules.iter().filter_map(|rule| {
-            let asked = rule.exit_image.as_deref()?;
+            let asked = rule.ending.exit_image.as_deref()?;
             let listed = images.lists(asked);
             (!listed).then(|| {
                 format!(

@@ -353,7 +353,7 @@ const fn most(kind: PolicyKind) -> usize {
 /// Reports exit images that the administrator has not listed: the default is used instead.
 fn unlisted_images(policy: &SidecarPolicy, images: &ExitImages) -> Vec<String> {
     let unlisted = policy.rules.iter().filter_map(|rule| {
-        let asked = rule.exit_image.as_deref()?;
+        let asked = rule.ending.exit_image.as_deref()?;
         let listed = images.lists(asked);
         (!listed).then(|| {
             format!(

@@ -7,11 +7,9 @@
 
 mod wire;
 
-use std::time::Duration;
-
 use kube_core::{ApiResource, GroupVersionKind, Selector};
 
-use super::pod::RuleMethod;
+use super::pod::SidecarRule;
 
 /// The API group of the policies.
 pub const GROUP: &str = "swaplet.io";
@@ -114,18 +112,8 @@ pub struct PolicyRule {
     pub nth: usize,
     /// The containers that the rule matches.
     pub subject: Subject,
-    /// `method`
-    pub method: RuleMethod,
-    /// `exitImage`
-    pub exit_image: Option<Box<str>>,
-    /// `delaySeconds`
-    pub delay: Duration,
-    /// `waitForExit.deadlineSeconds`; zero if it is absent.
-    pub wait_for_exit: Duration,
-    /// `order`
-    pub order: i32,
-    /// `mainMustSucceed`
-    pub main_must_succeed: bool,
+    /// How these are ended, and when.
+    pub ending: SidecarRule,
 }
 
 /// The containers that a rule matches.

@@ -12,7 +12,7 @@ use kube_core::{Selector, SelectorExt as _};
 use super::presets;
 use crate::image::alias::original;
 use crate::image::pattern::matches_any_run;
-use crate::objects::pod::{Container, Pod, PolicyRule as Place, RuleSource, SidecarRule};
+use crate::objects::pod::{Container, Pod, PolicyRule as Place, SidecarRule};
 use crate::objects::sidecar_policy::{
     ANY_OWNER, CLOSED, NO_OWNER, PolicyKind, PolicyRule, SidecarPolicy, Subject,
 };
@@ -85,7 +85,9 @@ impl Policies {
         let before = self.all.insert(key(policy), prepared);
         self.forget_kept();
         let after = self.all.get(&key(policy));
-        before.as_ref().map(Prepared::words) != after.map(Prepared::words)
+        // Everything that makes a difference: selectors cannot be compared.
+        let words = |policy: &Prepared| format!("{policy:?}");
+        before.as_ref().map(words) != after.map(words)
     }
 
     /// Removes a policy that is gone. Returns true if it was there.
@@ -351,14 +353,10 @@ impl Matcher {
 impl Prepared {
     fn of(policy: &SidecarPolicy) -> Self {
         let mut preset_problems = Vec::new();
-        let namespace = (policy.kind == PolicyKind::Namespaced).then(|| policy.namespace.clone());
         let mut rules = Vec::new();
         for written in &policy.rules {
             match matcher(written) {
-                Ok(matcher) => {
-                    let rule = prepared_rule(written, namespace.clone(), &policy.name);
-                    rules.push((matcher, Arc::new(rule)));
-                }
+                Ok(matcher) => rules.push((matcher, Arc::new(written.ending.clone()))),
                 Err(problem) if preset_problems.len() < MOST_PROBLEMS => {
                     preset_problems.push(problem);
                 }
@@ -374,11 +372,6 @@ impl Prepared {
             rules,
             preset_problems,
         }
-    }
-
-    /// Formats everything that makes a difference: selectors cannot be compared.
-    fn words(&self) -> String {
-        format!("{self:?}")
     }
 }
 
@@ -398,26 +391,5 @@ fn matcher(written: &PolicyRule) -> Result<Matcher, String> {
             name: name.clone(),
             image: image.clone(),
         }),
-    }
-}
-
-fn prepared_rule(written: &PolicyRule, namespace: Option<Box<str>>, policy: &str) -> SidecarRule {
-    let preset = match &written.subject {
-        Subject::Preset(preset) => Some(preset.clone()),
-        Subject::Named { .. } => None,
-    };
-    SidecarRule {
-        source: RuleSource::Policy(Place {
-            namespace,
-            name: policy.into(),
-            nth: written.nth,
-            preset,
-        }),
-        method: written.method,
-        exit_image: written.exit_image.clone(),
-        delay: written.delay,
-        wait_for_exit: written.wait_for_exit,
-        order: written.order,
-        main_must_succeed: written.main_must_succeed,
     }
 }

@@ -26,7 +26,7 @@ fn a_policy_is_read_with_its_defaults() {
         (&*policy.owner_kinds[0], policy.owner_kinds.len()),
         ("Job", 1)
     );
-    let rule = &policy.rules[0];
+    let rule = &policy.rules[0].ending;
     assert_eq!(
         (rule.method, rule.delay, rule.wait_for_exit, rule.order),
         (RuleMethod::Auto, Duration::ZERO, Duration::ZERO, 0)
@@ -94,7 +94,7 @@ fn u53_an_exit_image_that_is_none_costs_only_itself_and_a_long_one_is_read() {
     let images: Vec<_> = policy
         .rules
         .iter()
-        .map(|rule| rule.exit_image.as_deref())
+        .map(|rule| rule.ending.exit_image.as_deref())
         .collect();
     assert_eq!(images, [None, Some(&*long)]);
     let pod = done("Never", &[running("log")]).read_under(&mut policies(&[("p", spec)]));

@@ -11,7 +11,7 @@ use super::{
     Subject,
 };
 use crate::image::reference::ImageReference;
-use crate::objects::pod::RuleMethod;
+use crate::objects::pod::{PolicyRule as Place, RuleMethod, RuleSource, SidecarRule};
 use crate::objects::values::bounded_object::BoundedObject;
 use crate::objects::values::bounds::cut;
 use crate::objects::values::label_selector;
@@ -42,6 +42,13 @@ impl SidecarPolicy {
             PolicyKind::Namespaced => text(metadata.namespace)?,
             PolicyKind::Cluster => Box::default(),
         };
+        let name: Box<str> = text(metadata.name)?;
+        let place = |nth| Place {
+            namespace: (kind == PolicyKind::Namespaced).then(|| namespace.clone()),
+            name: name.clone(),
+            nth,
+            preset: None,
+        };
         let spec = &object.data["spec"];
         let mut problems = Problems::default();
         if CLOSED.contains(&&*namespace) {
@@ -61,9 +68,10 @@ impl SidecarPolicy {
             .unwrap_or_default();
         let read_rule = |(nth, written): (usize, &Value)| {
             let field = format!("sidecars[{nth}]");
-            let mut rule = problems.note(&field, rule(nth, written))?;
+            let mut rule = problems.note(&field, rule(place(nth), written))?;
             // The container is still to be ended, like with an image that is not on the list.
-            rule.exit_image = rule.exit_image.and_then(|image| {
+            let image = rule.ending.exit_image.take();
+            rule.ending.exit_image = image.and_then(|image| {
                 let read = ImageReference::parse(&image).map(|_| image);
                 let read = read.map_err(|error| format!("it counts as absent: {error}"));
                 problems.note(&format!("{field}.exitImage"), read)
@@ -81,7 +89,7 @@ impl SidecarPolicy {
         Some(Self {
             kind,
             namespace,
-            name: text(metadata.name)?,
+            name,
             uid: text(metadata.uid)?,
             generation: metadata.generation.unwrap_or_default(),
             namespaces,
@@ -156,7 +164,7 @@ struct WaitWire {
     deadline_seconds: Option<i64>,
 }
 
-fn rule(nth: usize, written: &Value) -> Result<PolicyRule, Problem> {
+fn rule(place: Place, written: &Value) -> Result<PolicyRule, Problem> {
     let rule =
         RuleWire::deserialize(written).map_err(|error| format!("it is not a rule: {error}"))?;
     let method = match rule.method.as_deref() {
@@ -180,15 +188,24 @@ fn rule(nth: usize, written: &Value) -> Result<PolicyRule, Problem> {
     };
     let order = number("order", rule.order.unwrap_or(0), -MOST_ORDER, MOST_ORDER)?;
     let seconds = |value: i64| Duration::from_secs(value.try_into().unwrap_or_default());
+    let exit_image = text("exitImage", rule.exit_image, LONGEST_REFERENCE)?;
+    let subject = subject(rule.preset, rule.name, rule.image)?;
+    let preset = match &subject {
+        Subject::Preset(preset) => Some(preset.clone()),
+        Subject::Named { .. } => None,
+    };
     Ok(PolicyRule {
-        nth,
-        method,
-        exit_image: text("exitImage", rule.exit_image, LONGEST_REFERENCE)?,
-        delay: seconds(delay),
-        wait_for_exit: seconds(wait),
-        order: i32::try_from(order).unwrap_or_default(),
-        main_must_succeed: rule.main_must_succeed.unwrap_or_default(),
-        subject: subject(rule.preset, rule.name, rule.image)?,
+        nth: place.nth,
+        subject,
+        ending: SidecarRule {
+            source: RuleSource::Policy(Place { preset, ..place }),
+            method,
+            exit_image,
+            delay: seconds(delay),
+            wait_for_exit: seconds(wait),
+            order: i32::try_from(order).unwrap_or_default(),
+            main_must_succeed: rule.main_must_succeed.unwrap_or_default(),
+        },
     })
 }
 
