@@ -237,8 +237,7 @@ impl Details {
                 .and_then(|status| status.image_id.value.clone())
                 .unwrap_or_default(),
             ready: status.is_some_and(|status| status.ready == Some(true)),
-            is_native_sidecar: false,
-            facts: None,
+            ..Self::default()
         }
     }
 

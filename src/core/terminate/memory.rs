@@ -54,7 +54,7 @@ pub struct Memory {
 }
 
 /// One swap of one container, as far as it is known.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct SwapRecord {
     /// The name of the container.
     pub container: Box<str>,
@@ -292,17 +292,10 @@ impl SwapRecord {
     fn found(sidecar: &Container, now: Moment) -> Self {
         Self {
             container: sidecar.name.clone(),
-            from: None,
             asked: sidecar.image.clone(),
             to: sidecar.image.clone(),
             at: now,
-            times: 0,
-            before: None,
-            runs_since: None,
-            trouble_since: None,
-            real_end: None,
-            failures: 0,
-            failed_at: None,
+            ..Self::default()
         }
     }
 

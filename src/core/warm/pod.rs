@@ -40,10 +40,11 @@ pub const IMPOSSIBLE_COMMAND: &str = concat!(
 );
 
 /// The kind of a warmer pod, which decides how it pulls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shape {
     /// One container, which runs the park program from a volume. Its image is swapped from one to
     /// the next.
+    #[default]
     InPlace,
     /// A container for Windows for each image, with [`IMPOSSIBLE_COMMAND`] as its command: the image
     /// is pulled, and nothing is started.

@@ -41,7 +41,7 @@ pub struct Untaint {
 }
 
 /// The nodes that have the taint.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct StartupTaints {
     timeout: Duration,
     nodes: BTreeMap<Box<str>, Tainted>,
@@ -54,7 +54,7 @@ pub struct StartupTaints {
     not_before: Moment,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Tainted {
     uid: Box<str>,
     indexes: Vec<usize>,
@@ -70,13 +70,10 @@ struct Tainted {
 
 impl StartupTaints {
     /// Creates an empty set; a node waits for its images for at most `timeout`.
-    pub const fn new(timeout: Duration) -> Self {
+    pub fn new(timeout: Duration) -> Self {
         Self {
             timeout,
-            nodes: BTreeMap::new(),
-            is_allowed: false,
-            is_told: false,
-            not_before: Moment::START,
+            ..Self::default()
         }
     }
 
@@ -90,12 +87,7 @@ impl StartupTaints {
         }
         let new = || Tainted {
             uid: node.uid.clone(),
-            indexes: Vec::new(),
-            since: None,
-            is_writing: false,
-            is_told: false,
-            failures: 0,
-            not_before: Moment::START,
+            ..Tainted::default()
         };
         let tainted = self.nodes.entry(node.name.clone()).or_insert_with(new);
         if tainted.uid != node.uid {

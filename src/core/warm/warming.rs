@@ -529,7 +529,7 @@ impl Waits {
 const RETRY: Backoff = Backoff::seconds(12, 330);
 
 /// The progress of one image on one node.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ImageProgress {
     /// The image, as it was requested; one text for all nodes, because there are many.
     pub image: Arc<str>,
@@ -548,15 +548,10 @@ pub struct ImageProgress {
 }
 
 impl ImageProgress {
-    pub(crate) const fn new(image: Arc<str>) -> Self {
+    pub(crate) fn new(image: Arc<str>) -> Self {
         Self {
             image,
-            end: None,
-            pulled: None,
-            failures: 0,
-            is_counted: false,
-            not_before: Moment::START,
-            spent: Duration::ZERO,
+            ..Self::default()
         }
     }
 

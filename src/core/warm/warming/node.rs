@@ -29,7 +29,7 @@ const TURN: Duration = Duration::from_secs(600);
 const TOGETHER: usize = 8;
 
 /// The state of one node.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct NodeProgress {
     pub images: Vec<ImageProgress>,
     pub ready: bool,
@@ -121,27 +121,11 @@ impl NodeProgress {
         Self {
             images: images.iter().cloned().map(ImageProgress::new).collect(),
             ready,
-            news: Vec::new(),
-            pod: None,
-            writing: false,
-            unsure: None,
-            untaken: None,
-            not_before: Moment::START,
             since: now,
             asked: now,
-            had_one: false,
             unready_since: (!ready).then_some(now),
             shape,
-            alone: false,
-            first: None,
-            expected: false,
-            setbacks: 0,
-            number: 0,
-            last: None,
-            left: Vec::new(),
-            kept: Kept::default(),
-            abandoned: false,
-            is_broken: false,
+            ..Self::default()
         }
     }
 

@@ -12,7 +12,7 @@ use super::node::NodeProgress;
 use crate::objects::moment::Moment;
 
 /// The nodes, by name, with an index for each place.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Table {
     nodes: BTreeMap<Box<str>, Entry>,
     busy: BTreeSet<Box<str>>,
@@ -50,16 +50,10 @@ enum Place {
 
 impl Table {
     /// Creates an empty table.
-    pub const fn new() -> Self {
+    pub fn new() -> Self {
         Self {
-            nodes: BTreeMap::new(),
-            busy: BTreeSet::new(),
-            waiting: BTreeSet::new(),
-            asleep: BTreeSet::new(),
-            taken: BTreeSet::new(),
-            with_news: BTreeSet::new(),
             settled_since: Moment::NEVER,
-            now: Moment::START,
+            ..Self::default()
         }
     }
 
