@@ -80,12 +80,10 @@ impl Reported<'_> {
     /// an old container stops, a node reports its image under a spec that has another one already.
     /// A digest in the spec needs no report.
     pub fn is_about(&self, written: &str) -> bool {
-        let normalized = |image: &str| ImageReference::parse(image).map(|it| it.normalized()).ok();
-        let named = normalized(written);
         self.image_id.is_empty()
             || written.contains('@')
             || written == self.image_id
-            || named.is_some() && named == normalized(self.image)
+            || is_same_name(written, self.image)
     }
 }
 
@@ -121,7 +119,7 @@ impl Alias {
 }
 
 /// Returns true if the API server accepts the image: also the bare digest, which is no reference.
-fn is_writable(image: &str) -> bool {
+pub(crate) fn is_writable(image: &str) -> bool {
     is_bare_digest(image) || ImageReference::parse(image).is_ok()
 }
 
@@ -131,11 +129,15 @@ pub fn is_bare_digest(image: &str) -> bool {
     hex.is_some_and(|hex| hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-fn same_repository(one: &str, other: &str) -> bool {
-    match (ImageReference::parse(one), ImageReference::parse(other)) {
-        (Ok(one), Ok(other)) => one.same_repository(&other),
-        _ => false,
-    }
+/// Returns true for two images of one repository, which may be the same bytes.
+pub(crate) fn same_repository(one: &str, other: &str) -> bool {
+    ImageReference::both(one, other).is_some_and(|(one, other)| one.same_repository(&other))
+}
+
+/// Returns true for two spellings of one name.
+fn is_same_name(one: &str, other: &str) -> bool {
+    ImageReference::both(one, other)
+        .is_some_and(|(one, other)| one.normalized() == other.normalized())
 }
 
 /// Returns the image with this digest and a tag that no image of the pod has had.
@@ -198,18 +200,12 @@ pub(crate) fn is_fresh_name_of(alias: &str, written: &str, reported: Reported<'_
 /// Returns the other spelling of a short name if the node has the bytes by another name, and
 /// reports that it has this one as well.
 fn known_as(written: &str, reported: &str) -> Option<Alias> {
-    let normalized = |image: &str| {
-        ImageReference::parse(image)
-            .ok()
-            .map(|image| image.normalized())
-    };
-    respelled(written, true).filter(|_| normalized(written) == normalized(reported))
+    respelled(written, true).filter(|_| is_same_name(written, reported))
 }
 
 /// Returns the same name of Docker Hub in its other length; `None` for other registries.
 fn respelled(written: &str, is_on_node: bool) -> Option<Alias> {
-    let reference = ImageReference::parse(written).ok()?;
-    let is_docker_hub = reference.registry() == "docker.io";
+    let is_docker_hub = ImageReference::parse(written).ok()?.registry() == "docker.io";
     let image = if let Some(short) = written
         .strip_prefix(LIBRARY)
         .or_else(|| written.strip_prefix(DOCKER_HUB))
@@ -225,9 +221,7 @@ fn respelled(written: &str, is_on_node: bool) -> Option<Alias> {
             }
         )
     };
-    let same = ImageReference::parse(&image)
-        .is_ok_and(|other| other.normalized() == reference.normalized());
-    (is_docker_hub && same).then_some(Alias {
+    (is_docker_hub && is_same_name(written, &image)).then_some(Alias {
         image,
         form: Form::Respelled,
         is_on_node,
@@ -237,23 +231,16 @@ fn respelled(written: &str, is_on_node: bool) -> Option<Alias> {
 /// Returns true if two images are one to every runtime: the digest decides, and a tag before it has
 /// no effect.
 pub(crate) fn is_same_digest(one: &str, other: &str) -> bool {
-    match (ImageReference::parse(one), ImageReference::parse(other)) {
-        (Ok(one), Ok(other)) => one.same_target(&other) == Target::Same,
-        _ => false,
-    }
+    ImageReference::both(one, other)
+        .is_some_and(|(one, other)| one.same_target(&other) == Target::Same)
 }
 
 /// Returns true for the same image: the tag has not moved, as far as the strings show. A fresh name
 /// is the image that it was made of. A webhook may have changed the spelling that was written.
 pub fn is_same_image(image: &str, written: &str) -> bool {
-    if image == written {
-        return true;
-    }
-    let parse = |image| ImageReference::parse(&original(image));
-    match (parse(image), parse(written)) {
-        (Ok(image), Ok(written)) => image.is_alias_of(&written),
-        _ => false,
-    }
+    image == written
+        || ImageReference::both(&original(image), &original(written))
+            .is_some_and(|(image, written)| image.is_alias_of(&written))
 }
 
 #[cfg(test)]

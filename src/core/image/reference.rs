@@ -51,6 +51,11 @@ impl ImageReference {
         })
     }
 
+    /// Reads two references; `None` if one of them cannot be read.
+    pub fn both(one: &str, other: &str) -> Option<(Self, Self)> {
+        Some((Self::parse(one).ok()?, Self::parse(other).ok()?))
+    }
+
     /// Returns the reference as it was written: the value in a pod's spec, which a patch tests.
     pub fn as_str(&self) -> &str {
         &self.written

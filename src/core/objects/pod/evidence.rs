@@ -5,6 +5,7 @@
 //! effect when the container has ended and any of them differs from its value before the swap
 //! (`docs/measured.md`, rows 1 to 6).
 
+use crate::image::alias::same_repository;
 use crate::image::reference::ImageReference;
 use crate::objects::pod::{Container, ContainerState, ContainerStatus, ImageDigest, Terminated};
 
@@ -138,7 +139,7 @@ pub(crate) fn shows_written(
         return Some(true);
     }
     let Some(before) = before else {
-        return by_name.filter(|_| !is_other_tag(&status.image, written));
+        return by_name.filter(|_| !same_repository(&status.image, written));
     };
     // The tag of the old image may have been moved while its container crashed.
     let is_old = exit_image_shown(&status.image, &before.image) == Some(true);
@@ -146,12 +147,6 @@ pub(crate) fn shows_written(
         Some(old) if old != digest && !is_old => Some(true),
         _ => by_name,
     }
-}
-
-/// Returns true if these are two images of one repository: perhaps the same bytes.
-pub(crate) fn is_other_tag(image: &str, other: &str) -> bool {
-    let parse = ImageReference::parse;
-    matches!((parse(image), parse(other)), (Ok(image), Ok(other)) if image.same_repository(&other))
 }
 
 /// Returns whether the image in a status is the one that was written, by its name; `None` if it
@@ -163,8 +158,7 @@ pub fn exit_image_shown(in_status: &str, written: &str) -> Option<bool> {
     if in_status.starts_with("sha256:") {
         return None;
     }
-    let shown = ImageReference::parse(in_status).ok()?;
-    let written = ImageReference::parse(written).ok()?;
+    let (shown, written) = ImageReference::both(in_status, written)?;
     Some(shown.is_alias_of(&written))
 }
 
@@ -263,22 +257,31 @@ fn is_start_trouble(waiting: &str) -> bool {
     .any(|reason| waiting.starts_with(reason))
 }
 
-/// Maps a waiting reason to a progress. The reasons are those of the kubelet
-/// (`pkg/kubelet/images/types.go`, `pkg/kubelet/container/sync_result.go`); containerd and CRI-O
-/// differ in which of the start errors they give.
 fn waiting<'a>(reason: &'a str, message: &'a str) -> Progress<'a> {
-    match reason {
-        reason if is_pull_error(reason) => Progress::NotPulled(reason, message),
-        "CreateContainerConfigError"
-        | "CreateContainerError"
-        | "RunContainerError"
-        | "PostStartHookError"
-        | "CrashLoopBackOff" => Progress::NotStarted(reason, message),
-        _ => Progress::Unchanged,
+    if is_pull_error(reason) {
+        Progress::NotPulled(reason, message)
+    } else if is_failed_start(reason) {
+        Progress::NotStarted(reason, message)
+    } else {
+        Progress::Unchanged
     }
 }
 
-/// Returns true if the waiting reason means that the image is not available.
+/// Returns true for a kubelet's reason of a failed start (`pkg/kubelet/container/sync_result.go`);
+/// containerd and CRI-O differ in which they give.
+pub(crate) fn is_failed_start(reason: &str) -> bool {
+    matches!(
+        reason,
+        "CreateContainerConfigError"
+            | "CreateContainerError"
+            | "RunContainerError"
+            | "PostStartHookError"
+            | "CrashLoopBackOff"
+    )
+}
+
+/// Returns true if the waiting reason means that the image is not available
+/// (`pkg/kubelet/images/types.go`).
 pub(crate) fn is_pull_error(reason: &str) -> bool {
     matches!(
         reason,

@@ -413,8 +413,7 @@ fn shows(container: &UpgradeContainer, image: &str) -> bool {
 
 /// Returns true if a status shows this image by its own tag or digest, however it is spelled.
 fn names(shown: &str, image: &str) -> bool {
-    let read = |text: &str| ImageReference::parse(text).ok();
-    read(shown).zip(read(image)).is_some_and(|(shown, image)| {
+    ImageReference::both(shown, image).is_some_and(|(shown, image)| {
         shown.same_repository(&image)
             && shown.digest() == image.digest()
             && (image.digest().is_some() || shown.tag() == image.tag())

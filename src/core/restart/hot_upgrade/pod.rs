@@ -9,7 +9,7 @@ use super::record::{RECORD, Record};
 use crate::image::alias::is_same_image;
 use crate::image::reference::ImageReference;
 use crate::objects::item::{FromView, Item};
-use crate::objects::pod::evidence::is_pull_error;
+use crate::objects::pod::evidence::{is_failed_start, is_pull_error};
 use crate::objects::pod::view::{ContainerStatusView, PodView};
 use crate::objects::pod::{ContainerState, RestartPolicy};
 use crate::objects::values::bounds;
@@ -198,7 +198,9 @@ impl UpgradeContainer {
             run: run.unwrap_or_default(),
             is_ready: is_running && status.ready == Some(true),
             trouble: match state {
-                ContainerState::Waiting { reason, message } if is_trouble(&reason) => {
+                ContainerState::Waiting { reason, message }
+                    if is_pull_error(&reason) || is_failed_start(&reason) =>
+                {
                     Some((reason, message))
                 }
                 _ => None,
@@ -219,20 +221,6 @@ impl UpgradeContainer {
         ];
         size_of::<Self>() + trouble + texts.map(|text| text.len()).iter().sum::<usize>()
     }
-}
-
-/// Returns true for a kubelet's reason of a failed start (`pkg/kubelet/container/sync_result.go`,
-/// `pkg/kubelet/images/types.go`).
-fn is_trouble(reason: &str) -> bool {
-    is_pull_error(reason)
-        || matches!(
-            reason,
-            "CrashLoopBackOff"
-                | "RunContainerError"
-                | "CreateContainerError"
-                | "CreateContainerConfigError"
-                | "PostStartHookError"
-        )
 }
 
 fn is_of_pair(name: &str) -> bool {

@@ -394,10 +394,7 @@ impl Target<'_> {
     /// and no digest; or a tag whose alias `present` is, by the digest that the node reports. A
     /// digest from another source is not trusted: it may name any image of the repository.
     fn is_other_spelling(&self, before: &str, present: &str) -> bool {
-        let (Ok(one), Ok(other)) = (
-            ImageReference::parse(before),
-            ImageReference::parse(present),
-        ) else {
+        let Some((one, other)) = ImageReference::both(before, present) else {
             return false;
         };
         match (one.digest(), other.digest()) {

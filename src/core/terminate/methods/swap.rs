@@ -17,10 +17,9 @@ use super::preflight::{Preflight, preflight};
 use crate::cluster::exit_images::ExitImages;
 use crate::cluster::headroom::{self, Headroom, Ledger, Shortage};
 use crate::cluster::owner;
+use crate::image::alias::same_repository;
 use crate::objects::moment::Moment;
-use crate::objects::pod::evidence::{
-    self, Footprint, Progress, exit_image_shown, is_other_tag, shows_written,
-};
+use crate::objects::pod::evidence::{self, Footprint, Progress, exit_image_shown, shows_written};
 use crate::objects::pod::roles::{self, Unended, unended};
 use crate::objects::pod::{Container, ContainerState, Pod};
 use crate::report::decision::{Decision, Method, Paths, Report, one_per_reason};
@@ -607,7 +606,7 @@ impl headroom::Swapped {
 fn is_being_changed(sidecar: &Container) -> bool {
     sidecar.status.as_ref().is_some_and(|status| {
         exit_image_shown(&status.image, &sidecar.image) == Some(false)
-            && !is_other_tag(&status.image, &sidecar.image)
+            && !same_repository(&status.image, &sidecar.image)
     })
 }
 

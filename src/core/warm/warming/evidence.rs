@@ -8,18 +8,8 @@
 
 use crate::image::ImageReference;
 use crate::objects::pod::ContainerState;
+use crate::objects::pod::evidence::is_pull_error;
 use crate::warm::pod::{Reported, Shape, WarmerImage, WarmerPod};
-
-/// The kubelet's reasons for a failed pull (`kubelet/images/types.go`).
-const PULL_FAILURES: [&str; 7] = [
-    "ErrImagePull",
-    "ImagePullBackOff",
-    "InvalidImageName",
-    "ImageInspectError",
-    "ErrImageNeverPull",
-    "RegistryUnavailable",
-    "SignatureValidationFailed",
-];
 
 /// The kubelet's reasons for a failure after the pull (`kuberuntime_container.go`, startContainer).
 /// `CrashLoopBackOff` is not among them: after a failed pull the kubelet reports it for the
@@ -94,7 +84,7 @@ fn judge_impossible(container: &Reported) -> Verdict {
             Verdict::HasRun(format!("it has ended with {}", ended.exit_code.unwrap_or(-1)).into())
         }
         ContainerState::Running { .. } => Verdict::HasRun("it runs".into()),
-        ContainerState::Waiting { reason, message } if PULL_FAILURES.contains(&&**reason) => {
+        ContainerState::Waiting { reason, message } if is_pull_error(reason) => {
             refused(reason, message)
         }
         ContainerState::Waiting { reason, .. } if PAST_THE_PULL.contains(&&**reason) => {
@@ -116,7 +106,7 @@ fn judge_in_place(pod: &WarmerPod, image: &WarmerImage, announced: bool) -> Verd
         return Verdict::Pulled;
     }
     match state {
-        ContainerState::Waiting { reason, message } if PULL_FAILURES.contains(&&**reason) => {
+        ContainerState::Waiting { reason, message } if is_pull_error(reason) => {
             let is_about_it = is_fresh || names(message, &image.image);
             if is_about_it {
                 refused(reason, message)

@@ -5,8 +5,7 @@
 //! (`restart::parked`) holds. The admission policy reserves that record for swaplet. The journal is
 //! no source. But where it contradicts the pod, one of the two was forged, and nothing is written.
 
-use crate::image::alias::{is_bare_digest, is_same_image};
-use crate::image::reference::ImageReference;
+use crate::image::alias::{is_same_image, is_writable};
 use crate::objects::pod::ContainerState;
 use crate::restart::parked::{PARKED, Parked};
 use crate::restart::pod::RestartPod;
@@ -135,7 +134,7 @@ pub(crate) fn of_record<'a, 'r>(
             "{PARKED} was written through pods/status, which swaplet never does"
         ));
     }
-    if !is_image(image) || is_park(image) {
+    if !is_writable(image) || is_park(image) {
         return Before::Unknown(format!("{PARKED} names an image that it cannot have had"));
     }
     let said = requests.find_map(|request| contradiction(request, parked, name, image));
@@ -167,13 +166,9 @@ fn contradiction<'r>(
     (counts && is_about_it && *intent.from != *image).then_some(&*intent.from)
 }
 
-fn is_image(image: &str) -> bool {
-    is_bare_digest(image) || ImageReference::parse(image).is_ok()
-}
-
 /// Returns an image that is safe to show to people, who may copy it: it comes from others.
 pub(crate) fn shown(image: &str) -> &str {
-    if is_image(image) {
+    if is_writable(image) {
         image
     } else {
         "what is no image"
