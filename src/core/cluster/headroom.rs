@@ -359,39 +359,38 @@ impl Ledger {
     }
 
     fn answer_leaving(&self, leaves: Leaves, pod: &Pod, restarts: u32) -> Headroom {
-        let Some(job) = counted_by(pod) else {
-            return Headroom::Free;
-        };
-        match (self.limit(job), self.accounts.get(job)) {
-            (Some(limit), Some(account)) => {
-                let turn = Turn::of(pod);
-                account.answer(&turn, restarts.into(), limit, self.pods_known, leaves)
+        match self.account_of(pod) {
+            Ok((account, limit)) => {
+                account.answer(&pod.uid, restarts.into(), limit, self.pods_known, leaves)
             }
-            (None, _) if self.jobs_known || self.trouble.is_some() => self.job_unknown(),
-            _ => Headroom::TooEarly,
+            Err(answer) => answer,
         }
     }
 
     /// Returns the answer to a restart of this many containers of a pod whose work continues. It is
     /// never queued.
     pub fn answer_restarts(&self, pod: &Pod, restarts: u32) -> Headroom {
-        let Some(job) = counted_by(pod) else {
-            return Headroom::Free;
-        };
-        match (self.limit(job), self.accounts.get(job)) {
-            (Some(limit), Some(account)) if self.pods_known => {
+        match self.account_of(pod) {
+            Ok((account, limit)) if self.pods_known => {
                 // The pod may have been observed later than the one of the account.
                 let shown = clamp(pod.restarts());
                 account.answer_restarts(&pod.uid, shown, restarts.into(), limit)
             }
-            (None, _) if self.jobs_known || self.trouble.is_some() => self.job_unknown(),
-            _ => Headroom::TooEarly,
+            Ok(_) => Headroom::TooEarly,
+            Err(answer) => answer,
         }
     }
 
-    fn job_unknown(&self) -> Headroom {
-        Headroom::JobUnknown {
-            trouble: self.trouble.clone().or_else(|| self.hidden.clone()),
+    /// Returns the account of a pod's Job, with the limit; where there is none, the answer to each
+    /// question about the pod.
+    fn account_of(&self, pod: &Pod) -> Result<(&Account, u32), Headroom> {
+        let job = counted_by(pod).ok_or(Headroom::Free)?;
+        match (self.limit(job), self.accounts.get(job)) {
+            (Some(limit), Some(account)) => Ok((account, limit)),
+            (None, _) if self.jobs_known || self.trouble.is_some() => Err(Headroom::JobUnknown {
+                trouble: self.trouble.clone().or_else(|| self.hidden.clone()),
+            }),
+            _ => Err(Headroom::TooEarly),
         }
     }
 }

@@ -154,11 +154,7 @@ impl Election {
 
     /// Records that the Lease was read; `None` if it does not exist.
     pub fn read(&mut self, lease: Option<Lease>, now: Moment) {
-        let before = match &self.seen {
-            Seen::Unknown(before) => before.clone(),
-            Seen::Missing => None,
-            Seen::Lease(lease, since) => Some((lease.version.clone(), *since)),
-        };
+        let before = self.known();
         let Some(lease) = lease else {
             self.renewed = None;
             self.seen = Seen::Missing;
@@ -209,12 +205,16 @@ impl Election {
     }
 
     fn forget(&mut self) {
-        let known = match &self.seen {
+        self.seen = Seen::Unknown(self.known());
+    }
+
+    /// Returns the last observed version, and since when it was observed.
+    fn known(&self) -> Option<(Box<str>, Moment)> {
+        match &self.seen {
             Seen::Lease(lease, since) => Some((lease.version.clone(), *since)),
             Seen::Unknown(before) => before.clone(),
             Seen::Missing => None,
-        };
-        self.seen = Seen::Unknown(known);
+        }
     }
 
     /// Returns until when this process leads; `None`, or a time in the past, if it does not.

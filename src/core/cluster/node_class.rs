@@ -97,31 +97,21 @@ impl NodeClass {
 impl Recognised {
     /// Recognises a node that was read.
     pub fn of(node: &Node, table: &NodeTable) -> Self {
-        let found = table.find(node);
-        let (row, why) = match found {
+        let (row, why) = match table.find(node) {
             Some((row, condition)) => (Some(row), Why::Row(condition)),
             None => (None, Why::Ordinary),
         };
         let class = row.as_ref().map_or(NodeClass::Kubelet, |row| row.class);
-        match own_class(node) {
-            None => Self {
-                class,
-                row,
-                why,
-                problem: None,
-            },
-            Some((place, Ok(class))) => Self {
-                class,
-                row,
-                why: Why::Own(place),
-                problem: None,
-            },
-            Some((place, Err(written))) => Self {
-                class,
-                row,
-                why,
-                problem: Some(problem(place, written)),
-            },
+        let (class, why, problem) = match own_class(node) {
+            None => (class, why, None),
+            Some((place, Ok(class))) => (class, Why::Own(place), None),
+            Some((place, Err(written))) => (class, why, Some(problem(place, written))),
+        };
+        Self {
+            class,
+            row,
+            why,
+            problem,
         }
     }
 

@@ -219,11 +219,7 @@ impl NodeVerdicts {
         } else {
             VERDICT_LASTS
         };
-        self.restore(
-            node.name,
-            verdict(node, recognised, proved, (lasts, times), &pod, now),
-            now,
-        );
+        self.keep(node, recognised, proved, (lasts, times), &pod, now);
         true
     }
 
@@ -273,12 +269,30 @@ impl NodeVerdicts {
         let others = before.filter(|before| before.fails(&before.provider, now));
         let pods = others.map(|before| format!("{}{BETWEEN_PODS}{pod}", before.pod));
         let pod = pods.as_deref().unwrap_or(pod);
-        self.restore(
-            node.name,
-            verdict(node, recognised, proved, limits, pod, now),
-            now,
-        );
+        self.keep(node, recognised, proved, limits, pod, now);
         true
+    }
+
+    fn keep(
+        &mut self,
+        node: NodeId<'_>,
+        recognised: &Recognised,
+        proved: Proved,
+        (lasts, times): (Duration, u32),
+        pod: &str,
+        now: Moment,
+    ) {
+        let verdict = NodeVerdict {
+            uid: node.uid.into(),
+            proved,
+            until: now + lasts,
+            lasts,
+            times,
+            pod: pod.into(),
+            provider: provider(recognised),
+            taken_for: Some(recognised.class),
+        };
+        self.restore(node.name, verdict, now);
     }
 
     /// Restores a verdict of an earlier run of the process.
@@ -367,27 +381,6 @@ pub fn provider(recognised: &Recognised) -> Box<str> {
         .as_ref()
         .map(|row| cut(&row.name, PROVIDER).into())
         .unwrap_or_default()
-}
-
-fn verdict(
-    node: NodeId<'_>,
-    recognised: &Recognised,
-    proved: Proved,
-    limits: (Duration, u32),
-    pod: &str,
-    now: Moment,
-) -> NodeVerdict {
-    let (lasts, times) = limits;
-    NodeVerdict {
-        uid: node.uid.into(),
-        proved,
-        until: now + lasts,
-        lasts,
-        times,
-        pod: pod.into(),
-        provider: provider(recognised),
-        taken_for: Some(recognised.class),
-    }
 }
 
 /// Returns true if the fact is kept for such a node. A swap that works is expected on a kubelet,

@@ -242,13 +242,14 @@ impl Account {
 
     /// Forgets pods that the list did not contain.
     pub(crate) fn sweep(&mut self, list: u64) {
-        let gone: Vec<_> = self
-            .pods
-            .iter()
-            .filter(|(_, entry)| entry.list != list)
-            .map(|(uid, _)| uid.clone())
-            .collect();
+        self.forget_all(|entry| entry.list != list);
+    }
+
+    fn forget_all(&mut self, is_gone: impl Fn(&Entry) -> bool) -> Vec<Box<str>> {
+        let gone = self.pods.iter().filter(|(_, entry)| is_gone(entry));
+        let gone: Vec<_> = gone.map(|(uid, _)| uid.clone()).collect();
         gone.iter().for_each(|uid| self.forget(uid));
+        gone
     }
 
     /// Records a reported reason; true the first time.
@@ -363,14 +364,7 @@ impl Account {
 impl Account {
     /// Forgets the pods of all namespaces but the one with this digest; returns their uids.
     pub(crate) fn forget_strangers(&mut self, namespace: u64) -> Vec<Box<str>> {
-        let strangers: Vec<_> = self
-            .pods
-            .iter()
-            .filter(|(_, entry)| entry.seen.namespace != namespace)
-            .map(|(uid, _)| uid.clone())
-            .collect();
-        strangers.iter().for_each(|uid| self.forget(uid));
-        strangers
+        self.forget_all(|entry| entry.seen.namespace != namespace)
     }
 }
 
@@ -403,13 +397,13 @@ impl Leaves {
 impl Account {
     pub(crate) fn answer(
         &self,
-        turn: &Turn,
+        uid: &str,
         swaps: i64,
         limit: u32,
         pods_known: bool,
         leaves: Leaves,
     ) -> Headroom {
-        let Some(entry) = self.pods.get(&turn.uid) else {
+        let Some(entry) = self.pods.get(uid) else {
             return Headroom::TooEarly;
         };
         if entry.own() + swaps > allowed(limit) {
