@@ -247,7 +247,7 @@ impl RegistryArgs {
     /// Returns how exit images are pushed; `None` if the rules need no pushes. Credentials are read
     /// before each push, because they may have been renewed.
     pub fn push(self, rules: &Rules) -> Option<Push> {
-        let repository = rules.exit_images.repository()?.clone();
+        let repository = rules.exit_images.derived()?.repository().clone();
         Some(Push::by(move |paths| {
             let (repository, options, credentials) = (
                 repository.clone(),

@@ -119,9 +119,16 @@ fn l3_a_derived_image_is_judged_by_its_own_repository() {
             .rules
             .with_derived(DerivedImages::new(repository.parse().unwrap()));
         let paths = vec!["/opt/own".to_owned()];
-        assert!(life.rules.ask_derived("default", &paths, life.now));
+        assert!(
+            life.rules
+                .derived_mut()
+                .unwrap()
+                .ask("default", &paths, life.now)
+        );
         life.rules
-            .derived_came(&paths, Ok(image.clone().into()), life.now);
+            .derived_mut()
+            .unwrap()
+            .came(&paths, Ok(image.clone().into()), life.now);
         life.rules
             .answered_public(&format!("{repository}@{DIGEST}").parse().unwrap(), public);
         if is_swapped {

@@ -251,7 +251,9 @@ impl Index {
     pub fn wake(&mut self, now: Moment) -> Vec<Effect> {
         if self.all_due <= now {
             self.all_due = now + LOOK_AGAIN;
-            self.rules.exit_images.give_back_asked(now);
+            if let Some(derived) = self.rules.exit_images.derived_mut() {
+                derived.give_back(now);
+            }
             self.enqueue_where(|_| true);
         }
         self.give_back(now);
@@ -323,7 +325,9 @@ impl Index {
 
     /// Handles the result of pushing a derived exit image: the pods that want one are reconciled.
     pub fn derived_came(&mut self, paths: &[String], pushed: Pushed, now: Moment) -> Vec<Effect> {
-        self.rules.exit_images.derived_came(paths, pushed, now);
+        if let Some(derived) = self.rules.exit_images.derived_mut() {
+            derived.came(paths, pushed, now);
+        }
         let waiting: Vec<_> = self
             .entries
             .iter()

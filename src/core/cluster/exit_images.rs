@@ -9,11 +9,10 @@ pub mod derived;
 
 use std::fmt;
 
-use self::derived::{Derived, DerivedImages, Trouble};
+use self::derived::DerivedImages;
 use crate::image::path_set::PathSet;
 use crate::image::pattern::ImagePattern;
 use crate::image::reference::ImageReference;
-use crate::objects::moment::Moment;
 
 /// The exit images of an installation.
 #[derive(Clone, Debug, Default)]
@@ -146,49 +145,14 @@ impl ExitImages {
         self.default_paths.as_ref()
     }
 
-    /// Returns the derived image with these paths, for a pod of a namespace; `None` if none are
-    /// derived.
-    pub fn derived(&self, namespace: &str, paths: &[String]) -> Option<Derived<'_>> {
-        self.derived
-            .as_ref()
-            .map(|derived| derived.find(namespace, paths))
+    /// Returns the derived images; `None` if none are derived.
+    pub const fn derived(&self) -> Option<&DerivedImages> {
+        self.derived.as_ref()
     }
 
-    /// Returns true if images are derived.
-    pub const fn derives(&self) -> bool {
-        self.derived.is_some()
-    }
-
-    /// Returns the repository of derived images; `None` if none are derived.
-    pub fn repository(&self) -> Option<&ImageReference> {
-        self.derived.as_ref().map(DerivedImages::repository)
-    }
-
-    /// Calls [`DerivedImages::ask`]; false if none are derived.
-    #[must_use]
-    pub fn ask_derived(&mut self, namespace: &str, paths: &[String], now: Moment) -> bool {
-        self.derived
-            .as_mut()
-            .is_some_and(|derived| derived.ask(namespace, paths, now))
-    }
-
-    /// Calls [`DerivedImages::give_back`].
-    pub fn give_back_asked(&mut self, now: Moment) {
-        if let Some(derived) = &mut self.derived {
-            derived.give_back(now);
-        }
-    }
-
-    /// Calls [`DerivedImages::came`].
-    pub fn derived_came(
-        &mut self,
-        paths: &[String],
-        result: Result<Box<str>, Trouble>,
-        now: Moment,
-    ) {
-        if let Some(derived) = &mut self.derived {
-            derived.came(paths, result, now);
-        }
+    /// Like [`derived`](Self::derived), to be changed.
+    pub const fn derived_mut(&mut self) -> Option<&mut DerivedImages> {
+        self.derived.as_mut()
     }
 
     /// Returns true for an exit image of the installation, also if an admission webhook has added a

@@ -18,10 +18,17 @@ fn an_image_that_is_being_derived_is_waited_for_in_silence() {
         (decision.wants, decision.again),
         (vec![own_path()], Some(moment(300)))
     );
-    assert!(life.rules.ask_derived("batch", &own_path(), life.now));
+    assert!(
+        life.rules
+            .derived_mut()
+            .unwrap()
+            .ask("batch", &own_path(), life.now)
+    );
     life.assert_silent(&pod, Reason::ExitImageAwaited);
     life.rules
-        .derived_came(&own_path(), Ok(DERIVED.into()), life.now);
+        .derived_mut()
+        .unwrap()
+        .came(&own_path(), Ok(DERIVED.into()), life.now);
     let decision = life.sees(&pod);
     assert_eq!(
         (&*decision.swaps()[0].to, &decision.wants),
@@ -36,7 +43,12 @@ fn an_image_that_is_not_pushed_for_long_is_told_and_swapped_to_when_it_is() {
     let pod = ready("OnFailure", calls(sidecar("side"), OWN));
     let runs = pod.clone().but("main", ContainerBuilder::running);
     life.assert_silent(&runs, Reason::MainsRunning);
-    assert!(life.rules.ask_derived("batch", &own_path(), life.now));
+    assert!(
+        life.rules
+            .derived_mut()
+            .unwrap()
+            .ask("batch", &own_path(), life.now)
+    );
     life.later(1000)
         .assert_silent(&pod, Reason::ExitImageAwaited);
     life.later(299)
@@ -56,7 +68,9 @@ fn an_image_that_is_not_pushed_for_long_is_told_and_swapped_to_when_it_is() {
         "what can be swapped does not wait either"
     );
     life.rules
-        .derived_came(&own_path(), Ok(DERIVED.into()), life.now);
+        .derived_mut()
+        .unwrap()
+        .came(&own_path(), Ok(DERIVED.into()), life.now);
     assert_eq!(life.swaps(&after).image_of("side"), DERIVED);
 }
 
@@ -90,9 +104,16 @@ fn each_sidecar_gets_the_image_that_fits_it() {
     let pod = ready("OnFailure", calls(sidecar("own"), OWN))
         .with(calls(sidecar("shell"), "sh").running());
     life.assert_silent(&pod, Reason::ExitImageAwaited);
-    assert!(life.rules.ask_derived("batch", &own_path(), life.now));
+    assert!(
+        life.rules
+            .derived_mut()
+            .unwrap()
+            .ask("batch", &own_path(), life.now)
+    );
     life.rules
-        .derived_came(&own_path(), Ok(DERIVED.into()), life.now);
+        .derived_mut()
+        .unwrap()
+        .came(&own_path(), Ok(DERIVED.into()), life.now);
     let after = life.swaps(&pod);
     assert_eq!(
         (after.image_of("own"), after.image_of("shell")),
@@ -106,12 +127,20 @@ fn each_sidecar_gets_the_image_that_fits_it() {
 fn a_push_that_fails_is_told_and_tried_again() {
     let mut life = Life::under(deriving());
     let pod = ready("Never", calls(sidecar("side"), OWN));
-    assert!(life.rules.ask_derived("batch", &own_path(), life.now));
+    assert!(
+        life.rules
+            .derived_mut()
+            .unwrap()
+            .ask("batch", &own_path(), life.now)
+    );
     let trouble = Trouble {
         words: "pushing: 403, these credentials may not do that".to_owned(),
         retry_after: None,
     };
-    life.rules.derived_came(&own_path(), Err(trouble), life.now);
+    life.rules
+        .derived_mut()
+        .unwrap()
+        .came(&own_path(), Err(trouble), life.now);
     let note = life.tells(&pod, Reason::NeedsImage);
     assert!(
         note.contains("403")
@@ -128,10 +157,14 @@ fn a_push_that_fails_is_told_and_tried_again() {
     assert!(
         life.later(10)
             .rules
-            .ask_derived("batch", &own_path(), moment(10))
+            .derived_mut()
+            .unwrap()
+            .ask("batch", &own_path(), moment(10))
     );
     life.rules
-        .derived_came(&own_path(), Ok(DERIVED.into()), life.now);
+        .derived_mut()
+        .unwrap()
+        .came(&own_path(), Ok(DERIVED.into()), life.now);
     life.swaps(&pod);
 }
 
@@ -141,7 +174,9 @@ fn a_namespace_that_asks_for_too_many_images_is_told() {
     for number in 0..20 {
         assert!(
             life.rules
-                .ask_derived("batch", &[format!("/{number}")], life.now)
+                .derived_mut()
+                .unwrap()
+                .ask("batch", &[format!("/{number}")], life.now)
         );
     }
     let pod = ready("Never", calls(sidecar("side"), OWN));

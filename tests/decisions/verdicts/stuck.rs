@@ -16,9 +16,16 @@ fn stuck(policy: &str, change: impl FnOnce(ContainerBuilder) -> ContainerBuilder
 
 fn ready_to_derive() -> Life {
     let mut life = Life::under(deriving());
-    assert!(life.rules.ask_derived("batch", &own_path(), life.now));
+    assert!(
+        life.rules
+            .derived_mut()
+            .unwrap()
+            .ask("batch", &own_path(), life.now)
+    );
     life.rules
-        .derived_came(&own_path(), Ok(DERIVED.into()), life.now);
+        .derived_mut()
+        .unwrap()
+        .came(&own_path(), Ok(DERIVED.into()), life.now);
     life
 }
 

@@ -150,14 +150,15 @@ impl Index {
         entry.count_in(&mut self.census);
         entry.wants = !decision.wants.is_empty();
         let images = &mut self.rules.exit_images;
-        let asked = decision
-            .wants
-            .iter()
-            .filter(|paths| images.ask_derived(&entry.pod.namespace, paths, now));
+        let namespace = &entry.pod.namespace;
+        let asked = decision.wants.iter().filter(|paths| {
+            let derived = images.derived_mut();
+            derived.is_some_and(|derived| derived.ask(namespace, paths, now))
+        });
         effects.extend(
             asked
                 .cloned()
-                .map(|paths| Effect::Derive(entry.pod.namespace.clone(), paths)),
+                .map(|paths| Effect::Derive(namespace.clone(), paths)),
         );
         Some(effects)
     }

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use crate::cluster::exit_images::derived::Derived;
+use crate::cluster::exit_images::derived::{Derived, DerivedImages};
 use crate::cluster::exit_images::{Choice, ExitImages, NoChoice};
 use crate::image::Kind;
 use crate::objects::command::{
@@ -192,7 +192,10 @@ fn derived<'a>(
     exit_images: &'a ExitImages,
 ) -> Preflight<'a> {
     let paths = paths(resolve_on(pod.node_runs_on, facts, &StandardPaths));
-    let (why, again, comes) = match exit_images.derived(&pod.namespace, &paths) {
+    let (why, again, comes) = match exit_images
+        .derived()
+        .map(|images| images.find(&pod.namespace, &paths))
+    {
         Some(Derived::Ready(image)) => {
             return Preflight::Image {
                 image,
@@ -263,7 +266,7 @@ fn remedy(paths: &[String], exit_images: &ExitImages) -> String {
         .iter()
         .map(|path| format!(" --path {}", shell_word(path)))
         .collect();
-    match exit_images.repository() {
+    match exit_images.derived().map(DerivedImages::repository) {
         Some(repository) => format!("push it there: swaplet exit-image push {repository}{flags}"),
         None => format!(
             "push one that has it: swaplet exit-image push REF{flags}; then start the controller with --exit-image REF and its paths in --exit-image-paths, or with --derived-repository"

@@ -94,7 +94,7 @@ pub(crate) fn wanted_later(case: Case<'_>, turn: &[Unended<'_>]) -> u32 {
 /// while its main containers run: then they exist when they are needed.
 pub(crate) fn wants(case: Case<'_>, unended: &[Unended<'_>]) -> Vec<Paths> {
     let (pod, around) = (case.pod, case.around);
-    if !around.exit_images.derives() || !around.may_swap(pod) {
+    if around.exit_images.derived().is_none() || !around.may_swap(pod) {
         return Vec::new();
     }
     let unsettled = unended
