@@ -9,7 +9,7 @@ use crate::objects::recreate_request::PLURAL;
 pub type Paths = Vec<String>;
 
 /// One way to end the sidecars of a pod.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum Method {
     /// Swaps their images.

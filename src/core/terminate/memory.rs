@@ -5,6 +5,7 @@ pub mod finish_record;
 pub mod image_troubles;
 pub mod proof;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use self::finish_record::FinishRecord;
@@ -47,8 +48,9 @@ pub struct Memory {
     pub asked: Option<Asked>,
     /// When a request for this pod was first observed, whoever created it.
     pub request_seen_at: Option<Moment>,
-    /// The methods by which sidecars ended.
-    pub ends: SeenEnds,
+    /// The method by which each sidecar ended that is observed to have ended since the main
+    /// containers are done.
+    ends: BTreeMap<Box<str>, Option<Method>>,
     /// The reasons that were reported.
     pub said: Vec<Reason>,
 }
@@ -200,21 +202,21 @@ impl Memory {
         unended.iter().any(|(_, sidecar)| is_swapped(sidecar))
     }
 
+    /// Returns when the phase was written last, if it was.
+    pub fn phase_written_at(&self) -> Option<Moment> {
+        self.finish.as_deref()?.written_at
+    }
+
     /// Returns when the first write took effect, as far as it is known.
     pub fn first_write(&self) -> Option<Moment> {
-        let finished = self.finish.as_ref().and_then(|record| record.written_at());
-        self.swaps
-            .iter()
-            .map(|record| record.at)
-            .chain(finished)
-            .min()
+        let swapped = self.swaps.iter().map(|record| record.at);
+        swapped.chain(self.phase_written_at()).min()
     }
 
     /// Returns when the first write to end the pod took effect, and the last method; `None` if
     /// nothing was written.
     pub fn ending(&self) -> Option<(Moment, Method)> {
-        let finished = self.finish.as_ref().and_then(|record| record.written_at());
-        let last = match (finished, self.swaps.is_empty()) {
+        let last = match (self.phase_written_at(), self.swaps.is_empty()) {
             (Some(_), _) => Method::Finish,
             (None, false) => Method::Swap,
             (None, true) => Method::Recreate,
@@ -439,53 +441,32 @@ impl Memory {
     /// Returns true if this run of the process has written something for the pod, or an earlier one its
     /// phase.
     pub(crate) fn has_acted(&self) -> bool {
-        let finished = self
-            .finish
-            .as_ref()
-            .is_some_and(|record| record.written_at().is_some());
-        finished || self.asked.is_some() || self.swaps.iter().any(|record| record.before.is_some())
+        self.phase_written_at().is_some()
+            || self.asked.is_some()
+            || self.swaps.iter().any(|record| record.before.is_some())
     }
 }
 
 // The method by which each sidecar ended, recorded when its own end is first observed.
-
-/// The sidecars observed to have ended since the main containers are done.
-#[derive(Clone, Debug, Default)]
-pub struct SeenEnds(Vec<SeenEnd>);
-
-#[derive(Clone, Debug)]
-struct SeenEnd {
-    sidecar: Box<str>,
-    method: Option<Method>,
-}
-
-impl SeenEnds {
-    fn of(&self, sidecar: &str) -> Option<&SeenEnd> {
-        self.0.iter().find(|seen| *seen.sidecar == *sidecar)
-    }
-}
 
 impl Memory {
     /// Records the sidecars that have ended. The exit image that replaces one does not undo its
     /// end; if nothing was written, a sidecar that runs again has not ended.
     fn observe_ends(&mut self, pod: &Pod) {
         if self.mains_done_at.is_none() {
-            return self.ends.0.clear();
+            return self.ends.clear();
         }
         for sidecar in roles::sidecars(pod) {
             let name = &sidecar.name;
             let swapped = self.swap_of(name);
             let has_ended = sidecar.end().is_some()
                 || swapped.is_some_and(|swapped| swapped.real_end.is_some());
-            let is_known = self.ends.of(name).is_some();
+            let is_known = self.ends.contains_key(name);
             if has_ended && !is_known {
                 let method = self.begun(name);
-                self.ends.0.push(SeenEnd {
-                    sidecar: name.clone(),
-                    method,
-                });
-            } else if !has_ended && is_known && swapped.is_none() {
-                self.ends.0.retain(|seen| seen.sidecar != *name);
+                self.ends.insert(name.clone(), method);
+            } else if !has_ended && swapped.is_none() {
+                self.ends.remove(name);
             }
         }
     }
@@ -507,11 +488,9 @@ impl Memory {
     /// Returns the method that ended a sidecar, or the last one that was tried if its end was not
     /// observed; `None` if it ended by itself.
     pub fn method_of(&self, sidecar: &str) -> Option<Method> {
-        match self.ends.of(sidecar) {
+        match self.ends.get(sidecar) {
             // The watch may show the end before the write returns.
-            Some(seen) => seen
-                .method
-                .or_else(|| self.swap_of(sidecar).map(|_| Method::Swap)),
+            Some(method) => method.or_else(|| self.swap_of(sidecar).map(|_| Method::Swap)),
             None => self.ending().map(|(_, method)| method),
         }
     }
@@ -563,13 +542,12 @@ impl Denials {
     }
 }
 
-/// The denials of the writes to one pod, by method; few, because there are few methods.
+/// The denials of the writes to one pod, by method.
 #[derive(Clone, Debug, Default)]
-pub struct DeniedWays(Vec<DeniedWay>);
+pub struct DeniedWays(BTreeMap<Method, DeniedWay>);
 
 #[derive(Clone, Debug)]
 struct DeniedWay {
-    method: Method,
     denials: Denials,
     words: Box<str>,
     until: Moment,
@@ -580,13 +558,13 @@ struct DeniedWay {
 impl DeniedWays {
     /// Returns the denials of this method, one after another.
     pub fn of(&self, method: Method) -> Denials {
-        self.way(method)
-            .map_or_else(Denials::default, |way| way.denials)
+        let way = self.0.get(&method);
+        way.map(|way| way.denials).unwrap_or_default()
     }
 
     /// Returns true if those of some method are lasting.
     pub fn are_lasting(&self) -> bool {
-        self.0.iter().any(|way| way.denials.are_lasting())
+        self.0.values().any(|way| way.denials.are_lasting())
     }
 
     /// Records a denied write of this method, with its error. Returns the end of the wait before
@@ -612,21 +590,20 @@ impl DeniedWays {
     }
 
     fn replace(&mut self, method: Method, denials: Denials, words: Box<str>, until: Moment) {
-        let told = self.way(method).and_then(|way| way.told);
-        self.forget(method);
-        self.0.push(DeniedWay {
-            method,
+        let told = self.0.get(&method).and_then(|way| way.told);
+        let way = DeniedWay {
             denials,
             words,
             until,
             told,
-        });
+        };
+        self.0.insert(method, way);
     }
 
     /// Returns true if the lasting denials of this method are to be reported now: they are news, or
     /// what was reported of them is gone.
     pub fn are_told_now(&mut self, method: Method, is_news: bool, now: Moment) -> bool {
-        let Some(way) = self.0.iter_mut().find(|way| way.method == method) else {
+        let Some(way) = self.0.get_mut(&method) else {
             return is_news;
         };
         let is_gone = way.told.is_some_and(|told| told + TOLD_AGAIN <= now);
@@ -639,14 +616,14 @@ impl DeniedWays {
 
     /// Forgets the denials of this method, because a write was applied.
     pub fn forget(&mut self, method: Method) {
-        self.0.retain(|way| way.method != method);
+        self.0.remove(&method);
     }
 
     /// Keeps what is closed now closed until `until`: the method that comes next has not had its turn.
     pub fn stay_closed(&mut self, now: Moment, until: Moment) {
         let closed = self
             .0
-            .iter_mut()
+            .values_mut()
             .filter(|way| way.denials.are_lasting() && now < way.until);
         closed.for_each(|way| way.until = way.until.max(until));
     }
@@ -655,13 +632,10 @@ impl DeniedWays {
     /// none.
     pub(crate) fn closes(&self, method: Method, now: Moment) -> Option<(Moment, &str)> {
         let way = self
-            .way(method)
+            .0
+            .get(&method)
             .filter(|way| way.denials.are_lasting() && now < way.until)?;
         Some((way.until, &way.words))
-    }
-
-    fn way(&self, method: Method) -> Option<&DeniedWay> {
-        self.0.iter().find(|way| way.method == method)
     }
 }
 

@@ -393,12 +393,7 @@ impl Entry {
     /// watch has shown.
     pub(crate) fn count(&mut self, headroom: &mut Ledger, rules: &Rules, now: Moment) -> bool {
         let shown = self.shown(rules, now);
-        let is_ours = self.pod.phase.is_terminal()
-            && self
-                .memory
-                .finish
-                .as_deref()
-                .is_some_and(|record| record.written_at().is_some());
+        let is_ours = self.pod.phase.is_terminal() && self.memory.phase_written_at().is_some();
         if is_ours {
             headroom.observe_finished(&self.pod, self.swapped, self.list);
         } else {
@@ -743,10 +738,7 @@ pub(crate) fn shows(pod: &Pod, memory: &Memory, action: &Action) -> bool {
                 container.image != swap.from && is_stored(&container.image, &swap.to)
             })
         }),
-        Action::Finish(_) => memory
-            .finish
-            .as_deref()
-            .is_some_and(|record| record.written_at().is_some()),
+        Action::Finish(_) => memory.phase_written_at().is_some(),
         Action::Recreate(_) => memory.request_seen_at.is_some(),
     }
 }

@@ -141,11 +141,6 @@ impl FinishRecord {
         self.under_way = None;
     }
 
-    /// Returns when the phase was written last, if it was.
-    pub const fn written_at(&self) -> Option<Moment> {
-        self.written_at
-    }
-
     /// Returns true if the phase was written, or is being written.
     pub(crate) const fn has_begun(&self) -> bool {
         self.written_at.is_some() || self.under_way.is_some()

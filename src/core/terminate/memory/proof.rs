@@ -97,12 +97,7 @@ fn is_end_of_exit_image((sidecar, record): &Swapped<'_>) -> bool {
 
 /// Returns true if nobody else has ended the pod, as far as its state shows.
 fn ended_by_swap(pod: &Pod, memory: &Memory) -> bool {
-    !pod.deleting
-        && !is_ended_by_others(pod)
-        && memory
-            .finish
-            .as_deref()
-            .is_none_or(|record| record.written_at().is_none())
+    !pod.deleting && !is_ended_by_others(pod) && memory.phase_written_at().is_none()
 }
 
 /// Returns the swap that the spec still shows: somebody may have undone it.

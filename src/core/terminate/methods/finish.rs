@@ -141,7 +141,7 @@ pub(crate) fn may_end(case: Case<'_>) -> bool {
 /// sidecars just ended: a kubelet that reverted the phase judges the pod by them.
 pub(crate) fn advance(case: Case<'_>, unended: &[Unended<'_>]) -> Option<Decision> {
     let memory = case.memory;
-    memory.finish.as_deref()?.written_at?;
+    memory.phase_written_at()?;
     // An earlier run of the process, which has begun it, may have been allowed more.
     if !turn::may_finish(case.pod, memory, case.around.allowed) {
         return None;
@@ -224,7 +224,7 @@ fn settled(
 /// Reports on a pod whose phase this method has written, once nothing is left to observe.
 pub(crate) fn finished(case: Case<'_>) -> Option<Decision> {
     let (pod, memory, around) = (case.pod, case.memory, case.around);
-    memory.finish.as_deref()?.written_at?;
+    memory.phase_written_at()?;
     let phase = pod.phase.as_str();
     let ends = roles::sidecars(pod)
         .map(|sidecar| describe(sidecar, memory))
