@@ -36,7 +36,7 @@ use crate::objects::values::env::{
     ACS_IS_SIDECAR, ACS_SIDECAR, ECI_CONTAINER_TYPE, ECI_SIDECAR, IGNORE_EXIT_CODE, MarkProblem,
     WHEN_JOB_EXIT, WITH_IMAGE,
 };
-use crate::report::decision::{Action, Decision, Method, Report, one_per_reason};
+use crate::report::decision::{Action, Decision, Method, Report, listed, one_per_reason};
 use crate::report::reason::Reason;
 
 /// Decides what to do about a pod. `memory` must have observed this state of the pod
@@ -490,22 +490,19 @@ fn failed_by_itself(case: Case<'_>) -> Option<String> {
         .filter_map(|other| Some((other, own_failure(case, other)?)))
         .collect();
     let (first, _) = failed.first()?;
-    let words: Vec<_> = failed
-        .iter()
-        .map(|(other, end)| {
-            let code = describe_code(end);
-            let before = end.finished_at.zip(mains_ended).map(|(end, mains)| {
-                let seconds = end.duration_since(mains).as_secs();
-                let side = if seconds < 0 { "before" } else { "after" };
-                format!(", {} s {side} the main containers", seconds.abs())
-            });
-            format!(
-                "{} ended by itself ({code}{})",
-                other.name,
-                before.unwrap_or_default()
-            )
-        })
-        .collect();
+    let words = failed.iter().map(|(other, end)| {
+        let code = describe_code(end);
+        let before = end.finished_at.zip(mains_ended).map(|(end, mains)| {
+            let seconds = end.duration_since(mains).as_secs();
+            let side = if seconds < 0 { "before" } else { "after" };
+            format!(", {} s {side} the main containers", seconds.abs())
+        });
+        format!(
+            "{} ended by itself ({code}{})",
+            other.name,
+            before.unwrap_or_default()
+        )
+    });
     let name = &first.name;
     let is_left = first
         .rule
@@ -523,7 +520,7 @@ fn failed_by_itself(case: Case<'_>) -> Option<String> {
     };
     Some(format!(
         "the pod is Failed although every main container exited with 0, because {}: {fix}let it exit with 0, or use restartPolicy OnFailure",
-        words.join(", ")
+        listed(words)
     ))
 }
 
@@ -685,10 +682,7 @@ fn left_to_platform(pod: &Pod) -> Option<Report> {
     let left = pod.containers.iter().filter(|container| {
         container.mark.is_sidecar() && roles::is_left_to_platform(pod, container)
     });
-    let names = left
-        .map(|container| &*container.name)
-        .collect::<Vec<_>>()
-        .join(", ");
+    let names = listed(left.map(|container| &container.name));
     let (variable, value) = if pod.on_acs {
         (ACS_IS_SIDECAR, ACS_SIDECAR)
     } else {
@@ -764,16 +758,14 @@ pub(crate) fn finished(case: Case<'_>) -> Decision {
 
 /// Reports the sidecars that did not stop in their grace period.
 fn killed(pod: &Pod, memory: &Memory) -> Option<Report> {
-    let names: Vec<_> = roles::sidecars(pod)
+    let killed = roles::sidecars(pod)
         .filter(|sidecar| memory.method_of(&sidecar.name).is_some())
-        .filter(|sidecar| own_end(sidecar, memory).is_some_and(ran_out_of_time))
-        .map(|sidecar| &*sidecar.name)
-        .collect();
+        .filter(|sidecar| own_end(sidecar, memory).is_some_and(ran_out_of_time));
+    let names = listed(killed.map(|sidecar| &sidecar.name));
     (!names.is_empty()).then(|| Report {
         reason: Reason::SidecarKilled,
         note: format!(
-            "{} ended by SIGKILL (exit code {KILLED}): it had not stopped in its grace period, so what it had not written is lost; let it end on SIGTERM (in a shell: trap 'exit 0' TERM), or raise spec.terminationGracePeriodSeconds",
-            names.join(", ")
+            "{names} ended by SIGKILL (exit code {KILLED}): it had not stopped in its grace period, so what it had not written is lost; let it end on SIGTERM (in a shell: trap 'exit 0' TERM), or raise spec.terminationGracePeriodSeconds"
         ),
     })
 }
@@ -788,13 +780,10 @@ fn swapped(case: Case<'_>) -> Decision {
     if memory.swaps.is_empty() {
         return recreate::finished(case).unwrap_or(Decision::quiet(Reason::PodFinished));
     }
-    let ends = roles::sidecars(pod)
-        .filter_map(|sidecar| {
-            let swapped = memory.swap_of(&sidecar.name)?;
-            Some(describe_end(sidecar, swapped, memory))
-        })
-        .collect::<Vec<_>>()
-        .join(", ");
+    let ends = listed(roles::sidecars(pod).filter_map(|sidecar| {
+        let swapped = memory.swap_of(&sidecar.name)?;
+        Some(describe_end(sidecar, swapped, memory))
+    }));
     let reported = format!("{ends}{}{}", lateness(pod, memory), swap::changes(case));
     if has_lost_work(pod) {
         if let Some(words) = failed_by_others(case) {

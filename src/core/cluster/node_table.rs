@@ -11,6 +11,7 @@ use super::budget::Rate;
 use super::node_class::NodeClass;
 use crate::image::pattern::matches_glob;
 use crate::objects::node::{Marks, Node};
+use crate::report::decision::listed;
 
 /// The built-in rows, as YAML; a comment in the file describes their form.
 pub const BUILT_IN: &str = include_str!("node_classes.yaml");
@@ -222,11 +223,8 @@ impl RowText {
         let is_known = |class: &NodeClass| *class != NodeClass::Daemon;
         self.class.parse().ok().filter(is_known).ok_or_else(|| {
             let known = NodeClass::ALL.iter().filter(|class| is_known(class));
-            let names: Vec<_> = known.map(|class| class.as_str()).collect();
-            self.error(
-                "class",
-                format!("{:?} is none of {}", self.class, names.join(", ")),
-            )
+            let names = listed(known);
+            self.error("class", format!("{:?} is none of {names}", self.class))
         })
     }
 

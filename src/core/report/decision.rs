@@ -1,5 +1,7 @@
 //! The outcome of a decision: what to write, what to report, when to reconcile again.
 
+use std::fmt::Display;
+
 use super::reason::Reason;
 use crate::objects::moment::Moment;
 use crate::objects::pod::Phase;
@@ -48,8 +50,14 @@ impl Swap {
     /// Describes these changes: each container, with its image before and after.
     pub fn list(swaps: &[Self]) -> String {
         let words = |swap: &Self| format!("{} ({} -> {})", swap.container, swap.from, swap.to);
-        swaps.iter().map(words).collect::<Vec<_>>().join(", ")
+        listed(swaps.iter().map(words))
     }
+}
+
+/// Returns these words, separated by commas.
+pub(crate) fn listed<T: Display>(words: impl IntoIterator<Item = T>) -> String {
+    let words = words.into_iter().map(|word| word.to_string());
+    words.collect::<Vec<_>>().join(", ")
 }
 
 /// A guarded write of a pod's phase.

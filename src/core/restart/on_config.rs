@@ -30,6 +30,7 @@ use crate::restart::reconcile::ParkImage;
 
 use crate::objects::moment::Moment;
 use crate::objects::values::short_digest::short_hex;
+use crate::report::decision::listed;
 use crate::restart::on_config::annotation::{Reference, Source};
 use crate::restart::on_config::pod::{ConfiguredPod, Life, Use};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -313,21 +314,13 @@ pub fn from_text(text: &str) -> Option<Contents> {
 
 /// Returns the sources as text: `configmap/a, pod-metadata`.
 pub fn sources_of(contents: &Contents) -> String {
-    let objects: BTreeSet<_> = contents
-        .values()
-        .flat_map(BTreeMap::keys)
-        .map(ToString::to_string)
-        .collect();
-    objects.into_iter().collect::<Vec<_>>().join(", ")
+    let sources = contents.values().flat_map(BTreeMap::keys);
+    listed(sources.map(ToString::to_string).collect::<BTreeSet<_>>())
 }
 
 /// Returns the names of the containers as text, separated by commas.
 pub fn containers_of(contents: &Contents) -> String {
-    contents
-        .keys()
-        .map(|container| &**container)
-        .collect::<Vec<_>>()
-        .join(", ")
+    listed(contents.keys())
 }
 
 // The content of an object, or of a pod's metadata: kept only as a digest or a version.

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::{Case, turn};
 use crate::cluster::headroom::Ledger;
 use crate::objects::pod::{Container, Pod, Terminated, roles};
-use crate::report::decision::Report;
+use crate::report::decision::{Report, listed};
 use crate::report::reason::Reason;
 
 /// How long before the end of the main containers a crash still counts: after it a kubelet forgets
@@ -30,13 +30,10 @@ pub(super) fn again(case: Case<'_>) -> Option<Report> {
     });
     let native = pod.native_end.as_deref();
     let native = native.filter(|end| is_recent(pod, end.finished_at));
-    let names: Vec<_> = crashing
-        .map(|other| &*other.name)
-        .chain(native.map(|end| &*end.name))
-        .collect();
+    let names = crashing.map(|other| &other.name);
+    let names = listed(names.chain(native.map(|end| &end.name)));
     let note = format!(
-        "the Job counts each start of {}, which has ended before and is started again",
-        names.join(", ")
+        "the Job counts each start of {names}, which has ended before and is started again"
     );
     (!names.is_empty()).then_some(Report::new(Reason::NoHeadroom, note))
 }

@@ -20,7 +20,7 @@ use crate::objects::pod::annotations::SIDECARS;
 use crate::objects::pod::roles::{self, Mains, Unended, unended};
 use crate::objects::pod::{Container, ContainerState, Pod, RestartPolicy};
 use crate::objects::values::env::WHEN_JOB_EXIT;
-use crate::report::decision::{Action, Decision, Method, Report, Swap};
+use crate::report::decision::{Action, Decision, Method, Report, Swap, listed};
 use crate::report::reason::Reason;
 
 const SCOPE: &str = "OpenKruise: isInterestingPod, without its exclusion of phase Pending";
@@ -123,10 +123,8 @@ fn scope(pod: &Pod) -> Finding {
 
 fn policy(policy: &RestartPolicy) -> String {
     match policy {
-        RestartPolicy::Always => "Always".to_owned(),
-        RestartPolicy::OnFailure => "OnFailure".to_owned(),
-        RestartPolicy::Never => "Never".to_owned(),
         RestartPolicy::Unknown(text) => format!("{text:?}"),
+        known => known.as_str().to_owned(),
     }
 }
 
@@ -255,7 +253,7 @@ fn methods(case: Case<'_>, node_why: &str, decision: &Decision) -> Vec<Finding> 
         let why = no_more_starts(case).map(|why| finding("restarts", why.note, RESTARTS));
         findings.extend(why);
         let seen = answer(pod, &Step::Here(by_phase), decision);
-        findings.push(finding(way(Method::Finish), seen, METHODS));
+        findings.push(finding("way finish", seen, METHODS));
         return findings;
     }
     for turn in turns(case) {
@@ -292,7 +290,8 @@ fn tried(
         .take_while(|_| !unended.is_empty())
     {
         let step = ask(*method, case, unended, turn.after(nth));
-        findings.push(finding(way(*method), answer(pod, &step, decision), METHODS));
+        let way = format!("way {}", method.as_str());
+        findings.push(finding(way, answer(pod, &step, decision), METHODS));
         if matches!(step, Step::Here(_)) {
             return true;
         }
@@ -305,22 +304,15 @@ fn tried(
 fn waiting(case: Case<'_>, turn: &Turn<'_>) -> Option<Finding> {
     let (pod, around) = (case.pod, case.around);
     let until = turn.waits?;
-    let due: Vec<_> = unended(pod)
-        .into_iter()
-        .filter(|(_, sidecar)| turn::due(case, sidecar) == Some(until))
-        .map(|(_, sidecar)| &*sidecar.name)
-        .collect();
+    let all = unended(pod).into_iter().map(|(_, sidecar)| sidecar);
+    let due = all.filter(|sidecar| turn::due(case, sidecar) == Some(until));
+    let due = listed(due.map(|sidecar| &sidecar.name));
     let left = until.since(around.now).as_secs();
     let seen = if due.is_empty() {
-        let names: Vec<_> = roles::returning(pod)
-            .map(|sidecar| &*sidecar.name)
-            .collect();
-        format!(
-            "{} is started again by the node; the next wait for that for {left} s at most",
-            names.join(", ")
-        )
+        let names = listed(roles::returning(pod).map(|sidecar| &sidecar.name));
+        format!("{names} is started again by the node; the next wait for that for {left} s at most")
     } else {
-        format!("{}: {left} s", due.join(", "))
+        format!("{due}: {left} s")
     };
     Some(finding("time that is left", seen, RULES))
 }
@@ -379,11 +371,7 @@ fn answer(pod: &Pod, step: &Step, decision: &Decision) -> String {
 }
 
 fn reasons(reports: &[Report]) -> String {
-    reports
-        .iter()
-        .map(|report| report.reason.as_str())
-        .collect::<Vec<_>>()
-        .join(", ")
+    listed(reports.iter().map(|report| report.reason))
 }
 
 fn notes(reports: &[Report]) -> String {
@@ -428,15 +416,6 @@ fn steps(pod: &Pod) -> Option<Finding> {
 }
 
 // The text of decisions, for people who want to know why.
-
-/// Returns the name of a method, by its word in `--prefer`.
-pub(crate) const fn way(method: Method) -> &'static str {
-    match method {
-        Method::Swap => "way swap",
-        Method::Finish => "way finish",
-        Method::Recreate => "way crr",
-    }
-}
 
 /// Returns a phrase for an action that continues a sentence beginning with "swaplet".
 pub fn describe(action: &Action) -> String {
@@ -520,7 +499,7 @@ fn follows(pod: &Pod, decision: &Decision, around: &Circumstances<'_>) -> Option
 }
 
 fn done_means(pod: &Pod) -> &'static str {
-    if pod.restart_policy == crate::objects::pod::RestartPolicy::Never {
+    if pod.restart_policy == RestartPolicy::Never {
         ", with any exit code"
     } else {
         " with exit code 0"
@@ -567,9 +546,6 @@ fn after(pod: &Pod, action: &Action, around: &Circumstances<'_>) -> String {
 
 /// Returns the names of the unended sidecars that `is_wanted` accepts, joined by commas.
 fn names(pod: &Pod, is_wanted: impl Fn(&str) -> bool) -> String {
-    let names = roles::unended(pod)
-        .into_iter()
-        .map(|(_, Container { name, .. })| &**name);
-    let names: Vec<_> = names.filter(|name| is_wanted(name)).collect();
-    names.join(", ")
+    let names = unended(pod).into_iter().map(|(_, sidecar)| &sidecar.name);
+    listed(names.filter(|name| is_wanted(name)))
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use crate::objects::moment::Moment;
 use crate::objects::pod::roles::{self, Unended};
 use crate::objects::pod::{Container, ContainerState, Phase, Pod};
-use crate::report::decision::{Action, Decision, Finish, Method, Report};
+use crate::report::decision::{Action, Decision, Finish, Method, Report, listed};
 use crate::report::reason::Reason;
 use crate::terminate::memory::Memory;
 use crate::terminate::memory::finish_record::{FinishRecord, PATIENCE, QUIET, QUIET_STATUS};
@@ -55,9 +55,9 @@ pub(crate) fn step(case: Case<'_>, unended: &[Unended<'_>]) -> Step {
     if due > around.now {
         return Step::Here(wait(record, due, around.now));
     }
-    let names = unended.iter().map(|(_, sidecar)| &*sidecar.name);
+    let names = listed(unended.iter().map(|(_, sidecar)| &sidecar.name));
     let restless = record.is_restless(around.now);
-    Step::Here(write(case, record, &names.collect::<Vec<_>>(), restless))
+    Step::Here(write(case, record, &names, restless))
 }
 
 /// Writes the phase of a pod in which a node starts a container again and again, so that it is never
@@ -78,10 +78,9 @@ pub(crate) fn at_once(case: Case<'_>) -> Option<Decision> {
         return Some(Decision::later(Reason::FinishWaits, due));
     }
     let unended = roles::unended(pod).into_iter().map(|(_, sidecar)| sidecar);
-    let names = unended
-        .chain(roles::returning(pod))
-        .map(|sidecar| &*sidecar.name);
-    Some(write(case, record, &names.collect::<Vec<_>>(), restless))
+    let all = unended.chain(roles::returning(pod));
+    let names = listed(all.map(|sidecar| &sidecar.name));
+    Some(write(case, record, &names, restless))
 }
 
 /// Returns how long the status of the pod must not have changed, by what a kubelet says of its
@@ -105,7 +104,7 @@ fn pause(pod: &Pod) -> Option<Duration> {
     told.min().or(ended)
 }
 
-fn write(case: Case<'_>, record: &FinishRecord, names: &[&str], restless: bool) -> Decision {
+fn write(case: Case<'_>, record: &FinishRecord, names: &str, restless: bool) -> Decision {
     let (pod, kubelet) = (case.pod, case.around.may_be_kubelet());
     let phase = if roles::mains_succeeded(pod) {
         Phase::Succeeded
@@ -120,10 +119,7 @@ fn write(case: Case<'_>, record: &FinishRecord, names: &[&str], restless: bool) 
     });
     let mut decision = Decision::act(
         action,
-        Report::new(
-            Reason::PhaseWritten,
-            note(phase, &names.join(", "), kubelet, restless),
-        ),
+        Report::new(Reason::PhaseWritten, note(phase, names, kubelet, restless)),
     );
     // A repeated write was reported before.
     decision.done = decision.done.filter(|_| record.written_at.is_none());
@@ -226,10 +222,7 @@ pub(crate) fn finished(case: Case<'_>) -> Option<Decision> {
     let (pod, memory, around) = (case.pod, case.memory, case.around);
     memory.phase_written_at()?;
     let phase = pod.phase.as_str();
-    let ends = roles::sidecars(pod)
-        .map(|sidecar| describe(sidecar, memory))
-        .collect::<Vec<_>>()
-        .join(", ");
+    let ends = listed(roles::sidecars(pod).map(|sidecar| describe(sidecar, memory)));
     let changes = changes(case);
     if let Some(words) = ended_by_others(pod).filter(|_| has_lost_work(pod)) {
         let note = format!("{words}: {ends}{changes}");

@@ -19,7 +19,7 @@ use crate::objects::moment::Moment;
 use crate::objects::pod::roles::{self, Unended};
 use crate::objects::pod::{Container, ContainerState, Phase, Pod, RestartPolicy};
 use crate::objects::recreate_request::{RecreateRequest, Recreated, RequestPhase};
-use crate::report::decision::{Action, Decision, Method, Report, one_per_reason};
+use crate::report::decision::{Action, Decision, Method, Report, listed, one_per_reason};
 use crate::report::reason::Reason;
 use crate::terminate::memory::{ANSWERS, Asked, Memory};
 use crate::terminate::methods::Step;
@@ -137,7 +137,7 @@ pub(crate) fn finished(case: Case<'_>) -> Option<Decision> {
         return None;
     }
     let described = roles::sidecars(pod).map(|sidecar| ending::describe(sidecar, memory));
-    let ends = described.collect::<Vec<_>>().join(", ");
+    let ends = listed(described);
     let late = ending::lateness(pod, memory);
     let ends = format!("{ends}; requested from OpenKruise's daemon{late}");
     if has_lost_work(pod) {
@@ -270,11 +270,7 @@ fn deadline(
 /// Describes the request and why it is made.
 fn note(case: Case<'_>, targets: &[&Container]) -> String {
     let (pod, around) = (case.pod, case.around);
-    let names = targets
-        .iter()
-        .map(|target| &*target.name)
-        .collect::<Vec<_>>()
-        .join(", ");
+    let names = listed(targets.iter().map(|target| &target.name));
     let mut note = format!(
         "main containers are done; requesting OpenKruise's daemon on the node to end {names}, by ContainerRecreateRequest {}",
         RecreateRequest::name_for(&pod.uid)

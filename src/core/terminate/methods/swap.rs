@@ -22,7 +22,7 @@ use crate::objects::moment::Moment;
 use crate::objects::pod::evidence::{self, Footprint, Progress, exit_image_shown, shows_written};
 use crate::objects::pod::roles::{self, Unended, unended};
 use crate::objects::pod::{Container, ContainerState, Pod};
-use crate::report::decision::{Decision, Method, Paths, Report, one_per_reason};
+use crate::report::decision::{Decision, Method, Paths, Report, listed, one_per_reason};
 use crate::report::reason::Reason;
 use crate::terminate::memory::{Memory, SwapRecord};
 use crate::terminate::methods::{AllowedMethods, Step, finish};
@@ -113,11 +113,10 @@ pub(crate) fn wants(case: Case<'_>, unended: &[Unended<'_>]) -> Vec<Paths> {
 /// Reports a swap that the provider failed on. The library retries by itself, so no write would
 /// help.
 fn rejected(pod: &Pod, memory: &Memory) -> Report {
-    let changed: Vec<_> = memory.swaps.iter().map(SwapRecord::words).collect();
     let note = format!(
         "the provider of node {} has failed on the changed image (see status.message of the pod); no other pod of this node is swapped for now; changed: {}",
         pod.node,
-        changed.join(", ")
+        listed(memory.swaps.iter().map(SwapRecord::words))
     );
     Report::new(Reason::SwapRejected, note)
 }
@@ -255,10 +254,9 @@ pub(crate) fn fails_again(case: Case<'_>) -> Option<Report> {
     if times < FAILURES {
         return None;
     }
-    let words: Vec<_> = failed.iter().map(|record| record.words()).collect();
+    let words = listed(failed.iter().map(|record| record.words()));
     let note = format!(
-        "the exit image of {} has not started, or not ended with 0, {times} times: swaplet check says what is missing",
-        words.join(", ")
+        "the exit image of {words} has not started, or not ended with 0, {times} times: swaplet check says what is missing"
     );
     Some(Report::new(Reason::ExitImageNotStarted, note))
 }
@@ -478,11 +476,8 @@ pub(crate) fn changes(case: Case<'_>) -> String {
     if swapped.is_empty() {
         return String::new();
     }
-    let words: Vec<_> = swapped.iter().map(|(_, record)| record.words()).collect();
-    let mut changes = format!(
-        "; ended because main containers were done: {}",
-        words.join(", ")
-    );
+    let words = listed(swapped.iter().map(|(_, record)| record.words()));
+    let mut changes = format!("; ended because main containers were done: {words}");
     changes.extend(
         swapped
             .iter()
@@ -515,17 +510,15 @@ pub(crate) fn unknown_owner(pod: &Pod, around: &Circumstances<'_>) -> Option<Str
 
 /// Reports the swaps whose effect takes long to be observed.
 pub(crate) fn slow(unended: &[Unended<'_>], memory: &Memory, now: Moment) -> Option<Report> {
-    let slow: Vec<_> = unended
+    let swaps = unended
         .iter()
-        .filter_map(|(_, sidecar)| memory.swap_of(&sidecar.name))
-        .filter(|record| now >= record.at + SLOW)
-        .map(SwapRecord::words)
-        .collect();
+        .filter_map(|(_, sidecar)| memory.swap_of(&sidecar.name));
+    let slow = swaps.filter(|record| now >= record.at + SLOW);
+    let slow = listed(slow.map(SwapRecord::words));
     (!slow.is_empty()).then(|| Report {
         reason: Reason::SwapPending,
         note: format!(
-            "main containers are done; ending {}; the node has not reported the end yet, which includes a grace period",
-            slow.join(", ")
+            "main containers are done; ending {slow}; the node has not reported the end yet, which includes a grace period"
         ),
     })
 }

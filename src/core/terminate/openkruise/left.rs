@@ -7,7 +7,7 @@ use crate::objects::pod::roles::Unended;
 use crate::objects::pod::{Container, Phase};
 use crate::objects::recreate_request::{RecreateRequest, RequestPhase};
 use crate::objects::values::env::{WHEN_JOB_EXIT, WITH_IMAGE};
-use crate::report::decision::{Decision, Report};
+use crate::report::decision::{Decision, Report, listed};
 use crate::report::reason::Reason;
 use crate::terminate::memory::Memory;
 use crate::terminate::{Case, Circumstances};
@@ -121,11 +121,7 @@ fn ends_the_pod(acts: &[&Container], labelled_virtual: bool) -> bool {
 
 /// Reports the sidecars on which OpenKruise does not act and which keep the pod from ending.
 fn ignored(leaves: &[&Container], labelled_virtual: bool) -> Option<Report> {
-    let names = leaves
-        .iter()
-        .map(|sidecar| &*sidecar.name)
-        .collect::<Vec<_>>()
-        .join(", ");
+    let names = listed(leaves.iter().map(|sidecar| &sidecar.name));
     let (node, mark) = if labelled_virtual {
         ("virtual", WITH_IMAGE)
     } else {
