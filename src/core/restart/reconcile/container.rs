@@ -54,6 +54,13 @@ pub(crate) enum Step {
     Works(Option<Moment>),
 }
 
+impl Step {
+    /// Returns the step of a container that has failed, for this reason.
+    pub(crate) fn failed(why: impl Into<String>) -> Self {
+        Self::Final(StatePhase::Failed, why.into())
+    }
+}
+
 /// A condition that a container waits for before it is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
@@ -139,12 +146,9 @@ impl Target<'_> {
             return self.changed_by_others();
         }
         if *self.case.pod.pod.reason == *PROVIDER_FAILED {
-            return Step::Final(
-                StatePhase::Failed,
-                format!(
-                    "the provider of its virtual node has failed on the changed image: the pod shows {PROVIDER_FAILED}"
-                ),
-            );
+            return Step::failed(format!(
+                "the provider of its virtual node has failed on the changed image: the pod shows {PROVIDER_FAILED}"
+            ));
         }
         if let Some(trouble) = self.pull_trouble() {
             let back = Intent {
@@ -166,13 +170,10 @@ impl Target<'_> {
     /// Fails the container, because another writer has changed its image: a user's edit outranks a
     /// restart.
     pub(crate) fn changed_by_others(&self) -> Step {
-        Step::Final(
-            StatePhase::Failed,
-            format!(
-                "somebody else has set its image to {} in the meantime",
-                self.container.image
-            ),
-        )
+        Step::failed(format!(
+            "somebody else has set its image to {} in the meantime",
+            self.container.image
+        ))
     }
 
     /// Returns true if the status reflects the current spec, or if either generation is not
@@ -191,10 +192,9 @@ impl Target<'_> {
         match (self.is_untouched(intent), self.is_restarted()) {
             (false, false) => self.not_restarted(),
             (_, true) if is_enough => self.becomes_ready(),
-            (false, true) => {
-                let why = "its image was put back in the meantime, so it is not known whether it was restarted for this request";
-                Step::Final(StatePhase::Failed, why.to_owned())
-            }
+            (false, true) => Step::failed(
+                "its image was put back in the meantime, so it is not known whether it was restarted for this request",
+            ),
             // The present container is to be replaced, by a change of the current spec.
             (true, true) => self.begin(restarts),
             (true, false) if self.has_moved(intent) => self.begin(restarts),
@@ -251,7 +251,7 @@ impl Target<'_> {
         if self.case.around.now < until {
             return Step::Works(Some(until));
         }
-        Step::Final(StatePhase::Failed, self.nothing_shown())
+        Step::failed(self.nothing_shown())
     }
 
     /// Returns the time until which to wait for the node to show another container.
@@ -353,12 +353,9 @@ impl Target<'_> {
     fn put_back(&self, intent: &Intent, why: &str) -> Step {
         let present = &self.container.image;
         if *present == intent.from || !self.has_what_was_written(&intent.to) {
-            return Step::Final(
-                StatePhase::Failed,
-                format!(
-                    "its image could not be started under its other name, which was reverted: {why}"
-                ),
-            );
+            return Step::failed(format!(
+                "its image could not be started under its other name, which was reverted: {why}"
+            ));
         }
         // The alias was pulled after all: do not stop the running container again.
         if self.has_started() {
@@ -384,10 +381,9 @@ impl Target<'_> {
         if !is_same_digest(&intent.from, present) {
             return Step::Swap(self.change(present, &intent.from));
         }
-        Step::Final(
-            StatePhase::Failed,
-            format!("its image cannot be pulled by digest, with a tag before it or without: {why}"),
-        )
+        Step::failed(format!(
+            "its image cannot be pulled by digest, with a tag before it or without: {why}"
+        ))
     }
 
     /// Returns true if `before` is another spelling of `present`: the same digest; or the same tag
@@ -407,10 +403,9 @@ impl Target<'_> {
     fn not_put_back(&self, because: &str, why: &str) -> Step {
         let pod = &self.case.pod.pod;
         let (namespace, pod, name) = (&pod.namespace, &pod.name, &self.container.name);
-        let message = format!(
+        Step::failed(format!(
             "its previous image is not put back. Give it the image that its workload names: kubectl set image -n {namespace} pod/{pod} {name}=IMAGE. {because}; {why}"
-        );
-        Step::Final(StatePhase::Failed, message)
+        ))
     }
 }
 
@@ -461,14 +456,11 @@ impl Target<'_> {
         if self.case.around.now < until {
             return Step::Works(Some(stays.map_or(until, |at| at.min(until))));
         }
-        Step::Final(
-            StatePhase::Failed,
-            format!(
-                "it was restarted, and has not been ready, {} s after its start, in {} s",
-                enough.as_secs(),
-                within.as_secs()
-            ),
-        )
+        Step::failed(format!(
+            "it was restarted, and has not been ready, {} s after its start, in {} s",
+            enough.as_secs(),
+            within.as_secs()
+        ))
     }
 
     /// Returns since when the present container runs, as its node reports. The node's clock may be
@@ -531,7 +523,7 @@ impl Target<'_> {
             Step::Begin(_) | Step::Swap(_) => self.in_vain_for_long(),
             _ => None,
         };
-        why.map_or(step, |why| Step::Final(StatePhase::Failed, why))
+        why.map_or(step, Step::failed)
     }
 
     /// Describes that the node does not report the image that the spec has.

@@ -19,7 +19,7 @@ use crate::report::decision::Swap;
 use crate::restart::parked::Parked;
 use crate::restart::pod::RestartPod;
 use crate::restart::reconcile::decision::{Change, recorded};
-use crate::restart::request::{Intent, Mark, Parking, RestartRequest, StatePhase};
+use crate::restart::request::{Intent, Mark, Parking, RestartRequest};
 
 /// How long a parked sidecar is left to be ended once the main containers are done: that takes one
 /// restart less than if it were brought back first.
@@ -86,10 +86,9 @@ impl Target<'_> {
             (true, true) => self.becomes_ready(),
             (true, false) if self.has_moved(intent) => self.begin(restarts),
             (true, false) => self.swap(intent, restarts),
-            (false, _) => {
-                let why = "somebody else has changed the pod while it was to be parked, so it is not known whether it was restarted";
-                Step::Final(StatePhase::Failed, format!("{why}; its image is as it was"))
-            }
+            (false, _) => Step::failed(
+                "somebody else has changed the pod while it was to be parked, so it is not known whether it was restarted; its image is as it was",
+            ),
         }
     }
 
@@ -123,7 +122,7 @@ impl Target<'_> {
         match before::of_request(pod, name, request, |image| around.parks(image)) {
             Before::Image(before) => Step::Swap(self.change(image, before)),
             Before::OfAnother => Step::Waits,
-            Before::Unknown(why) => Step::Final(StatePhase::Failed, before::stays(pod, name, &why)),
+            Before::Unknown(why) => Step::failed(before::stays(pod, name, &why)),
         }
     }
 
@@ -152,7 +151,7 @@ impl Target<'_> {
             return self.changed_by_others();
         }
         if let Some(why) = &intent.back {
-            return Step::Final(StatePhase::Failed, format!("{why}; its image was put back"));
+            return Step::failed(format!("{why}; its image was put back"));
         }
         let is_still_out = is_same_image(&self.status.image, &intent.to);
         if self.is_restarted() && self.is_seen_by_node() && !is_still_out {
@@ -236,7 +235,7 @@ pub(crate) fn end(case: Case<'_>, why: &str) -> Option<Decision> {
         let step = Target::of(case, name).and_then(|target| {
             let step = target.ends(why)?;
             let in_vain = target.in_vain_for_long();
-            Some(in_vain.map_or(step, |why| Step::Final(StatePhase::Failed, why)))
+            Some(in_vain.map_or(step, Step::failed))
         });
         match step {
             Some(Step::Begin(mark)) => turned.push((name.clone(), mark)),

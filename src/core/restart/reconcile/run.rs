@@ -217,10 +217,7 @@ impl Plan {
                 let turn = (!self.stop).then_some(self.begun + 1);
                 target.in_patience(target.step(turn))
             }
-            None => Step::Final(
-                StatePhase::Failed,
-                "the pod no longer reports it, or its record is gone".to_owned(),
-            ),
+            None => Step::failed("the pod no longer reports it, or its record is gone"),
         };
         self.stop |= strategy.ordered && !matches!(step, Step::Final(..));
         self.stop |=

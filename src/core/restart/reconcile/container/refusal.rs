@@ -14,7 +14,7 @@ use crate::objects::pod::{ContainerState, RestartPolicy};
 use crate::restart::pod::RestartPod;
 use crate::restart::reconcile::parking::image::{self, ParkImage};
 use crate::restart::reconcile::{Around, coming};
-use crate::restart::request::{Intent, Mark, Parking, StatePhase};
+use crate::restart::request::{Intent, Mark, Parking};
 
 /// The answer to whether a container may be restarted now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl Target<'_> {
             Answer::Yes(Way::Park(_)) if self.overwrites() => Step::WaitsFor(Wait::Parked),
             Answer::Yes(way) => Step::Begin(self.mark_now(&way)),
             Answer::Wait(wait) => Step::WaitsFor(wait),
-            Answer::No(why) => Step::Final(StatePhase::Failed, format!("not restarted: {why}")),
+            Answer::No(why) => Step::failed(format!("not restarted: {why}")),
         }
     }
 
