@@ -54,19 +54,13 @@ pub(crate) fn preflight<'a>(
     container: &'a Container,
     exit_images: &'a ExitImages,
 ) -> Preflight<'a> {
+    let not_swappable = |what: &str| blocked(Reason::NotSwappable, container, what);
     if *container.effective_policy(pod) == RestartPolicy::Always {
-        return blocked(
-            Reason::SidecarRestartsAlways,
-            container,
-            &refusal(Obstacle::RestartsAlways, None),
-        );
+        let what = refusal(Obstacle::RestartsAlways, None);
+        return blocked(Reason::SidecarRestartsAlways, container, &what);
     }
     if let Some(by) = roles::may_restart_all(pod) {
-        return blocked(
-            Reason::NotSwappable,
-            container,
-            &restarts_all(container, by),
-        );
+        return not_swappable(&restarts_all(container, by));
     }
     let choice = match exit_images.choose(container.exit_image_asked()) {
         Ok(choice) => choice,
@@ -74,11 +68,7 @@ pub(crate) fn preflight<'a>(
     };
     // Facts are kept for every container that is marked.
     let Some(facts) = container.facts.as_deref() else {
-        return blocked(
-            Reason::NotSwappable,
-            container,
-            &refusal(Obstacle::CommandUnknown, None),
-        );
+        return not_swappable(&refusal(Obstacle::CommandUnknown, None));
     };
     let image = |doubt| Preflight::Image {
         image: choice.image,
@@ -93,16 +83,10 @@ pub(crate) fn preflight<'a>(
         Verdict::NotSwappable { reason, path }
             if !choice.is_default && reason.is_about_our_image() =>
         {
-            image(Some(unknown(
-                &choice,
-                path.as_deref().unwrap_or("its command"),
-            )))
+            let path = path.as_deref().unwrap_or("its command");
+            image(Some(unknown(&choice, path)))
         }
-        Verdict::NotSwappable { reason, path } => blocked(
-            Reason::NotSwappable,
-            container,
-            &refusal(reason, path.as_deref()),
-        ),
+        Verdict::NotSwappable { reason, path } => not_swappable(&refusal(reason, path.as_deref())),
         Verdict::NeedsImage { executes, .. } => {
             let doubt = doubt(&choice, facts, &executes);
             derived(pod, container, facts, &choice, doubt, exit_images)
@@ -207,11 +191,10 @@ fn derived<'a>(
         Some(Derived::Failed(words, again)) => {
             (format!("; it could not be pushed: {words}"), again, true)
         }
-        Some(Derived::TooMany) => (
-            "; the pods of this namespace have requested too many exit images today".to_owned(),
-            None,
-            false,
-        ),
+        Some(Derived::TooMany) => {
+            let words = "; the pods of this namespace have requested too many exit images today";
+            (words.to_owned(), None, false)
+        }
         None => (String::new(), None, false),
     };
     Preflight::Blocked {
@@ -282,27 +265,25 @@ fn refusal(obstacle: Obstacle, path: Option<&str>) -> String {
 
 fn no_choice<'a>(container: &Container, why: &NoChoice) -> Preflight<'a> {
     let asked = container.exit_image_asked().unwrap_or_default();
-    match why {
-        NoChoice::Invalid(error) => blocked(
+    let (reason, what) = match why {
+        NoChoice::Invalid(error) => (
             Reason::ExitImageInvalid,
-            container,
-            &format!("{WITH_IMAGE} is not an image: {error}"),
+            format!("{WITH_IMAGE} is not an image: {error}"),
         ),
-        NoChoice::Missing if asked.is_empty() => blocked(
+        NoChoice::Missing if asked.is_empty() => (
             Reason::ExitImageMissing,
-            container,
-            &format!(
+            format!(
                 "no exit image is configured: start the controller with --exit-image, or name a listed image in {WITH_IMAGE}"
             ),
         ),
-        NoChoice::Missing => blocked(
+        NoChoice::Missing => (
             Reason::ExitImageMissing,
-            container,
-            &format!(
+            format!(
                 "{asked} is not on the list of --exit-images and there is no default: add it, or set --exit-image"
             ),
         ),
-    }
+    };
+    blocked(reason, container, &what)
 }
 
 fn blocked<'a>(reason: Reason, container: &Container, what: &str) -> Preflight<'a> {

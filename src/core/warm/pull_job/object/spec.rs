@@ -100,60 +100,27 @@ impl SpecWire {
 
     /// Returns an error for a field that is longer than any valid use of it.
     fn check_bounds(&self) -> Result<(), String> {
-        let names = self
-            .selector
-            .as_ref()
-            .and_then(|selector| selector.names.as_ref());
-        let checks = [
-            (
-                self.images.as_ref().map_or(0, Vec::len),
-                MOST_IMAGES,
-                "images",
-                "images",
-            ),
-            (
-                self.pull_secrets.as_ref().map_or(0, Vec::len),
-                MOST_SECRETS,
-                "pullSecrets",
-                "names",
-            ),
-            (
-                longest(&self.pull_secrets),
-                bounds::TEXT,
-                "pullSecrets",
-                "bytes in a name",
-            ),
-            (
-                names.map_or(0, BTreeSet::len),
-                MOST_NAMES,
-                "selector.names",
-                "names",
-            ),
-            (
-                bytes(&self.sandbox_config.labels),
-                bounds::RECORD,
-                "sandboxConfig.labels",
-                "bytes",
-            ),
-            (
-                bytes(&self.sandbox_config.annotations),
-                bounds::RECORD,
-                "sandboxConfig.annotations",
-                "bytes",
-            ),
-        ];
-        match checks.into_iter().find(|(found, most, ..)| found > most) {
-            Some((found, most, field, what)) => {
-                Err(format!("{field} has {found} {what}: write at most {most}"))
-            }
-            None => Ok(()),
-        }
+        let images = self.images.iter().flatten().count();
+        let secrets = self.pull_secrets.as_deref().unwrap_or_default();
+        let longest = secrets.iter().map(|name| name.len()).max().unwrap_or(0);
+        let names = self.selector.iter().flat_map(|selector| &selector.names);
+        let names = names.flatten().count();
+        let labels = bytes(&self.sandbox_config.labels);
+        let notes = bytes(&self.sandbox_config.annotations);
+        at_most(MOST_IMAGES, images, "images", "images")?;
+        at_most(MOST_SECRETS, secrets.len(), "pullSecrets", "names")?;
+        at_most(bounds::TEXT, longest, "pullSecrets", "bytes in a name")?;
+        at_most(MOST_NAMES, names, "selector.names", "names")?;
+        at_most(bounds::RECORD, labels, "sandboxConfig.labels", "bytes")?;
+        at_most(bounds::RECORD, notes, "sandboxConfig.annotations", "bytes")
     }
 }
 
-fn longest(texts: &Option<Vec<Box<str>>>) -> usize {
-    let lengths = texts.iter().flatten().map(|text| text.len());
-    lengths.max().unwrap_or_default()
+fn at_most(most: usize, found: usize, field: &str, what: &str) -> Result<(), String> {
+    if found > most {
+        return Err(format!("{field} has {found} {what}: write at most {most}"));
+    }
+    Ok(())
 }
 
 fn bytes(texts: &Option<BTreeMap<String, String>>) -> usize {
@@ -192,23 +159,13 @@ fn targets(
         (None, None) => Ok(Targets::Labels(Selector::default())),
         // It is sent in the URL of a list.
         (None, Some(labels)) => read("podSelector", labels, bounds::SELECTOR).map(Targets::Pods),
-        (
-            Some(NodeSelectorWire {
-                names: Some(names),
-                labels,
-            }),
-            None,
-        ) if labels == LabelSelector::default() => Ok(Targets::Names(names)),
-        (Some(NodeSelectorWire { names: Some(_), .. }), None) => {
-            Err("can not set both names and labelSelector in this spec.selector".to_owned())
-        }
-        (
-            Some(NodeSelectorWire {
-                names: None,
-                labels,
-            }),
-            None,
-        ) => Ok(Targets::Labels(read("selector", labels, bounds::RECORD)?)),
+        (Some(NodeSelectorWire { names, labels }), None) => match names {
+            None => read("selector", labels, bounds::RECORD).map(Targets::Labels),
+            Some(names) if labels == LabelSelector::default() => Ok(Targets::Names(names)),
+            Some(_) => {
+                Err("can not set both names and labelSelector in this spec.selector".to_owned())
+            }
+        },
     }
 }
 
