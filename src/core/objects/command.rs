@@ -135,10 +135,7 @@ fn decide(
         .and_then(|program| foreign.map_or(Ok(program), Err))
         .map_err(Refusal::of)
         .and_then(|program| run(&program, &view));
-    decided.unwrap_or_else(|refusal| Verdict::NotSwappable {
-        reason: refusal.reason,
-        path: refusal.path,
-    })
+    decided.unwrap_or_else(|Refusal { reason, path }| Verdict::NotSwappable { reason, path })
 }
 
 /// The obstacle and the path that it is about, if any.

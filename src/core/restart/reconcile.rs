@@ -600,28 +600,20 @@ impl Memory {
     }
 
     pub(crate) fn times(&self, container: &str) -> Times {
-        let watched = self.containers.get(container);
-        watched.map(Watched::times).unwrap_or_default()
-    }
-
-    /// Returns since when the pod is not ready for the request, as first recorded, and when that
-    /// was observed.
-    pub(crate) fn unready(&self) -> Option<&(Box<str>, Moment)> {
-        self.unready.as_ref()
+        let Some(watched) = self.containers.get(container) else {
+            return Times::default();
+        };
+        Times {
+            waits: watched.waits,
+            changed: watched.changed.as_ref().map(|(_, at)| *at),
+            restarted: watched.restarted.as_ref().map(|(_, at)| *at),
+            running: watched.running.as_ref().map(|(_, at)| *at),
+            ready: watched.ready.as_ref().map(|(_, at)| *at),
+        }
     }
 }
 
 impl Watched {
-    fn times(&self) -> Times {
-        Times {
-            waits: self.waits,
-            changed: self.changed.as_ref().map(|(_, at)| *at),
-            restarted: self.restarted.as_ref().map(|(_, at)| *at),
-            running: self.running.as_ref().map(|(_, at)| *at),
-            ready: self.ready.as_ref().map(|(_, at)| *at),
-        }
-    }
-
     fn observe(&mut self, mark: &Mark, pod: &RestartPod, name: &str, now: Moment) {
         let Some((_, container, details)) = pod.find(name) else {
             return;

@@ -1,10 +1,10 @@
 //! The obstacles that keep a container from being swapped, notes about it, and the text for both.
 
-use std::fmt;
+use strum::VariantArray;
 
 /// A reason why no exit image could end a container. Closed: a new obstacle is a new variant and
 /// the places that the compiler points at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, strum::Display)]
 pub enum Obstacle {
     /// The program lies on a volume: the real one would run again in the exit image.
     ProgramOnVolume,
@@ -36,23 +36,6 @@ pub enum Obstacle {
 }
 
 impl Obstacle {
-    /// Every obstacle, in the order of the enum.
-    pub const ALL: [Self; 13] = [
-        Self::ProgramOnVolume,
-        Self::MountOverProgram,
-        Self::CommandUnknown,
-        Self::CommandInvalid,
-        Self::PullPolicyNever,
-        Self::RestartsAlways,
-        Self::RestartRuleOnSuccess,
-        Self::RestartsAllContainers,
-        Self::RestartPolicyUnknown,
-        Self::Windows,
-        Self::Architecture,
-        Self::TooManyMounts,
-        Self::Malformed,
-    ];
-
     /// Returns true if it is an obstacle for our exit image only: another one may be built for
     /// another system, or have its program elsewhere.
     pub const fn is_about_our_image(self) -> bool {
@@ -120,14 +103,8 @@ impl Obstacle {
     }
 }
 
-impl fmt::Display for Obstacle {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, out)
-    }
-}
-
 /// A note about a container that does not keep it from being swapped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, VariantArray)]
 pub enum Note {
     /// Pull policy Always: each swap needs the registry.
     RegistryNeeded,
@@ -149,18 +126,6 @@ pub enum Note {
 }
 
 impl Note {
-    /// Every note, in the order of the enum.
-    pub const ALL: [Self; 8] = [
-        Self::RegistryNeeded,
-        Self::EnvByReference,
-        Self::SubPath,
-        Self::PostStartFails,
-        Self::PostStartSleeps,
-        Self::ProbesFail,
-        Self::RestartRules,
-        Self::SecurityProfile,
-    ];
-
     /// Returns the text of the note.
     pub const fn text(self) -> &'static str {
         match self {
@@ -209,7 +174,8 @@ impl Notes {
 
     /// Returns the notes of the set, in the order of the enum.
     pub fn iter(self) -> impl Iterator<Item = Note> {
-        Note::ALL.into_iter().filter(move |note| self.has(*note))
+        let all = Note::VARIANTS.iter().copied();
+        all.filter(move |note| self.has(*note))
     }
 }
 
@@ -224,11 +190,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_obstacle_and_note_is_listed_once() {
-        let mut obstacles = Obstacle::ALL.to_vec();
-        obstacles.dedup();
-        assert!(obstacles.is_sorted() && obstacles.len() == Obstacle::ALL.len());
-        let notes = Notes::of(Note::ALL.map(|note| (note, true)));
-        assert!(notes.iter().eq(Note::ALL));
+    fn a_set_has_room_for_every_note() {
+        let all = || Note::VARIANTS.iter().copied();
+        let notes = Notes::of(all().map(|note| (note, true)));
+        assert!(notes.iter().eq(all()));
     }
 }

@@ -22,7 +22,7 @@ use crate::restart::request::{RestartRequest, UNREADY_ACQUIRED};
 pub(crate) fn before_restart(case: Case<'_>) -> Option<Decision> {
     let (request, pod, around) = (case.request, case.pod, case.around);
     let seconds = request.strategy.unready_seconds?;
-    if let Some((text, seen)) = case.memory.unready() {
+    if let Some((text, seen)) = &case.memory.unready {
         let Ok(since) = text.parse() else {
             return Some(Decision::give_up(
                 request,
