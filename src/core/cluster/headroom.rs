@@ -288,7 +288,7 @@ impl Ledger {
             .as_ref()
             .filter(|_| self.jobs.contains_key(&pod.uid))
             .and_then(|job| self.accounts.get_mut(&job.uid));
-        account.is_some_and(|account| account.first_time(reason))
+        account.is_some_and(|account| account.said.insert(reason))
     }
 
     /// Returns how many pods are queued for room in their Job.
@@ -305,7 +305,7 @@ impl Ledger {
     fn limit_changed(&mut self, job: &str) {
         let mut done = Vec::new();
         self.change(job, |account| {
-            account.limit_changed();
+            account.said.clear();
             done.extend(account.done_pods());
         });
         self.wakes.extend(done);

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use strum::{Display, IntoStaticStr};
+
 pub use super::exit_paths::{StandardPath, standard_paths};
 use super::label::Label;
 
@@ -54,7 +56,8 @@ impl fmt::Display for Kind {
 }
 
 /// A platform that every image of ours is built for; the operating system is always Linux.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Display, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Platform {
     /// 64-bit x86.
     Amd64,
@@ -68,16 +71,7 @@ impl Platform {
 
     /// Returns the name of the architecture in image configurations and indexes.
     pub fn architecture(self) -> &'static str {
-        match self {
-            Self::Amd64 => "amd64",
-            Self::Arm64 => "arm64",
-        }
-    }
-}
-
-impl fmt::Display for Platform {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.architecture())
+        self.into()
     }
 }
 

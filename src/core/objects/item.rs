@@ -17,6 +17,7 @@ use super::pod::wire::{ALL_RESTART, DISRUPTION};
 use super::pod::{KRUISE_POD_READY, PHASE_WRITTEN};
 use super::values::bounds;
 use super::values::fields::{FromText, List, Present, Said, Text, Texts, Time, or_default, text};
+use super::values::whole_object::watched;
 
 /// What is kept of an object.
 pub trait FromView: Sized {
@@ -144,14 +145,14 @@ impl<S, T, A, M> View<S, T, A, M> {
 
 impl<S: Part, T: Part, A: Part, M: Part> Viewed for View<S, T, A, M> {
     fn watched(&self) -> ObjectMeta {
-        let text = |field: &Text| field.as_deref().map(str::to_owned);
-        ObjectMeta {
-            name: text(&self.metadata.name),
-            namespace: text(&self.metadata.namespace),
-            uid: text(&self.metadata.uid),
-            resource_version: text(&self.metadata.resource_version),
-            ..ObjectMeta::default()
-        }
+        let meta = &self.metadata;
+        let fields = [
+            &meta.name,
+            &meta.namespace,
+            &meta.uid,
+            &meta.resource_version,
+        ];
+        watched(fields.map(|field| field.as_deref().map(str::to_owned)))
     }
 }
 
@@ -191,17 +192,9 @@ impl<'de, T: FromView> Visitor<'de> for Reader<T> {
     /// Reads what a list gives for an object that cannot be decoded: its name, namespace, uid and
     /// resourceVersion. Nothing is kept of it.
     fn visit_seq<A: SeqAccess<'de>>(self, array: A) -> Result<Self::Value, A::Error> {
-        let [name, namespace, uid, resource_version] =
-            Deserialize::deserialize(SeqAccessDeserializer::new(array))?;
-        let metadata = ObjectMeta {
-            name,
-            namespace,
-            uid,
-            resource_version,
-            ..ObjectMeta::default()
-        };
+        let fields = Deserialize::deserialize(SeqAccessDeserializer::new(array))?;
         Ok(Item {
-            metadata,
+            metadata: watched(fields),
             object: Ok(None),
         })
     }

@@ -1,7 +1,7 @@
 //! Types that are read from objects of another type's kind.
 
 /// Gives a type with a field `metadata`, or the field that is named, the kind of `$kind`, for
-/// watches and lists. After `alone` the API server is asked for the metadata alone.
+/// watches and lists.
 macro_rules! of_kind {
     (@impl [$($bound:tt)*] $wire:ty, $kind:ty, $($field:ident).+, $alone:expr) => {
         impl<$($bound)*> ::kube_core::Resource for $wire {
@@ -45,9 +45,6 @@ macro_rules! of_kind {
     };
     (<$k:ident> $wire:ty) => {
         of_kind!(@impl [$k: ::kube_core::Resource] $wire, $k, metadata, $k::metadata_api());
-    };
-    (<$k:ident> $wire:ty, alone) => {
-        of_kind!(@impl [$k: ::kube_core::Resource] $wire, $k, metadata, true);
     };
     ($wire:ty, $kind:ty) => {
         of_kind!(@impl [] $wire, $kind, metadata, false);

@@ -78,7 +78,7 @@ pub(crate) struct Account {
     /// True if nothing in progress makes room: who waits was woken to learn it.
     stands: bool,
     /// The reasons reported for the Job under this limit.
-    said: BTreeSet<Reason>,
+    pub(super) said: BTreeSet<Reason>,
 }
 
 /// Sums over all pods.
@@ -252,16 +252,6 @@ impl Account {
         gone
     }
 
-    /// Records a reported reason; true the first time.
-    pub(crate) fn first_time(&mut self, reason: Reason) -> bool {
-        self.said.insert(reason)
-    }
-
-    /// Records that the limit has changed: what was reported is no longer true.
-    pub(crate) fn limit_changed(&mut self) {
-        self.said.clear();
-    }
-
     /// Records what a pod needs.
     pub(crate) fn need(&mut self, turn: Turn, need: Need) {
         let Some(mut entry) = self.take(&turn.uid) else {
@@ -420,15 +410,11 @@ impl Account {
         }
         let (others, with) = self.totals_beside(entry);
         // What it keeps, or may have written, was found to fit.
-        let spared = if entry.is_begun() {
-            0
+        let (spared, fits) = if entry.is_begun() {
+            (0, swaps <= allowed(limit) - with.restarts)
         } else {
-            leaves.taken(&with, swaps, limit)
-        };
-        let fits = if entry.is_begun() {
-            swaps <= allowed(limit) - with.restarts
-        } else {
-            with.admits(swaps, limit) && spared == 0
+            let spared = leaves.taken(&with, swaps, limit);
+            (spared, with.admits(swaps, limit) && spared == 0)
         };
         let shortage = Shortage {
             limit,

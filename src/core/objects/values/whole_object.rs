@@ -29,13 +29,7 @@ impl<'de, K: DeserializeOwned> Deserialize<'de> for WholeObject<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut object = BoundedValue::<false>::deserialize(deserializer)?.0;
         let text = |field: &str| object["metadata"][field].as_str().map(str::to_owned);
-        let metadata = ObjectMeta {
-            name: text("name"),
-            namespace: text("namespace"),
-            uid: text("uid"),
-            resource_version: text("resourceVersion"),
-            ..ObjectMeta::default()
-        };
+        let metadata = watched(["name", "namespace", "uid", "resourceVersion"].map(text));
         if let Some(metadata) = object.get_mut("metadata") {
             leave_out_times(metadata);
         }
@@ -44,6 +38,18 @@ impl<'de, K: DeserializeOwned> Deserialize<'de> for WholeObject<K> {
             object: object.filter(|_| metadata.name.is_some()),
             metadata,
         })
+    }
+}
+
+/// Returns the metadata for the list or watch: name, namespace, uid and resourceVersion.
+pub(crate) fn watched(fields: [Option<String>; 4]) -> ObjectMeta {
+    let [name, namespace, uid, resource_version] = fields;
+    ObjectMeta {
+        name,
+        namespace,
+        uid,
+        resource_version,
+        ..ObjectMeta::default()
     }
 }
 

@@ -184,7 +184,7 @@ fn pending(
 
 fn watch(pod: &Pod, sidecar: &Container, record: &SwapRecord) -> Swapped {
     let patience = patience(pod);
-    let trouble = record.acted_at(record.trouble_since, patience);
+    let tried = record.acted_at(record.trouble_since, patience) + TROUBLE_PASSES;
     let (reason, reported, until, what) = match evidence::progress(sidecar, record.before.as_ref())
     {
         Progress::NotPulled(why, message) => {
@@ -192,24 +192,14 @@ fn watch(pod: &Pod, sidecar: &Container, record: &SwapRecord) -> Swapped {
                 "the node cannot pull {}, and keeps trying: push it, or let the node pull it ({why}: {message})",
                 sidecar.image
             );
-            (
-                Reason::ExitImageNotPulled,
-                true,
-                trouble + TROUBLE_PASSES,
-                what,
-            )
+            (Reason::ExitImageNotPulled, true, tried, what)
         }
         Progress::NotStarted(why, message) => {
             let what = format!(
                 "the node cannot start {}, and keeps trying: swaplet check says what is missing ({why}: {message})",
                 sidecar.image
             );
-            (
-                Reason::ExitImageNotStarted,
-                true,
-                trouble + TROUBLE_PASSES,
-                what,
-            )
+            (Reason::ExitImageNotStarted, true, tried, what)
         }
         Progress::Runs => {
             let what = format!(
