@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Namespace;
 
 use super::item::{FromView, Item, Unread, View};
+use super::values::fields::strings;
 
 /// A namespace of a list or watch.
 pub type NamespaceWire = Item<Labelled>;
@@ -19,8 +20,7 @@ impl FromView for Labelled {
     /// Returns `None` if it has no name.
     fn of(view: Self::View) -> Option<Self> {
         let meta = view.metadata;
-        let labels = meta.labels.all()?.into_iter();
-        let labels = labels.map(|(key, value)| (key.into(), value.into()));
-        Some((meta.name.filled()?, labels.collect()))
+        let labels = strings(meta.labels.all()?);
+        Some((meta.name.filled()?, labels))
     }
 }

@@ -12,6 +12,7 @@ use crate::objects::job::OwnerView;
 use crate::objects::pod::{ContainerState, ContainerStatus, RestartRule, SidecarRule, roles};
 use crate::objects::runs_on::RunsOn;
 use crate::objects::values::bounds;
+use crate::objects::values::fields::strings;
 use serde::Deserialize;
 
 /// The type of the condition of a pod that somebody ends: by preemption, a taint, the eviction API,
@@ -47,12 +48,9 @@ impl FromView for ListedPod {
     fn of(mut view: Self::View) -> Option<Self> {
         let pod = Pod::of(&mut view)?;
         let has_labels = may_have_rules(&pod);
-        let labels = view.metadata.labels.read.into_iter();
+        let labels = has_labels.then(|| strings(view.metadata.labels.read));
         Some(Self {
-            labels: labels
-                .filter(|_| has_labels)
-                .map(|(key, value)| (key.into(), value.into()))
-                .collect(),
+            labels: labels.unwrap_or_default(),
             pod,
         })
     }

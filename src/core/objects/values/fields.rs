@@ -279,6 +279,12 @@ impl<'de> Deserialize<'de> for Texts {
     }
 }
 
+/// Returns these texts as selectors take them.
+pub(crate) fn strings(texts: BTreeMap<Box<str>, Box<str>>) -> BTreeMap<String, String> {
+    let texts = texts.into_iter();
+    texts.map(|(key, text)| (key.into(), text.into())).collect()
+}
+
 pub(crate) fn drain_map<'de, A: MapAccess<'de>>(mut map: A) -> Result<(), A::Error> {
     while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
     Ok(())

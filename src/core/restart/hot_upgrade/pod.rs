@@ -13,6 +13,7 @@ use crate::objects::pod::evidence::{is_failed_start, is_pull_error};
 use crate::objects::pod::view::{ContainerStatusView, PodView};
 use crate::objects::pod::{ContainerState, RestartPolicy};
 use crate::objects::values::bounds;
+use crate::objects::values::fields::strings;
 use crate::restart::parked::PARKED;
 
 /// The annotation that names the working container of each pair: `{"mesh":"mesh-2"}`. Name and form
@@ -140,7 +141,7 @@ impl Labelled {
     /// Returns the pod; `selected` is `updateStrategy.selector`.
     pub fn for_update(self, selected: &Selector) -> UpgradePod {
         UpgradePod {
-            is_selected: is_selected(self.labels, selected),
+            is_selected: selected.matches(&strings(self.labels)),
             ..self.pod
         }
     }
@@ -226,14 +227,6 @@ impl UpgradeContainer {
 fn is_of_pair(name: &str) -> bool {
     let mut names = SUFFIXES.iter().filter_map(|end| name.strip_suffix(end));
     names.any(|name| !name.is_empty())
-}
-
-fn is_selected(labels: BTreeMap<Box<str>, Box<str>>, selected: &Selector) -> bool {
-    let labels = labels.into_iter();
-    let labels: BTreeMap<String, String> = labels
-        .map(|(key, value)| (key.into(), value.into()))
-        .collect();
-    selected.matches(&labels)
 }
 
 /// Returns true if the pod has this container of the sidecar: nothing is kept of others.

@@ -11,6 +11,7 @@ use crate::objects::pod::ContainerState;
 use crate::objects::pod::view::{
     ContainerStatusView, ContainerView, PodView, SourceView, SpecView, VolumeView,
 };
+use crate::objects::values::fields::strings;
 use crate::restart::hot_upgrade::pod::{VERSION, VERSION_ALT, WORKING};
 use crate::restart::on_config::annotation::{RESTART_ON, ReferenceKind, parse};
 use k8s_openapi::api::core::v1::Pod;
@@ -120,7 +121,6 @@ impl FromView for ConfiguredPod {
             Ok((metadata, wish)) => (metadata, Ok(wish)),
             Err(problem) => (BTreeMap::new(), Err(problem)),
         };
-        let labels = labels.into_iter();
         let is_named = |name: &str| wish.iter().flatten().any(|(named, _)| **named == *name);
         let images = spec.containers.iter().filter_map(|one| {
             let name = one.name.as_ref().filter(|name| is_named(name))?;
@@ -131,9 +131,7 @@ impl FromView for ConfiguredPod {
             namespace: meta.namespace.filled()?,
             name: meta.name.filled()?,
             uid: meta.uid.filled()?,
-            labels: labels
-                .map(|(key, text)| (key.into(), text.into()))
-                .collect(),
+            labels: strings(labels),
             owner: OwnerView::uid_of_controller(&meta.owner_references),
             node: spec.node_name.value.clone().unwrap_or_default(),
             ending,

@@ -327,14 +327,16 @@ pub(crate) const LONGEST: Duration = Duration::from_secs(600);
 /// they do. A wait has an end: then the next method is tried, and room that comes is still taken.
 pub(crate) fn no_room(case: Case<'_>, restarts: u32) -> Option<Step> {
     let (pod, memory, around) = (case.pod, case.memory, case.around);
-    let wait = |until| {
-        Step::Here(Decision {
-            swaps_wanted: restarts,
-            ..Decision::later(Reason::HeadroomWait, until)
-        })
-    };
     let next = |report| Step::next(vec![report], None);
     let done_at = memory.mains_done_at.unwrap_or(around.now);
+    let wait = |patience: Duration| {
+        let until = done_at + patience;
+        let wait = Decision {
+            swaps_wanted: restarts,
+            ..Decision::later(Reason::HeadroomWait, until)
+        };
+        (around.now < until).then_some(Step::Here(wait))
+    };
     match headroom(case, restarts) {
         Headroom::Free | Headroom::Fits => None,
         Headroom::Wait(shortage) => {
@@ -343,20 +345,11 @@ pub(crate) fn no_room(case: Case<'_>, restarts: u32) -> Option<Step> {
             } else {
                 graces(pod).min(LONGEST) + DELETED
             };
-            let until = done_at + patience;
-            Some(if around.now < until {
-                wait(until)
-            } else {
-                next(waited(case, &shortage, patience))
-            })
+            wait(patience).or_else(|| Some(next(waited(case, &shortage, patience))))
         }
         Headroom::TooEarly => {
-            let until = done_at + patience(pod).min(LONGEST) + WAITS;
-            Some(if around.now < until {
-                wait(until)
-            } else {
-                next(too_early())
-            })
+            let wait = wait(patience(pod).min(LONGEST) + WAITS);
+            wait.or_else(|| Some(next(too_early())))
         }
         Headroom::NeverFits(shortage) => Some(next(no_headroom(case, &shortage))),
         Headroom::JobUnknown { trouble } => {
