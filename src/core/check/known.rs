@@ -2,54 +2,33 @@
 
 use serde_json::Value;
 
-/// A known sidecar that does not end by itself.
-struct Known {
-    what: &'static str,
-    /// The last segments of its repositories.
-    images: &'static [&'static str],
-    /// The container names that injectors use.
-    names: &'static [&'static str],
-}
-
-const fn known(
-    what: &'static str,
-    images: &'static [&'static str],
-    names: &'static [&'static str],
-) -> Known {
-    Known {
-        what,
-        images,
-        names,
-    }
-}
-
-/// The known sidecars, from the documents of each project: where its images are, and how its
-/// injector names the container.
-const KNOWN: [Known; 16] = [
-    known(
+/// The known sidecars that do not end by themselves, from the documents of each project: what each
+/// is, the last segments of its repositories, and the container names that its injector uses.
+const KNOWN: [(&str, &[&str], &[&str]); 16] = [
+    (
         "Istio's proxy",
         &["istio/proxyv2", "proxyv2"],
         &["istio-proxy"],
     ),
-    known(
+    (
         "Linkerd's proxy",
         &["linkerd/proxy", "linkerd2-proxy"],
         &["linkerd-proxy"],
     ),
-    known(
+    (
         "Google's Cloud SQL proxy",
         &["cloud-sql-proxy", "cloudsql-docker/gce-proxy"],
         &["cloud-sql-proxy"],
     ),
-    known("Fluent Bit", &["fluent-bit", "aws-for-fluent-bit"], &[]),
-    known("Fluentd", &["fluentd"], &[]),
-    known("the Vault agent", &[], &["vault-agent"]),
-    known(
+    ("Fluent Bit", &["fluent-bit", "aws-for-fluent-bit"], &[]),
+    ("Fluentd", &["fluentd"], &[]),
+    ("the Vault agent", &[], &["vault-agent"]),
+    (
         "the Datadog agent",
         &["datadog/agent", "datadoghq/agent"],
         &[],
     ),
-    known(
+    (
         "an OpenTelemetry collector",
         &[
             "opentelemetry-collector",
@@ -59,22 +38,22 @@ const KNOWN: [Known; 16] = [
         ],
         &["otc-container"],
     ),
-    known("Envoy", &["envoyproxy/envoy"], &[]),
-    known("Dapr", &["daprd"], &["daprd"]),
-    known("Kuma's proxy", &["kuma-dp"], &["kuma-sidecar"]),
-    known(
+    ("Envoy", &["envoyproxy/envoy"], &[]),
+    ("Dapr", &["daprd"], &["daprd"]),
+    ("Kuma's proxy", &["kuma-dp"], &["kuma-sidecar"]),
+    (
         "Consul's proxy",
         &["consul-dataplane"],
         &["consul-dataplane"],
     ),
-    known(
+    (
         "the X-Ray daemon",
         &["aws-xray-daemon", "xray/aws-xray-daemon"],
         &[],
     ),
-    known("Filebeat", &["beats/filebeat"], &[]),
-    known("Promtail", &["grafana/promtail"], &[]),
-    known("Vector", &["timberio/vector"], &[]),
+    ("Filebeat", &["beats/filebeat"], &[]),
+    ("Promtail", &["grafana/promtail"], &[]),
+    ("Vector", &["timberio/vector"], &[]),
 ];
 
 /// The marks that make an injector add a container, from its documents: the key of a label or
@@ -121,8 +100,8 @@ pub fn sidecar(name: &str, image: &str) -> Option<&'static str> {
     };
     KNOWN
         .iter()
-        .find(|known| known.names.contains(&name) || known.images.iter().any(ends_with))
-        .map(|known| known.what)
+        .find(|(_, images, names)| names.contains(&name) || images.iter().any(ends_with))
+        .map(|(what, ..)| *what)
 }
 
 /// Returns the repository of an image, without tag and digest.
