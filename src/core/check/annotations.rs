@@ -34,13 +34,13 @@ pub(super) fn problems(place: &Place<'_>) -> Vec<String> {
         format!("{key} is read from pods, and has no effect here: write it into {path}metadata.annotations")
     });
     let in_pods = keys(of_pods);
-    let unknown = around.iter().chain(&in_pods).filter(|key| is_unknown(key));
+    let unknown = around.iter().chain(&in_pods);
+    let unknown = unknown.filter_map(|key| unknown_key(key));
     let labels = of_pods["labels"].as_object().into_iter().flatten();
     let labels = labels.filter(|(key, _)| OF_PODS.contains(&key.as_str()));
     let labels = labels.map(|(key, _)| {
         format!("{key} is an annotation, and has no effect as a label: write it into {path}metadata.annotations")
     });
-    let unknown = unknown.map(|key| meant(key));
     misplaced.chain(unknown).chain(labels).collect()
 }
 
@@ -53,7 +53,7 @@ pub fn of_object(object: &Value) -> Vec<String> {
         known if OF_PODS.contains(&known) => {
             Some(format!("{key} is read from pods, and has no effect here"))
         }
-        other => is_unknown(other).then(|| meant(other)),
+        other => unknown_key(other),
     };
     let keys = keys(&object["metadata"]).into_iter();
     keys.filter_map(problem).collect()
@@ -79,19 +79,19 @@ fn nearest(key: &str) -> (usize, &'static str) {
         .unwrap_or((usize::MAX, SIDECARS))
 }
 
-fn is_unknown(key: &str) -> bool {
+/// Returns the problem of a key that means nothing in any manifest.
+fn unknown_key(key: &str) -> Option<String> {
     let word = key.trim_start_matches(OURS);
-    !OF_PODS.contains(&key) && !OTHERS.split(' ').any(|other| other == word)
-}
-
-fn meant(key: &str) -> String {
+    if OF_PODS.contains(&key) || OTHERS.split(' ').any(|other| other == word) {
+        return None;
+    }
     let (wrong, known) = nearest(key);
     let meant = match wrong <= WRONG {
         true => format!(": is it {known}?"),
         false => String::new(),
     };
     let key = cut(key, SHOWN);
-    format!("the annotation {key} means nothing{meant}")
+    Some(format!("the annotation {key} means nothing{meant}"))
 }
 
 #[cfg(test)]

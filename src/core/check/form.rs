@@ -48,7 +48,10 @@ fn problem(item: &Value) -> Option<String> {
                 Value::Null => "is missing".to_owned(),
                 other => format!("is {}, and has to be a map", kind_of(other)),
             };
-            return Some(format!("{field} {what}{}", example(path)));
+            return Some(format!(
+                "{field} {what}: the containers belong into {}.containers",
+                path.join(".")
+            ));
         }
     }
     containers(&at["containers"]).map(|what| format!("{field}.containers{what}"))
@@ -65,10 +68,6 @@ fn containers(value: &Value) -> Option<String> {
     Some(format!(
         "[{index}].name is missing, or is not a string{FIX}"
     ))
-}
-
-fn example(path: &[&str]) -> String {
-    format!(": the containers belong into {}.containers", path.join("."))
 }
 
 fn kind_of(value: &Value) -> &'static str {

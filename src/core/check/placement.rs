@@ -49,12 +49,11 @@ impl Placement {
                 labels.insert(of_node.into(), "true".into());
             }
         }
-        let tolerations = spec["tolerations"].as_array().into_iter().flatten();
         Self {
             node: spec["nodeName"].as_str().map(Into::into),
             labels,
             selector,
-            tolerations: tolerations.take(MOST).map(Toleration::of).collect(),
+            tolerations: list(&spec["tolerations"]).map(Toleration::of).collect(),
         }
     }
 
@@ -125,22 +124,19 @@ fn texts(marks: &Value) -> impl Iterator<Item = (Box<str>, Box<str>)> {
         .filter_map(|(key, value)| Some((key.as_str().into(), value.as_str()?.into())))
 }
 
-fn affinity(affinity: &Value) -> Vec<(Box<str>, Box<str>)> {
-    let list = |value: &'_ Value, field: &str| value[field].as_array().cloned().unwrap_or_default();
+fn affinity(affinity: &Value) -> impl Iterator<Item = (Box<str>, Box<str>)> {
     let required = &affinity["requiredDuringSchedulingIgnoredDuringExecution"];
-    let mut found = Vec::new();
-    for term in list(required, "nodeSelectorTerms").iter().take(MOST) {
-        for expression in list(term, "matchExpressions").iter().take(MOST) {
-            if let ("In", Some(key), Some(value)) = (
-                expression["operator"].as_str().unwrap_or_default(),
-                expression["key"].as_str(),
-                expression["values"][0].as_str(),
-            ) {
-                found.push((key.into(), value.into()));
-            }
-        }
-    }
-    found
+    let terms = list(&required["nodeSelectorTerms"]);
+    let expressions = terms.flat_map(|term| list(&term["matchExpressions"]));
+    let equal = expressions.filter(|expression| expression["operator"] == "In");
+    equal.filter_map(|expression| {
+        let value = expression["values"][0].as_str()?;
+        Some((expression["key"].as_str()?.into(), value.into()))
+    })
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten().take(MOST)
 }
 
 /// The cost of a pod after its phase is final.
