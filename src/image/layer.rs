@@ -30,7 +30,8 @@ pub fn layer(program: &[u8], program_path: &str, paths: &PathSet) -> Result<Laye
     let (mut tar, directories) = begin(&all)?;
     append_file(&mut tar, program_path, program)?;
     for path in all.iter().filter(|path| *path != program_path) {
-        append_link(&mut tar, path, program_path)?;
+        let mut link = header(EntryType::Link, 0);
+        tar.append_link(&mut link, in_tar(path), in_tar(program_path))?;
     }
     Ok(Layer {
         bytes: tar.into_inner()?,
@@ -90,14 +91,10 @@ fn begin(paths: &PathSet) -> io::Result<(Builder<Vec<u8>>, usize)> {
     let directories = paths.directories();
     let mut tar = Builder::new(Vec::new());
     for directory in &directories {
-        append_directory(&mut tar, directory)?;
+        let name = format!("{}/", in_tar(directory));
+        tar.append_data(&mut header(EntryType::Directory, 0), name, io::empty())?;
     }
     Ok((tar, directories.len()))
-}
-
-fn append_directory(tar: &mut Builder<Vec<u8>>, path: &str) -> io::Result<()> {
-    let name = format!("{}/", in_tar(path));
-    tar.append_data(&mut header(EntryType::Directory, 0), name, io::empty())
 }
 
 fn append_file(tar: &mut Builder<Vec<u8>>, path: &str, contents: &[u8]) -> io::Result<()> {
@@ -105,14 +102,6 @@ fn append_file(tar: &mut Builder<Vec<u8>>, path: &str, contents: &[u8]) -> io::R
         &mut header(EntryType::Regular, contents.len() as u64),
         in_tar(path),
         contents,
-    )
-}
-
-fn append_link(tar: &mut Builder<Vec<u8>>, path: &str, target: &str) -> io::Result<()> {
-    tar.append_link(
-        &mut header(EntryType::Link, 0),
-        in_tar(path),
-        in_tar(target),
     )
 }
 
