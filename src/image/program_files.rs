@@ -128,13 +128,8 @@ impl ProgramFiles {
         let needed = needed(&list).map_err(fail)?;
         self.files
             .insert(loader.to_owned(), read(Path::new(loader))?);
-        for (name, path) in &needed {
-            self.add_library(name, read(path)?);
-            if name.starts_with("libc.so") {
-                self.add_name_service(path);
-            }
-        }
-        Ok(())
+        let mut needed = needed.iter();
+        needed.try_for_each(|(name, path)| self.add_library(name, path))
     }
 
     /// Like `add_shared_objects`, for a program whose loader cannot be run here.
@@ -158,28 +153,20 @@ impl ProgramFiles {
             .map_err(|error| fail(format!("{}: {error}", name.display())))?;
         self.files.insert(loader.to_owned(), bytes);
         // The loader, which libraries may need by its name, is added above.
-        for (name, path) in needed
-            .iter()
-            .filter(|(needed, _)| Path::new(needed) != name)
-        {
-            self.add_library(name, read(path)?);
-            if name.starts_with("libc.so") {
-                self.add_name_service(path);
+        let mut others = needed.iter().filter(|(other, _)| Path::new(other) != name);
+        others.try_for_each(|(name, path)| self.add_library(name, path))
+    }
+
+    /// Adds a shared object; with the C library also what that opens by itself.
+    fn add_library(&mut self, name: &str, path: &Path) -> Result<(), ProgramError> {
+        let mut add = |name: &str, bytes| self.files.insert(format!("{LIBRARIES}/{name}"), bytes);
+        add(name, read(path)?);
+        for service in NAME_SERVICE.iter().filter(|_| name.starts_with("libc.so")) {
+            if let Ok(bytes) = std::fs::read(path.with_file_name(service)) {
+                add(service, bytes);
             }
         }
         Ok(())
-    }
-
-    fn add_name_service(&mut self, libc: &Path) {
-        for name in NAME_SERVICE {
-            if let Ok(bytes) = std::fs::read(libc.with_file_name(name)) {
-                self.add_library(name, bytes);
-            }
-        }
-    }
-
-    fn add_library(&mut self, name: &str, bytes: Vec<u8>) {
-        self.files.insert(format!("{LIBRARIES}/{name}"), bytes);
     }
 }
 
