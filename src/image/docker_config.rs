@@ -136,7 +136,7 @@ impl DockerConfig {
         &self,
         reference: &ImageReference,
     ) -> Result<Credentials, DockerConfigError> {
-        let registry = lookup_host(reference.registry());
+        let registry = normalize(reference.registry());
         if let Some(helper) = self
             .file
             .cred_helpers
@@ -247,15 +247,8 @@ fn read(path: &Path) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8 text"))
 }
 
-fn lookup_host(registry: &str) -> String {
-    normalize(if registry == "docker.io" {
-        DOCKER_HUB_KEY
-    } else {
-        registry
-    })
-}
-
-/// Normalizes a key: `https://index.docker.io/v1/` becomes `index.docker.io`.
+/// Normalizes a key or the name of a registry: `https://index.docker.io/v1/` becomes
+/// `index.docker.io`.
 fn normalize(key: &str) -> String {
     let key = key
         .strip_prefix("https://")
