@@ -82,7 +82,12 @@ impl RegistryError {
 
     /// Returns the error of a request that got no answer.
     pub fn from_http(operation: &str, timeout: Duration, error: &reqwest::Error) -> Self {
-        let (problem, detail) = classify_http(timeout, error);
+        let (problem, detail) = match error.status() {
+            _ if error.is_timeout() => (Problem::Timeout(timeout), String::new()),
+            _ if error.is_redirect() => (Problem::Refused, innermost(error)),
+            Some(status) => (Problem::from_answer(status.as_u16(), &[]), String::new()),
+            None => (Problem::Unreachable, innermost(error)),
+        };
         Self::new(operation, problem, detail)
     }
 
@@ -143,19 +148,6 @@ fn advice(problem: Problem) -> String {
         Problem::DigestMismatch => "the registry has other bytes than those of the digest; a proxy changes them, or somebody else pushes to the same tag".to_owned(),
         Problem::TooLarge => "the answer is larger than swaplet ever reads".to_owned(),
         Problem::Refused => "not tried".to_owned(),
-    }
-}
-
-fn classify_http(timeout: Duration, error: &reqwest::Error) -> (Problem, String) {
-    if error.is_timeout() {
-        return (Problem::Timeout(timeout), String::new());
-    }
-    if error.is_redirect() {
-        return (Problem::Refused, innermost(error));
-    }
-    match error.status() {
-        Some(status) => (Problem::from_answer(status.as_u16(), &[]), String::new()),
-        None => (Problem::Unreachable, innermost(error)),
     }
 }
 
