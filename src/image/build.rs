@@ -151,18 +151,11 @@ fn controller_platform(program: &ProgramFiles) -> Result<PlatformImage, LayerErr
         media_type::LAYER,
         layer::layer_of_files(&program.files)?.bytes,
     );
-    let start = Start {
-        program: PROGRAM,
-        libraries: program.has_libraries().then_some(LIBRARIES),
-    };
-    Ok(platform_image(
-        Label::Controller,
-        program.platform,
-        layer,
-        &start,
-        program.program_size,
-        0,
-    ))
+    let (label, platform) = (Label::Controller, program.platform);
+    let libraries = program.has_libraries().then_some(LIBRARIES);
+    let config = config(label, platform, PROGRAM, libraries, &layer.digest);
+    let size = program.program_size;
+    Ok(platform_image(label, platform, layer, &config, size, 0))
 }
 
 /// Builds the image of a kind with the standard paths. Both kinds have them: a container that is
@@ -236,39 +229,27 @@ fn build_platform(
     // The directory of the program exists without any link.
     let link_headers = (tar.links + tar.directories - 1) * BLOCK;
     let layer = Blob::new(media_type::LAYER, tar.bytes);
-    let start = Start {
-        program: kind.program_path(),
-        libraries: None,
-    };
+    let (label, size) = (kind.into(), program.len());
+    let config = config(label, platform, kind.program_path(), None, &layer.digest);
     Ok(platform_image(
-        kind.into(),
+        label,
         platform,
         layer,
-        &start,
-        program.len(),
+        &config,
+        size,
         link_headers,
     ))
-}
-
-/// The way in which a container of the image is started.
-struct Start {
-    program: &'static str,
-    /// The folder in which the loader finds shared objects, if the program needs any.
-    libraries: Option<&'static str>,
 }
 
 fn platform_image(
     label: Label,
     platform: Platform,
     layer: Blob,
-    start: &Start,
+    config: &Value,
     program_size: usize,
     link_headers: usize,
 ) -> PlatformImage {
-    let config = Blob::json(
-        media_type::CONFIG,
-        &config(label, platform, start, &layer.digest),
-    );
+    let config = Blob::json(media_type::CONFIG, config);
     let manifest = Blob::json(media_type::MANIFEST, &manifest(label, &config, &layer));
     PlatformImage {
         platform,
@@ -299,9 +280,15 @@ fn labels(label: Label) -> Value {
     })
 }
 
-fn config(label: Label, platform: Platform, start: &Start, diff_id: &str) -> Value {
-    let of_libraries = start
-        .libraries
+/// `libraries` is the folder in which the loader finds shared objects, if the program needs any.
+fn config(
+    label: Label,
+    platform: Platform,
+    program: &str,
+    libraries: Option<&str>,
+    diff_id: &str,
+) -> Value {
+    let of_libraries = libraries
         .into_iter()
         .flat_map(|folder| [format!("LD_LIBRARY_PATH={folder}"), MALLOC.to_owned()]);
     json!({
@@ -312,7 +299,7 @@ fn config(label: Label, platform: Platform, start: &Start, diff_id: &str) -> Val
         "config": {
             "User": USER,
             "Env": std::iter::once(format!("PATH={PATH}")).chain(of_libraries).collect::<Vec<_>>(),
-            "Entrypoint": [start.program],
+            "Entrypoint": [program],
             "WorkingDir": "/",
             "Labels": labels(label),
         },
