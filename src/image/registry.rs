@@ -16,7 +16,7 @@ use super::build::{Blob, digest_of, media_type};
 use super::docker_config::Credentials;
 use super::registry_error::{Problem, RegistryError, innermost};
 use crate::build::digest_by;
-use ask::{Answer, Asker, Content};
+use ask::{Answer, Asker, Request};
 use hosts::Hosts;
 use http::Method;
 use login::Login;
@@ -132,7 +132,8 @@ impl Registry {
             (Some(found), expected) if expected.is_none_or(|expected| found == expected) => {
                 Ok(Some((found.to_owned(), None)))
             }
-            (Some(found), Some(expected)) if are_comparable(found, expected) => {
+            // Different digests of one algorithm are of different bytes.
+            (Some(found), Some(expected)) if algorithm(found) == algorithm(expected) => {
                 Err(mismatch(&operation, expected, Some(found)))
             }
             // Only the bytes show it.
@@ -197,11 +198,11 @@ impl Registry {
         reference: &ImageReference,
         blob: &Blob,
     ) -> Result<(), RegistryError> {
-        let start = self.asker.hosts.url(&uploads_path(reference));
+        let start = self.asker.hosts.url(&blob_path(reference, "uploads/"));
         let begin = Request {
             method: Method::POST,
             url: &start,
-            content: Some(octets(&[])),
+            content: Some((OCTETS, &[])),
         };
         let begun = self.request(operation, &begin).await?.granted(operation)?;
         let mut address = self.upload_address(operation, &begun)?;
@@ -213,7 +214,7 @@ impl Registry {
         let put = Request {
             method: Method::PUT,
             url: address.as_str(),
-            content: Some(octets(&blob.bytes)),
+            content: Some((OCTETS, &blob.bytes)),
         };
         let stored = if is_own {
             self.request(operation, &put).await?
@@ -250,10 +251,7 @@ impl Registry {
         let request = Request {
             method: Method::PUT,
             url: &url,
-            content: Some(Content {
-                media_type: manifest.media_type,
-                bytes: &manifest.bytes,
-            }),
+            content: Some((manifest.media_type, &manifest.bytes)),
         };
         let put = async || {
             self.request(&operation, &request)
@@ -318,24 +316,14 @@ fn host_of(reference: &ImageReference) -> &str {
     }
 }
 
-fn octets(bytes: &[u8]) -> Content<'_> {
-    Content {
-        media_type: OCTETS,
-        bytes,
-    }
-}
-
 fn manifest_path(reference: &ImageReference) -> String {
     let name = reference.digest().or(reference.tag()).unwrap_or_default();
     format!("/v2/{}/manifests/{name}", reference.repository())
 }
 
-fn uploads_path(reference: &ImageReference) -> String {
-    format!("/v2/{}/blobs/uploads/", reference.repository())
-}
-
-fn blob_path(reference: &ImageReference, digest: &str) -> String {
-    format!("/v2/{}/blobs/{digest}", reference.repository())
+/// Returns the path of a blob by its digest, or that of `uploads/`.
+fn blob_path(reference: &ImageReference, blob: &str) -> String {
+    format!("/v2/{}/blobs/{blob}", reference.repository())
 }
 
 // Retries of requests after transient errors.
@@ -471,13 +459,6 @@ impl Default for RegistryOptions {
 
 // Requests with the login, which is renewed when its token has expired.
 
-struct Request<'a> {
-    pub method: Method,
-    pub url: &'a str,
-    /// What is stored; `None` for a request that reads.
-    pub content: Option<Content<'a>>,
-}
-
 impl Registry {
     /// Sends a request with the login. If it is refused (401) with a token that the registry has
     /// issued, which may be valid for a minute only, it is sent once more with another one; and so
@@ -514,20 +495,10 @@ impl Registry {
         request: &Request<'_>,
         login: &Login,
     ) -> Result<Answer, RegistryError> {
-        let (method, url, login) = (request.method.clone(), request.url, login.header());
-        match &request.content {
-            Some(content) => {
-                self.asker
-                    .send(operation, method, url, content, login.as_ref())
-                    .await
-            }
-            None => {
-                let accept = ACCEPTED.join(", ");
-                self.asker
-                    .ask(operation, method, url, &accept, login.as_ref())
-                    .await
-            }
-        }
+        let (accept, login) = (ACCEPTED.join(", "), login.header());
+        self.asker
+            .send(operation, request, &accept, login.as_ref())
+            .await
     }
 
     /// Keeps a login for the next requests.
@@ -557,11 +528,6 @@ fn check_bytes(operation: &str, bytes: &[u8], expected: &str) -> Result<(), Regi
     } else {
         Err(mismatch(operation, expected, Some(&found)))
     }
-}
-
-/// Returns true if two digests are of one algorithm, so that different ones are of different bytes.
-fn are_comparable(one: &str, other: &str) -> bool {
-    algorithm(one) == algorithm(other)
 }
 
 /// Returns true if bytes can be checked against a digest. What a registry says of its own answer

@@ -10,7 +10,7 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use jiff::Timestamp;
 use reqwest::redirect::{Attempt, Policy};
-use reqwest::{Proxy, RequestBuilder, Url};
+use reqwest::{Proxy, Url};
 use serde_json::Value;
 
 use super::RegistryOptions;
@@ -40,12 +40,12 @@ pub(super) struct Asker {
     limit: Duration,
 }
 
-/// What a request sends.
-pub(super) struct Content<'a> {
-    /// The media type.
-    pub media_type: &'a str,
-    /// The bytes.
-    pub bytes: &'a [u8],
+/// A request.
+pub(super) struct Request<'a> {
+    pub method: Method,
+    pub url: &'a str,
+    /// What is stored, after its media type; `None` for a request that reads.
+    pub content: Option<(&'a str, &'a [u8])>,
 }
 
 /// The answer to a request.
@@ -56,6 +56,16 @@ pub(super) struct Answer {
     headers: HeaderMap,
     /// The body, at most [`MAX_READ`].
     pub body: Vec<u8>,
+}
+
+impl<'a> Request<'a> {
+    pub(super) fn get(url: &'a str) -> Self {
+        Self {
+            method: Method::GET,
+            url,
+            content: None,
+        }
+    }
 }
 
 impl Asker {
@@ -79,53 +89,33 @@ impl Asker {
         Ok(Self { http, hosts, limit })
     }
 
-    /// Sends one request to `url`, with the credentials if there are any.
-    pub(super) async fn ask(
-        &self,
-        operation: &str,
-        method: Method,
-        url: &str,
-        accept: &str,
-        credentials: Option<&HeaderValue>,
-    ) -> Result<Answer, RegistryError> {
-        let request = self.http.request(method, url).header(ACCEPT, accept);
-        self.answer(operation, request, credentials, self.limit)
-            .await
-    }
-
-    /// Like [`ask`](Self::ask), with something to store, for which there is more time.
+    /// Sends one request, with the credentials if there are any. One that stores something has more
+    /// time, one that reads wants a type that it accepts.
     pub(super) async fn send(
         &self,
         operation: &str,
-        method: Method,
-        url: &str,
-        content: &Content<'_>,
+        request: &Request<'_>,
+        accept: &str,
         credentials: Option<&HeaderValue>,
     ) -> Result<Answer, RegistryError> {
-        let limit = self.limit * TIMES_FOR_BODY;
-        let request = self
-            .http
-            .request(method, url)
-            .header(CONTENT_TYPE, content.media_type)
-            // For an empty body reqwest sends none, and some registries refuse that (411).
-            .header(CONTENT_LENGTH, content.bytes.len())
-            .body(content.bytes.to_vec())
-            .timeout(limit);
-        self.answer(operation, request, credentials, limit).await
-    }
-
-    async fn answer(
-        &self,
-        operation: &str,
-        mut request: RequestBuilder,
-        credentials: Option<&HeaderValue>,
-        limit: Duration,
-    ) -> Result<Answer, RegistryError> {
-        let fail = |error: &reqwest::Error| RegistryError::from_http(operation, limit, error);
+        let mut limit = self.limit;
+        let mut sent = self.http.request(request.method.clone(), request.url);
+        sent = match request.content {
+            None => sent.header(ACCEPT, accept),
+            Some((media_type, bytes)) => {
+                limit *= TIMES_FOR_BODY;
+                sent.header(CONTENT_TYPE, media_type)
+                    // For an empty body reqwest sends none, and some registries refuse that (411).
+                    .header(CONTENT_LENGTH, bytes.len())
+                    .body(bytes.to_vec())
+                    .timeout(limit)
+            }
+        };
         if let Some(credentials) = credentials {
-            request = request.header(AUTHORIZATION, credentials);
+            sent = sent.header(AUTHORIZATION, credentials);
         }
-        let mut response = request.send().await.map_err(|error| fail(&error))?;
+        let fail = |error: &reqwest::Error| RegistryError::from_http(operation, limit, error);
+        let mut response = sent.send().await.map_err(|error| fail(&error))?;
         let body = read(&mut response)
             .await
             .map_err(|error| fail(&error))?

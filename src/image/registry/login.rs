@@ -3,12 +3,12 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use http::{HeaderValue, Method};
+use http::HeaderValue;
 use http_auth::parser::ChallengeParser;
 use reqwest::Url;
 use serde_json::Value;
 
-use super::ask::{Answer, Asker};
+use super::ask::{Answer, Asker, Request};
 use super::{Access, Registry};
 use crate::docker_config::Credentials;
 use crate::registry_error::{Problem, RegistryError};
@@ -52,7 +52,11 @@ impl Login {
         let url = asker.hosts.url("/v2/");
         let asked = match refusal {
             Some(_) => None,
-            None => Some(asker.ask(operation, Method::GET, &url, "*/*", None).await?),
+            None => Some(
+                asker
+                    .send(operation, &Request::get(&url), "*/*", None)
+                    .await?,
+            ),
         };
         if let Some(answer) = asked.as_ref().filter(|answer| answer.is_transient()) {
             return Err(answer.error(operation));
@@ -95,7 +99,8 @@ impl Login {
     pub(super) fn header(&self) -> Option<HeaderValue> {
         match self {
             Self::Own(Credentials::Basic { user, password }) => {
-                authorization(&basic(user, password))
+                let encoded = STANDARD.encode(format!("{user}:{password}"));
+                authorization(&format!("Basic {encoded}"))
             }
             Self::Own(Credentials::Token(token)) | Self::Issued { token, .. } => {
                 authorization(&bearer(token))
@@ -122,10 +127,6 @@ fn authorization(text: &str) -> Option<HeaderValue> {
 
 fn bearer(token: &str) -> String {
     format!("Bearer {token}")
-}
-
-fn basic(user: &str, password: &str) -> String {
-    format!("Basic {}", STANDARD.encode(format!("{user}:{password}")))
 }
 
 /// Returns the first challenge that is understood; a token outranks a password.
@@ -182,24 +183,15 @@ async fn fetch(
     place: Url,
     credentials: &Credentials,
 ) -> Result<Login, RegistryError> {
-    let login = Login::Own(credentials.clone());
+    let login = Login::Own(credentials.clone()).header();
+    let request = Request::get(place.as_str());
     let answer = asker
-        .ask(
-            operation,
-            Method::GET,
-            place.as_str(),
-            "application/json",
-            login.header().as_ref(),
-        )
+        .send(operation, &request, "application/json", login.as_ref())
         .await?;
-    let absent = || {
-        RegistryError::new(
-            operation,
-            Problem::Rejected,
-            "the address for tokens that the registry returned does not exist",
-        )
-    };
-    let granted = answer.found(operation)?.ok_or_else(absent)?;
+    let absent = "the address for tokens that the registry returned does not exist";
+    let granted = answer
+        .found(operation)?
+        .ok_or_else(|| RegistryError::new(operation, Problem::Rejected, absent))?;
     let token = valid(operation, token_in(&granted.body))?;
     Ok(Login::Issued { token, place })
 }
