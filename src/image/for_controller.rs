@@ -8,7 +8,7 @@ use swaplet_core::image::{ImageReference, Kind};
 
 use crate::build::build_derived;
 use crate::docker_config::{Credentials, DockerConfigError};
-use crate::push::{PushError, has_platforms, push};
+use crate::push::{PushError, by_digest, has_platforms, push};
 use crate::registry::{Registry, RegistryOptions};
 
 /// The digits of a digest that make a tag which no other image has.
@@ -53,20 +53,14 @@ async fn push_unless_there(
         .chars()
         .take(TAG_DIGITS);
     let tag = repository.with_tag(&digits.collect::<String>())?;
-    let by_digest = format!(
-        "{}/{}@{}",
-        repository.registry(),
-        repository.repository(),
-        image.digest()
-    );
-    let reference = ImageReference::parse(&by_digest)?;
+    let reference = by_digest(repository, image.digest())?;
     let registry = Registry::connect(repository, &credentials, options).await?;
     let is_there = registry.digest(&reference).await?.is_some()
         && has_platforms(&registry, &reference, &image).await?;
     if !is_there {
         push(&registry, &tag, &image, false).await?;
     }
-    Ok(by_digest.into())
+    Ok(reference.as_str().into())
 }
 
 fn refused(error: impl Display) -> PushError {

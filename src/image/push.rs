@@ -86,7 +86,10 @@ pub async fn push(
         guard(target, inspect(registry, target).await?, image.label, force)?;
     }
     for (target, platform) in absent {
-        push_platform(registry, target, platform).await?;
+        registry.push_blob(target, &platform.layer).await?;
+        registry.push_blob(target, &platform.config).await?;
+        // Not under its digest alone: some registries delete manifests without a tag.
+        registry.push_manifest(target, &platform.manifest).await?;
     }
     if !has_index {
         registry.push_manifest(&targets.index, &image.index).await?;
@@ -213,21 +216,9 @@ async fn has_platform(
     image: &PlatformImage,
 ) -> Result<bool, RegistryError> {
     match by_digest(target, &image.manifest.digest) {
-        Some(manifest) => Ok(registry.digest(&manifest).await?.is_some()),
-        None => Ok(false),
+        Ok(manifest) => Ok(registry.digest(&manifest).await?.is_some()),
+        Err(_) => Ok(false),
     }
-}
-
-/// Pushes one platform. Its manifest goes under a tag, not under its digest alone: some registries
-/// delete manifests without a tag.
-async fn push_platform(
-    registry: &Registry,
-    target: &ImageReference,
-    image: &PlatformImage,
-) -> Result<(), RegistryError> {
-    registry.push_blob(target, &image.layer).await?;
-    registry.push_blob(target, &image.config).await?;
-    registry.push_manifest(target, &image.manifest).await
 }
 
 fn holding(kind: Option<Label>) -> Holding {
@@ -244,7 +235,7 @@ async fn kind_of_entry(
     entry: &Value,
 ) -> Result<Option<Label>, RegistryError> {
     let digest = entry["digest"].as_str().unwrap_or_default();
-    let Some(child) = by_digest(reference, digest) else {
+    let Ok(child) = by_digest(reference, digest) else {
         return Ok(None);
     };
     match registry.manifest(&child).await? {
@@ -253,10 +244,13 @@ async fn kind_of_entry(
     }
 }
 
-/// Returns the reference to a digest in the same repository; `None` if it is no digest.
-fn by_digest(reference: &ImageReference, digest: &str) -> Option<ImageReference> {
+/// Returns the reference to a digest in the same repository; an error if it is no digest.
+pub(crate) fn by_digest(
+    reference: &ImageReference,
+    digest: &str,
+) -> Result<ImageReference, ReferenceError> {
     let (registry, repository) = (reference.registry(), reference.repository());
-    ImageReference::parse(&format!("{registry}/{repository}@{digest}")).ok()
+    ImageReference::parse(&format!("{registry}/{repository}@{digest}"))
 }
 
 /// Returns the kind in the label of the configuration, which stays with the image wherever it is.
@@ -269,7 +263,7 @@ async fn kind_of_manifest(
         return Ok(None);
     };
     // It may be any text, and becomes a part of the path that is asked for.
-    if by_digest(reference, digest).is_none() {
+    if by_digest(reference, digest).is_err() {
         return Ok(None);
     }
     let config = match registry.blob(reference, digest).await {
