@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use self::cluster::Cluster;
-use self::timeline::{Line, Timeline};
+use self::timeline::Timeline;
 use crate::mock_node::ProfileName;
 use anyhow::{Context, bail, ensure};
 use clap::Args;
@@ -312,7 +312,6 @@ impl Story {
         };
         lines
             .iter()
-            .map(Line::text)
             .try_for_each(|line| print(&format!("{line}\n")))
     }
 }
@@ -497,16 +496,14 @@ pub const RUNNING: &str = "Running";
 
 /// Returns the state of a Job in one word.
 pub fn job_state(job: &Job) -> String {
-    let conditions = job
+    let mut conditions = job
         .status
         .iter()
         .flat_map(|status| status.conditions.iter().flatten());
-    let mut ended = conditions.filter(|found| {
+    let ended = conditions.find(|found| {
         found.status == "True" && matches!(found.type_.as_str(), COMPLETE | "Failed")
     });
-    ended
-        .next()
-        .map_or_else(|| RUNNING.to_owned(), |condition| condition.type_.clone())
+    ended.map_or_else(|| RUNNING.to_owned(), |condition| condition.type_.clone())
 }
 
 fn align<const N: usize>(rows: &[[String; N]]) -> String {

@@ -80,7 +80,8 @@ impl Cluster {
         deadline: Duration,
     ) -> anyhow::Result<(Results, Story)> {
         let client = self.server.client();
-        let mut story = Story::begin(client.clone(), self.is_inert());
+        let is_inert = matches!(&self.profile, Profile::Virtual(options) if options.on_update == OnUpdate::Nothing);
+        let mut story = Story::begin(client.clone(), is_inert);
         for object in objects {
             let mut object = object.clone();
             super::notes::adapt(&mut object)?;
@@ -93,10 +94,6 @@ impl Cluster {
             .count();
         story.follow(ending, doubtful, deadline).await?;
         Ok((self.results(&story), story))
-    }
-
-    fn is_inert(&self) -> bool {
-        matches!(&self.profile, Profile::Virtual(options) if options.on_update == OnUpdate::Nothing)
     }
 
     /// Waits until the node is Ready: an earlier pod would start with the Warning that no node

@@ -14,30 +14,11 @@ use swaplet_testbed::job_controller::{is_left_alone, unsupported};
 
 use super::{EXIT_IMAGE, RUNNING, Results, Row, job_state};
 
-/// One line: when, who, about what, and what happened.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
-    /// When, by the clock that starts with the demo.
-    pub at: Moment,
-    /// `job controller`, `node` or `swaplet`.
-    pub who: &'static str,
-    /// The Job, or the pod with its container.
-    pub what: String,
-    /// The description for people.
-    pub text: String,
-}
-
-impl Line {
-    /// Formats the line for printing.
-    pub fn text(&self) -> String {
-        format!(
-            "{:>6.1}s  {:<14}  {:<32}  {}",
-            self.at.since_start().as_secs_f64(),
-            self.who,
-            self.what,
-            self.text
-        )
-    }
+/// Returns one line: when, by the clock that starts with the demo; who: `job controller`, `node` or
+/// `swaplet`; about which Job, or pod with its container; and what happened.
+fn line(at: Moment, who: &str, what: &str, text: &str) -> String {
+    let at = at.since_start().as_secs_f64();
+    format!("{at:>6.1}s  {who:<14}  {what:<32}  {text}")
 }
 
 /// Compares the state of the cluster with the state before.
@@ -58,7 +39,7 @@ impl Timeline {
     }
 
     /// Returns what is new about a pod.
-    pub fn pod(&mut self, at: Moment, pod: Pod) -> Vec<Line> {
+    pub fn pod(&mut self, at: Moment, pod: Pod) -> Vec<String> {
         let name = placed(pod.namespace(), &pod.name_any());
         self.note(at, &name, &pod);
         let before = self
@@ -69,51 +50,37 @@ impl Timeline {
         for status in statuses(&pod) {
             let old = statuses(&before).find(|old| old.name == status.name);
             if let Some(text) = change(old, status) {
-                lines.push(Line {
-                    at,
-                    who: "node",
-                    what: format!("{name}/{}", status.name),
-                    text,
-                });
+                let what = format!("{name}/{}", status.name);
+                lines.push(line(at, "node", &what, &text));
             }
         }
         let phase = phase(&pod);
         if phase != self::phase(&before) && matches!(phase, "Succeeded" | "Failed") {
-            lines.push(Line {
-                at,
-                who: "node",
-                what: name,
-                text: format!("pod is {phase}"),
-            });
+            lines.push(line(at, "node", &name, &format!("pod is {phase}")));
         }
         lines
     }
 
     /// Returns lines for the exit images that are new in a pod: only swaplet writes them.
-    fn swaps(&self, at: Moment, name: &str, before: &Pod, pod: &Pod) -> Vec<Line> {
-        let line = |text| Line {
-            at,
-            who: "swaplet",
-            what: name.to_owned(),
-            text,
-        };
+    fn swaps(&self, at: Moment, name: &str, before: &Pod, pod: &Pod) -> Vec<String> {
+        let line = |text: &str| line(at, "swaplet", name, text);
         let mut lines: Vec<_> = containers(pod)
             .filter(|now| now.image.as_deref() == Some(EXIT_IMAGE))
             .filter_map(|now| {
                 let old = containers(before).find(|old| old.name == now.name)?;
                 let image = old.image.as_deref().filter(|image| *image != EXIT_IMAGE)?;
                 let container = &now.name;
-                Some(line(format!("swaps {container}: {image} -> {EXIT_IMAGE}")))
+                Some(line(&format!("swaps {container}: {image} -> {EXIT_IMAGE}")))
             })
             .collect();
         if self.inert && !lines.is_empty() {
-            lines.push(line(WAITS.to_owned()));
+            lines.push(line(WAITS));
         }
         lines
     }
 
     /// Returns what is new about a Job.
-    pub fn job(&mut self, at: Moment, job: &Job) -> Vec<Line> {
+    pub fn job(&mut self, at: Moment, job: &Job) -> Vec<String> {
         let name = placed(job.namespace(), &job.name_any());
         let state = if is_left_alone(job) {
             LEFT_ALONE.to_owned()
@@ -128,17 +95,12 @@ impl Timeline {
             None => [Some(created(job)), unsupported(job)],
             Some(_) => [Some(state), None],
         };
-        let line = |text| Line {
-            at,
-            who: "job controller",
-            what: format!("job/{name}"),
-            text,
-        };
+        let line = |text: String| line(at, "job controller", &format!("job/{name}"), &text);
         texts.into_iter().flatten().map(line).collect()
     }
 
     /// Returns a line for an Event of swaplet.
-    pub fn event(&self, at: Moment, event: &Event) -> Vec<Line> {
+    pub fn event(&self, at: Moment, event: &Event) -> Vec<String> {
         if event.reporting_component.as_deref() != Some(REPORTING_CONTROLLER) {
             return Vec::new();
         }
@@ -147,12 +109,7 @@ impl Timeline {
         let what = placed(object.namespace.clone(), name);
         let reason = event.reason.as_deref().unwrap_or_default();
         let message = event.message.as_deref().unwrap_or_default();
-        vec![Line {
-            at,
-            who: "swaplet",
-            what,
-            text: format!("{reason}: {message}"),
-        }]
+        vec![line(at, "swaplet", &what, &format!("{reason}: {message}"))]
     }
 
     /// Returns why pods that have not started are waiting, one sentence each.
@@ -218,15 +175,14 @@ const WAITS: &str =
     "waits a minute and the grace period: does the node react to the changed image?";
 
 fn created(job: &Job) -> String {
-    let owners = job.metadata.owner_references.iter().flatten();
-    let cron_job = owners
-        .filter(|owner| owner.kind == "CronJob")
-        .map(|owner| &owner.name)
-        .next();
-    cron_job.map_or_else(
-        || "created".to_owned(),
-        |name| format!("created once, now, from cronjob/{name}: the demo keeps to no schedule"),
-    )
+    let mut owners = job.metadata.owner_references.iter().flatten();
+    match owners.find(|owner| owner.kind == "CronJob") {
+        Some(cron_job) => format!(
+            "created once, now, from cronjob/{}: the demo keeps to no schedule",
+            cron_job.name
+        ),
+        None => "created".to_owned(),
+    }
 }
 
 /// Returns the reason that the scheduler or the node reports; `None` if there is none.
@@ -246,14 +202,11 @@ fn why_pending(pod: &Pod) -> Option<String> {
 }
 
 fn new_row(pod: &Pod) -> Row {
-    let owners = pod.metadata.owner_references.iter().flatten();
-    let job = owners
-        .filter(|owner| owner.kind == "Job")
-        .map(|owner| placed(pod.namespace(), &owner.name))
-        .next()
-        .unwrap_or_default();
+    let mut owners = pod.metadata.owner_references.iter().flatten();
+    let job = owners.find(|owner| owner.kind == "Job");
+    let job = job.map(|owner| placed(pod.namespace(), &owner.name));
     Row {
-        job,
+        job: job.unwrap_or_default(),
         sidecars: containers(pod)
             .filter(|c| is_sidecar(c))
             .map(|c| c.name.clone())
