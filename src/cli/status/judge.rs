@@ -40,6 +40,11 @@ impl State {
             Self::Unknown => "?",
         }
     }
+
+    /// Returns the result with this state, in these words.
+    fn says(self, words: impl Into<String>) -> Said {
+        (self, words.into())
+    }
 }
 
 /// One check.
@@ -88,7 +93,7 @@ pub(super) fn installations(all: &[Asked], namespace: Option<&str>, now: Timesta
                  `swaplet rescue -A --dry-run`"
             ),
         };
-        return vec![Check::new("", "installation", (State::Attention, words))];
+        return vec![Check::new("", "installation", State::Attention.says(words))];
     }
     let one_is_real = all.iter().any(Asked::has_some_right);
     let mut checks = Vec::new();
@@ -97,7 +102,7 @@ pub(super) fn installations(all: &[Asked], namespace: Option<&str>, now: Timesta
         let mut add = |subject, said| checks.push(Check::new(&*place, subject, said));
         if one_is_real && !asked.has_some_right() {
             let words = "its account has none of the rights of swaplet: it does not count as an installation, whatever its label says";
-            add("installation", (State::Note, words.to_owned()));
+            add("installation", State::Note.says(words));
             continue;
         }
         add("version", version(&asked.installation.version));
@@ -111,7 +116,7 @@ pub(super) fn installations(all: &[Asked], namespace: Option<&str>, now: Timesta
                     "{} has the same --state-namespace: they share one Lease, so one of them does nothing",
                     other.installation.place()
                 );
-                add("state namespace", (State::Attention, words));
+                add("state namespace", State::Attention.says(words));
             }
             add("leader", leader(asked, now));
             add("rights", rights(asked));
@@ -140,7 +145,7 @@ pub(super) fn unknown(named: Option<&str>, namespace: &str) -> Check {
     let words = format!(
         "your rights do not allow to look for it (list Deployments of {place}): ask an administrator. What follows is of namespace {namespace}"
     );
-    Check::new("", "installation", (State::Unknown, words))
+    Check::new("", "installation", State::Unknown.says(words))
 }
 
 /// Says of which installation the rest is, where there are several.
@@ -148,18 +153,17 @@ pub(super) fn of_one(place: &str) -> Check {
     let words = format!(
         "what follows is of Deployment {place} alone: swaplet status -n NAMESPACE tells of the pods of another one"
     );
-    Check::new("", "installation", (State::Note, words))
+    Check::new("", "installation", State::Note.says(words))
 }
 
 fn version(theirs: &str) -> Said {
     let ours = env!("CARGO_PKG_VERSION");
     match theirs {
-        "" => (State::Note, "its label does not say".to_owned()),
-        theirs if theirs == ours => (State::Ok, format!("{theirs}, as this program")),
-        theirs => (
-            State::Note,
-            format!("{theirs}, and this program is {ours}: the decisions that it shows may differ"),
-        ),
+        "" => State::Note.says("its label does not say"),
+        theirs if theirs == ours => State::Ok.says(format!("{theirs}, as this program")),
+        theirs => State::Note.says(format!(
+            "{theirs}, and this program is {ours}: the decisions that it shows may differ"
+        )),
     }
 }
 
@@ -168,40 +172,30 @@ fn flags(asked: &Asked) -> Said {
         Ok(flags) => {
             let said = flags.settings.iter().filter(|setting| setting.is_said);
             let count = said.count();
-            (
-                State::Ok,
-                format!("{count} {} set (-o wide lists them)", are(count)),
-            )
+            State::Ok.says(format!("{count} {} set (-o wide lists them)", are(count)))
         }
-        Err(problem) => (State::Unknown, format!("they cannot be read: {problem}")),
+        Err(problem) => State::Unknown.says(format!("they cannot be read: {problem}")),
     }
 }
 
 fn replicas((wanted, ready): (i32, i32)) -> Said {
     let words = format!("{ready} of {wanted} ready");
     match (wanted, ready) {
-        (0, _) => (
-            State::Attention,
-            "it is scaled to 0, so nothing is done: kubectl scale it to 1 or 2".to_owned(),
-        ),
-        (wanted, ready) if ready >= wanted => (State::Ok, words),
-        _ => (
-            State::Attention,
-            format!(
-                "{words}: kubectl describe its pods, and read /readyz, which says what it waits for"
-            ),
-        ),
+        (0, _) => State::Attention
+            .says("it is scaled to 0, so nothing is done: kubectl scale it to 1 or 2"),
+        (wanted, ready) if ready >= wanted => State::Ok.says(words),
+        _ => State::Attention.says(format!(
+            "{words}: kubectl describe its pods, and read /readyz, which says what it waits for"
+        )),
     }
 }
 
 fn leader(asked: &Asked, now: Timestamp) -> Said {
     match &asked.lease {
-        None if asked.installation.replicas.0 > 1 => (
-            State::Attention,
-            "several processes run without --leader-elect: run one, or set it".to_owned(),
-        ),
-        None => (State::Note, "one process, without a Lease".to_owned()),
-        Some(Err(words)) => (State::Unknown, format!("cannot get the Lease: {words}")),
+        None if asked.installation.replicas.0 > 1 => State::Attention
+            .says("several processes run without --leader-elect: run one, or set it"),
+        None => State::Note.says("one process, without a Lease"),
+        Some(Err(words)) => State::Unknown.says(format!("cannot get the Lease: {words}")),
         Some(Ok(held)) => held_by(held, now),
     }
 }
@@ -209,17 +203,16 @@ fn leader(asked: &Asked, now: Timestamp) -> Said {
 fn held_by(held: &Held, now: Timestamp) -> Said {
     let Held { holder, renewed } = held;
     let Some(renewed) = renewed.filter(|_| !holder.is_empty()) else {
-        return (
-            State::Attention,
-            "no process holds the Lease, so nothing is done: see the logs of its pods".to_owned(),
-        );
+        return State::Attention
+            .says("no process holds the Lease, so nothing is done: see the logs of its pods");
     };
     let words = format!("{holder}, renewed {} ago", age(renewed, now));
     if !held.is_held(now) {
-        let words = format!("{words}: it has stopped, or the clock of this machine is wrong");
-        return (State::Attention, words);
+        return State::Attention.says(format!(
+            "{words}: it has stopped, or the clock of this machine is wrong"
+        ));
     }
-    (State::Ok, words)
+    State::Ok.says(words)
 }
 
 fn rights(asked: &Asked) -> Said {
@@ -234,40 +227,32 @@ fn rights(asked: &Asked) -> Said {
     let (needed, optional) = (denied(false), denied(true));
     let unknown = with(None).count();
     if !needed.is_empty() {
-        let words = format!(
+        return State::Attention.says(format!(
             "{} {} missing: {} (docs/rights.md says what each is for, and its role)",
             needed.len(),
             are(needed.len()),
             some(&needed)
-        );
-        return (State::Attention, words);
+        ));
     }
     if unknown > 0 {
-        let words = format!(
+        return State::Unknown.says(format!(
             "cannot check {unknown} of {}: the API server has not answered, or you lack the right to create subjectaccessreviews",
             asked.rights.len()
-        );
-        return (State::Unknown, words);
+        ));
     }
     if !optional.is_empty() {
-        return (
-            State::Note,
-            format!(
-                "without {}: docs/rights.md says what that costs",
-                some(&optional)
-            ),
-        );
+        return State::Note.says(format!(
+            "without {}: docs/rights.md says what that costs",
+            some(&optional)
+        ));
     }
     let flags = asked.installation.flags.as_ref();
     match flags.map_or(0, rights::namespaces_left_out) {
-        0 => (State::Ok, format!("all {}", asked.rights.len())),
-        left_out => (
-            State::Note,
-            format!(
-                "all {}, but {left_out} of its namespaces were not asked",
-                asked.rights.len()
-            ),
-        ),
+        0 => State::Ok.says(format!("all {}", asked.rights.len())),
+        left_out => State::Note.says(format!(
+            "all {}, but {left_out} of its namespaces were not asked",
+            asked.rights.len()
+        )),
     }
 }
 
@@ -275,16 +260,13 @@ fn policies(leash: &Result<Leash, String>, flags: &Flags) -> Said {
     let needed = flags.is_on("restart") && !flags.is_on("restart-without-leash");
     let leash = match leash {
         Ok(leash) => leash,
-        Err(words) => return (State::Unknown, format!("cannot be read: {words}")),
+        Err(words) => return State::Unknown.says(format!("cannot be read: {words}")),
     };
     if leash.policies.is_empty() {
         let words = "there are none for its account: apply deploy/leash.yaml, or set leash.enabled in the chart (Kubernetes 1.30 or later)";
         return match needed {
-            true => (
-                State::Attention,
-                format!("{words}; without them nothing is restarted"),
-            ),
-            false => (State::Note, words.to_owned()),
+            true => State::Attention.says(format!("{words}; without them nothing is restarted")),
+            false => State::Note.says(words),
         };
     }
     let unbound = leash.policies.iter().filter(|(_, bound)| !**bound);
@@ -292,35 +274,33 @@ fn policies(leash: &Result<Leash, String>, flags: &Flags) -> Said {
         .map(|(name, _)| format!("{}-{name}", leash.name))
         .collect();
     if !unbound.is_empty() {
-        let words = format!(
+        return State::Attention.says(format!(
             "no binding denies by {}: apply deploy/leash.yaml again",
             some(&unbound)
-        );
-        return (State::Attention, words);
+        ));
     }
     if needed && !leash.policies.contains_key("parked") {
-        let words = format!(
+        return State::Attention.says(format!(
             "{}-parked is missing, so nothing is restarted: apply deploy/leash-parked.yaml",
             leash.name
-        );
-        return (State::Attention, words);
+        ));
     }
     let missing: Vec<_> = policies_for(flags)
         .filter(|part| !leash.policies.contains_key(*part))
         .map(|part| format!("{}-{part}", leash.name))
         .collect();
     if !missing.is_empty() {
-        let words = format!(
+        return State::Attention.says(format!(
             "{} {} missing: apply deploy/leash.yaml again",
             some(&missing),
             are(missing.len())
-        );
-        return (State::Attention, words);
+        ));
     }
-    (
-        State::Ok,
-        format!("{} of {}, all bound", leash.policies.len(), leash.name),
-    )
+    State::Ok.says(format!(
+        "{} of {}, all bound",
+        leash.policies.len(),
+        leash.name
+    ))
 }
 
 /// Returns which policies of `deploy/leash.yaml` bound what these flags switch on, as the chart
@@ -349,32 +329,28 @@ fn policies_for(flags: &Flags) -> impl Iterator<Item = &'static str> {
 fn crds(asked: &Asked) -> Said {
     let crds = match &asked.crds {
         Ok(crds) => crds,
-        Err(words) => return (State::Unknown, format!("cannot be read: {words}")),
+        Err(words) => return State::Unknown.says(format!("cannot be read: {words}")),
     };
     let missing = crds.iter().filter(|(_, is_there)| !is_there);
     let missing: Vec<_> = missing.map(|(name, _)| (*name).to_owned()).collect();
     match (crds.len(), missing.len()) {
-        (0, _) => (State::Ok, "its flags need none".to_owned()),
-        (all, 0) => (State::Ok, format!("all {all} that its flags need")),
-        _ => (
-            State::Attention,
-            format!(
-                "{} {} not served: apply deploy/crds",
-                some(&missing),
-                are(missing.len())
-            ),
-        ),
+        (0, _) => State::Ok.says("its flags need none"),
+        (all, 0) => State::Ok.says(format!("all {all} that its flags need")),
+        _ => State::Attention.says(format!(
+            "{} {} not served: apply deploy/crds",
+            some(&missing),
+            are(missing.len())
+        )),
     }
 }
 
 fn registry(answer: &Result<bool, String>) -> Said {
     match answer {
-        Ok(true) => (State::Ok, "it has the exit image".to_owned()),
-        Ok(false) => (
-            State::Attention,
-            "it does not have the exit image: swaplet exit-image push".to_owned(),
-        ),
-        Err(words) => (State::Unknown, format!("it does not say: {words}")),
+        Ok(true) => State::Ok.says("it has the exit image"),
+        Ok(false) => {
+            State::Attention.says("it does not have the exit image: swaplet exit-image push")
+        }
+        Err(words) => State::Unknown.says(format!("it does not say: {words}")),
     }
 }
 
@@ -397,12 +373,12 @@ fn public(flags: &Flags, answer: Option<&Result<bool, String>>) -> Option<Said> 
         State::Attention
     };
     Some(match answer {
-        _ if says("true") => (State::Ok, "--exit-image-is-public says that nodes can pull the exit image for every pod".to_owned()),
-        _ if says("false") => (state, format!("--exit-image-is-public says that the exit image needs credentials, {consequence}")),
-        None => (State::Note, "not known here: the controller asks the registry of the exit image, and logs the answer (--registry asks from here)".to_owned()),
-        Some(Ok(true)) => (State::Ok, "the exit image needs no credentials".to_owned()),
-        Some(Ok(false)) => (state, format!("the exit image needs credentials, {consequence}")),
-        Some(Err(words)) => (State::Unknown, format!("it is not known whether the exit image needs credentials: {words}")),
+        _ if says("true") => State::Ok.says("--exit-image-is-public says that nodes can pull the exit image for every pod"),
+        _ if says("false") => state.says(format!("--exit-image-is-public says that the exit image needs credentials, {consequence}")),
+        None => State::Note.says("not known here: the controller asks the registry of the exit image, and logs the answer (--registry asks from here)"),
+        Some(Ok(true)) => State::Ok.says("the exit image needs no credentials"),
+        Some(Ok(false)) => state.says(format!("the exit image needs credentials, {consequence}")),
+        Some(Err(words)) => State::Unknown.says(format!("it is not known whether the exit image needs credentials: {words}")),
     })
 }
 

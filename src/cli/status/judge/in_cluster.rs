@@ -17,12 +17,12 @@ pub fn cluster(facts: &Facts) -> Vec<Check> {
             add("stuck pods", stuck(pods, facts.now));
             let unmarked = pods.unmarked.clone();
             if let Some(words) = unmarked {
-                add("unmarked sidecars", (State::Note, words));
+                add("unmarked sidecars", State::Note.says(words));
             }
         }
         Err(words) => add(
             "stuck pods",
-            (State::Unknown, format!("cannot be read: {words}")),
+            State::Unknown.says(format!("cannot be read: {words}")),
         ),
     }
     add("Jobs on virtual nodes", kept_jobs(facts));
@@ -32,42 +32,33 @@ pub fn cluster(facts: &Facts) -> Vec<Check> {
 
 fn nodes(facts: &Facts) -> Said {
     match &facts.nodes {
-        Err(words) => (State::Unknown, format!("cannot be read: {words}")),
-        Ok(_) if !facts.node_problems.is_empty() => (State::Attention, some(&facts.node_problems)),
+        Err(words) => State::Unknown.says(format!("cannot be read: {words}")),
+        Ok(_) if !facts.node_problems.is_empty() => {
+            State::Attention.says(some(&facts.node_problems))
+        }
         Ok(classes) => {
             let classes: Vec<_> = classes
                 .iter()
                 .map(|(class, count)| format!("{count} {class}"))
                 .collect();
-            (
-                State::Ok,
-                format!("{} (swaplet nodes says why)", some(&classes)),
-            )
+            State::Ok.says(format!("{} (swaplet nodes says why)", some(&classes)))
         }
     }
 }
 
 fn exit_image(pods: &Pods) -> Said {
     if let Some((node, words)) = pods.not_pulled.first_key_value() {
-        let words = format!(
+        return State::Attention.says(format!(
             "{} cannot pull it, {node} for one: {words}. Give the nodes access to its registry, or name another --exit-image",
             counted(pods.not_pulled.len(), "node")
-        );
-        return (State::Attention, words);
+        ));
     }
     match pods.pulled.len() {
-        _ if !pods.knows_exit_image => (
-            State::Unknown,
-            "no installation was found that says which it is".to_owned(),
-        ),
-        0 => (
-            State::Note,
-            "no pod shows yet whether nodes can pull it".to_owned(),
-        ),
-        count => (
-            State::Ok,
-            format!("pods on {} have run it", counted(count, "node")),
-        ),
+        _ if !pods.knows_exit_image => {
+            State::Unknown.says("no installation was found that says which it is")
+        }
+        0 => State::Note.says("no pod shows yet whether nodes can pull it"),
+        count => State::Ok.says(format!("pods on {} have run it", counted(count, "node"))),
     }
 }
 
@@ -80,19 +71,15 @@ fn stuck(pods: &Pods, now: Timestamp) -> Said {
     };
     let are_stuck: Vec<_> = pods.stuck.iter().filter(is_stuck).collect();
     match (pods.stuck.len(), are_stuck.len()) {
-        (0, _) => (State::Ok, "none".to_owned()),
-        (all, _) if pods.is_idle => (
-            State::Note,
-            format!(
-                "{all} waiting: the controller runs with --terminate=false, so it ends no sidecars; swaplet rescue does"
-            ),
-        ),
-        (all, 0) if !pods.knows_exit_image => (
-            State::Unknown,
-            format!("{all} waiting, and whether a controller ends them is not known"),
-        ),
-        (1, 0) => (State::Ok, "1 is being ended".to_owned()),
-        (all, 0) => (State::Ok, format!("{all} are being ended")),
+        (0, _) => State::Ok.says("none"),
+        (all, _) if pods.is_idle => State::Note.says(format!(
+            "{all} waiting: the controller runs with --terminate=false, so it ends no sidecars; swaplet rescue does"
+        )),
+        (all, 0) if !pods.knows_exit_image => State::Unknown.says(format!(
+            "{all} waiting, and whether a controller ends them is not known"
+        )),
+        (1, 0) => State::Ok.says("1 is being ended"),
+        (all, 0) => State::Ok.says(format!("{all} are being ended")),
         (all, stuck) => {
             let since = pods.stuck.iter().filter_map(|stuck| stuck.since).min();
             let longest = since.map_or("unknown".to_owned(), |since| age(since, now));
@@ -106,40 +93,35 @@ fn stuck(pods: &Pods, now: Timestamp) -> Said {
                     "swaplet explain says why, and what to change for {by_hand} of them; swaplet rescue ends the others"
                 ),
             };
-            let words = format!(
+            State::Attention.says(format!(
                 "{stuck} of {all} that wait for their sidecars have waited for more than {STUCK_SECONDS} s, or cannot be ended, the longest for {longest}: {then}"
-            );
-            (State::Attention, words)
+            ))
         }
     }
 }
 
 fn kept_jobs(facts: &Facts) -> Said {
     match &facts.kept_jobs {
-        Err(words) => (State::Unknown, format!("cannot be read: {words}")),
-        Ok(jobs) if jobs.is_empty() => (State::Ok, "none is kept forever".to_owned()),
+        Err(words) => State::Unknown.says(format!("cannot be read: {words}")),
+        Ok(jobs) if jobs.is_empty() => State::Ok.says("none is kept forever"),
         Ok(jobs) => {
             let names: Vec<_> = jobs.iter().cloned().collect();
-            let words = format!(
+            State::Attention.says(format!(
                 "{} without ttlSecondsAfterFinished, and what runs there may be billed until the pod is deleted: {}",
                 counted(jobs.len(), "Job"),
                 some(&names)
-            );
-            (State::Attention, words)
+            ))
         }
     }
 }
 
 fn warnings(facts: &Facts) -> Said {
     match &facts.warnings {
-        Err(words) => (State::Unknown, format!("cannot be read: {words}")),
-        Ok(warnings) if warnings.is_empty() => (State::Ok, "none in the last hour".to_owned()),
-        Ok(warnings) => (
-            State::Note,
-            format!(
-                "{}, below, the newest first: docs/troubleshooting.md explains each reason",
-                counted(warnings.len(), "Warning")
-            ),
-        ),
+        Err(words) => State::Unknown.says(format!("cannot be read: {words}")),
+        Ok(warnings) if warnings.is_empty() => State::Ok.says("none in the last hour"),
+        Ok(warnings) => State::Note.says(format!(
+            "{}, below, the newest first: docs/troubleshooting.md explains each reason",
+            counted(warnings.len(), "Warning")
+        )),
     }
 }

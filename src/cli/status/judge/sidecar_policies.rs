@@ -9,25 +9,18 @@ pub(super) fn policies(policies: &Policies) -> Said {
     let there = count(policies.count);
     if !policies.are_on {
         return match policies.count {
-            0 => (
-                State::Note,
-                "off: only variables and annotations name sidecars (--sidecar-policies, in the chart sidecarPolicies.enabled)".to_owned(),
-            ),
-            _ => (
-                State::Attention,
-                format!("{there}, and they are not read: start it with --sidecar-policies (in the chart sidecarPolicies.enabled)"),
-            ),
+            0 => State::Note.says("off: only variables and annotations name sidecars (--sidecar-policies, in the chart sidecarPolicies.enabled)"),
+            _ => State::Attention.says(format!("{there}, and they are not read: start it with --sidecar-policies (in the chart sidecarPolicies.enabled)")),
         };
     }
     if !policies.missing.is_empty() {
-        let words = format!(
+        return State::Attention.says(format!(
             "on, and {} are not served: apply deploy/crds",
             policies.missing.join(", ")
-        );
-        return (State::Attention, words);
+        ));
     }
     if let Some(words) = policies.unread.first() {
-        return (State::Unknown, format!("on; {words}"));
+        return State::Unknown.says(format!("on; {words}"));
     }
     if let Some(policy) = policies
         .all
@@ -38,13 +31,12 @@ pub(super) fn policies(policies: &Policies) -> Said {
     }
     let unseen: Vec<_> = places(policies, |policy| !policy.is_seen);
     if !unseen.is_empty() {
-        let words = format!(
+        return State::Note.says(format!(
             "on, {there}; the status of {} is not up to date yet: see the logs if it stays so",
             some(&unseen)
-        );
-        return (State::Note, words);
+        ));
     }
-    (State::Ok, format!("on, {there}{}", come_to(policies)))
+    State::Ok.says(format!("on, {there}{}", come_to(policies)))
 }
 
 fn with_problems(policies: &Policies, first: &Policy) -> Said {
@@ -59,8 +51,7 @@ fn with_problems(policies: &Policies, first: &Policy) -> Said {
         1 => String::new(),
         all => format!(" ({all} have problems: {})", some(&wrong)),
     };
-    let words = format!("on; {} {counts}: {problem}{more}", first.place);
-    (State::Attention, words)
+    State::Attention.says(format!("on; {} {counts}: {problem}{more}", first.place))
 }
 
 fn places(policies: &Policies, is: impl Fn(&Policy) -> bool) -> Vec<String> {
@@ -113,14 +104,14 @@ pub(super) fn opened(policies: &Policies, leash: &Result<Leash, String>) -> Opti
     let closed = policies.not_opened(opened);
     if closed.is_empty() {
         let words = "they open every container that a policy names";
-        return Some((State::Ok, words.to_owned()));
+        return Some(State::Ok.says(words));
     }
     let words = format!(
         "the admission policies do not open {}: a pod of these is ended only where its annotation swaplet.io/sidecars, or that of its namespace, \
          names the container; or list it in sidecarPolicies.containers of the chart (docs/sidecars.md)",
         some(&closed)
     );
-    Some((State::Note, words))
+    Some(State::Note.says(words))
 }
 
 #[cfg(test)]
