@@ -55,6 +55,7 @@ pub struct Direct {
 }
 
 /// One restart in progress.
+#[derive(Default)]
 pub struct UnderWay {
     request: RestartRequest,
     memory: Memory,
@@ -84,6 +85,45 @@ impl UnderWay {
     fn observe(&mut self, pod: Option<&RestartPod>) {
         self.pod = pod.map(|pod| pod.pod.clone());
         self.coming = pod.map_or(0, |pod| restarts_coming(&self.request, pod));
+    }
+
+    fn note_changes(&mut self, action: &Action, are_made: bool) {
+        let Action::Swap(change) = action else { return };
+        for swap in &change.swaps {
+            let (container, from) = (swap.container.to_string(), swap.from.to_string());
+            let made = are_made.then(|| format!("image of {container}: {from} -> {}", swap.to));
+            self.news.extend(made);
+            self.changed.entry(container).or_insert(from);
+        }
+    }
+
+    /// Applies what would be written into a request.
+    fn apply(&mut self, action: &Action) {
+        let request = &mut self.request;
+        match action {
+            Action::Accept(acceptance) => {
+                request.pod_uid = Some(acceptance.pod_uid.clone());
+                request.journal = Some(acceptance.journal.clone());
+                let grace_seconds = &mut request.strategy.grace_seconds;
+                *grace_seconds = grace_seconds.or(acceptance.grace_seconds);
+            }
+            Action::WriteDown(journal) => request.journal = Some(journal.clone()),
+            Action::Report(status) => {
+                request.phase = status.phase;
+                request.message = status.message.clone();
+                request.states = status.states.clone();
+                let is_completed = status.phase == RequestPhase::Completed;
+                request.completed_at = is_completed.then(time_of_day);
+            }
+            Action::Finalize(finalizers) => request.finalizers.clone_from(finalizers),
+            // Without a request nothing could repair the readiness of the pod, so it is not
+            // requested.
+            Action::Swap(..)
+            | Action::Release
+            | Action::Delete
+            | Action::NoteUnready
+            | Action::SetReadiness(_) => {}
+        }
     }
 }
 
@@ -170,12 +210,7 @@ impl Direct {
         };
         Ok(UnderWay {
             request,
-            memory: Memory::default(),
-            pod: None,
-            changed: BTreeMap::new(),
-            news: Vec::new(),
-            trouble: String::new(),
-            coming: 0,
+            ..UnderWay::default()
         })
     }
 
@@ -218,15 +253,18 @@ impl Direct {
         pod: Option<&RestartPod>,
     ) -> anyhow::Result<Option<Action>> {
         let now = self.clock.now();
-        let (mut node, mut kubelet, mut room) = (None, None, Room::default());
+        let (mut node, mut kubelet, mut ledger) = (None, None, Ledger::default());
         if let Some(pod) = pod {
             let (class, version) = self.node(&pod.pod.node).await;
             (node, kubelet) = (Some(class), version);
-            room = Room::of(&self.client, &pod.pod, self.under_way.values()).await?;
+            ledger = restarts_of_job(&self.client, &pod.pod, self.under_way.values()).await?;
             restart.memory.observe(&restart.request, pod, now);
         }
         let sight = pod.map_or(Sight::Absent, Sight::There);
-        let answer = |restarts| room.answer(sight, restarts);
+        let answer = |restarts| match pod {
+            Some(pod) => ledger.answer_restarts(&pod.pod, restarts),
+            None => Headroom::TooEarly,
+        };
         // There is no installation, so there are no exit images. And no park image: if this process
         // were killed, nobody would put the image back.
         let exit_images = ExitImages::new(None, Vec::new());
@@ -317,109 +355,55 @@ impl Direct {
     }
 }
 
-impl UnderWay {
-    fn note_changes(&mut self, action: &Action, are_made: bool) {
-        let Action::Swap(change) = action else { return };
-        for swap in &change.swaps {
-            let (container, from) = (swap.container.to_string(), swap.from.to_string());
-            let made = are_made.then(|| format!("image of {container}: {from} -> {}", swap.to));
-            self.news.extend(made);
-            self.changed.entry(container).or_insert(from);
-        }
-    }
-
-    /// Applies what would be written into a request.
-    fn apply(&mut self, action: &Action) {
-        let request = &mut self.request;
-        match action {
-            Action::Accept(acceptance) => {
-                request.pod_uid = Some(acceptance.pod_uid.clone());
-                request.journal = Some(acceptance.journal.clone());
-                let grace_seconds = &mut request.strategy.grace_seconds;
-                *grace_seconds = grace_seconds.or(acceptance.grace_seconds);
-            }
-            Action::WriteDown(journal) => request.journal = Some(journal.clone()),
-            Action::Report(status) => {
-                request.phase = status.phase;
-                request.message = status.message.clone();
-                request.states = status.states.clone();
-                let is_completed = status.phase == RequestPhase::Completed;
-                request.completed_at = is_completed.then(time_of_day);
-            }
-            Action::Finalize(finalizers) => request.finalizers.clone_from(finalizers),
-            // Without a request nothing could repair the readiness of the pod, so it is not
-            // requested.
-            Action::Swap(..)
-            | Action::Release
-            | Action::Delete
-            | Action::NoteUnready
-            | Action::SetReadiness(_) => {}
-        }
-    }
-}
-
 // The restarts that the Job of a pod allows, counted from its current pods.
 
 /// The number of the only list of pods.
 const LIST: u64 = 1;
 
-/// The restarts of one Job; empty if they do not count.
-#[derive(Default)]
-struct Room(Ledger);
-
-impl Room {
-    /// Counts the restarts of the pod's Job, those in progress included.
-    async fn of<'a>(
-        client: &Client,
-        pod: &Pod,
-        under_way: impl Iterator<Item = &'a UnderWay>,
-    ) -> anyhow::Result<Self> {
-        let mut ledger = Ledger::default();
-        // Under other policies restarts do not count (`pkg/controller/job/job_controller.go`).
-        let Some(job) = pod
-            .job
-            .as_ref()
-            .filter(|_| pod.restart_policy == RestartPolicy::OnFailure)
-        else {
-            return Ok(Self(ledger));
-        };
-        let jobs: Api<JobWire> = Api::namespaced(client.clone(), &pod.namespace);
-        let what = "Job, which counts restarts,";
-        let found = get(&jobs, what, &job.name).await?;
-        ledger.job_list_starts();
-        found
-            .and_then(|found| found.read())
-            .iter()
-            .for_each(|found| ledger.job(found));
-        ledger.job_list_ends();
-        ledger.pod_list_starts();
-        let pods: Api<PodWire> = Api::namespaced(client.clone(), &pod.namespace);
-        let of_job = |other: &Pod| other.job.as_ref().is_some_and(|other| other.uid == job.uid);
-        let found = list(&pods, "spec.restartPolicy=OnFailure", |other| {
-            other.read().filter(of_job)
-        })
-        .await;
-        let found = found
-            .map_err(plain)
-            .context("cannot list the pods of a Job")?;
-        found
-            .iter()
-            .for_each(|other| ledger.observe(other, Swapped::default(), LIST));
-        ledger.pod_list_ends(LIST);
-        for other in under_way {
-            if let Some(pod) = other.pod.as_ref().filter(|_| other.coming() > 0) {
-                ledger.need(pod, Need::Begun(other.coming()));
-            }
-        }
-        Ok(Self(ledger))
-    }
-
-    fn answer(&self, sight: Sight<'_>, restarts: u32) -> Headroom {
-        match sight {
-            Sight::There(pod) => self.0.answer_restarts(&pod.pod, restarts),
-            Sight::Unseen | Sight::Refused(_) | Sight::Absent => Headroom::TooEarly,
+/// Counts the restarts of the pod's Job, those in progress included; nothing if they do not count.
+async fn restarts_of_job<'a>(
+    client: &Client,
+    pod: &Pod,
+    under_way: impl Iterator<Item = &'a UnderWay>,
+) -> anyhow::Result<Ledger> {
+    let mut ledger = Ledger::default();
+    // Under other policies restarts do not count (`pkg/controller/job/job_controller.go`).
+    let Some(job) = pod
+        .job
+        .as_ref()
+        .filter(|_| pod.restart_policy == RestartPolicy::OnFailure)
+    else {
+        return Ok(ledger);
+    };
+    let jobs: Api<JobWire> = Api::namespaced(client.clone(), &pod.namespace);
+    let what = "Job, which counts restarts,";
+    let found = get(&jobs, what, &job.name).await?;
+    ledger.job_list_starts();
+    found
+        .and_then(|found| found.read())
+        .iter()
+        .for_each(|found| ledger.job(found));
+    ledger.job_list_ends();
+    ledger.pod_list_starts();
+    let pods: Api<PodWire> = Api::namespaced(client.clone(), &pod.namespace);
+    let of_job = |other: &Pod| other.job.as_ref().is_some_and(|other| other.uid == job.uid);
+    let found = list(&pods, "spec.restartPolicy=OnFailure", |other| {
+        other.read().filter(of_job)
+    })
+    .await;
+    let found = found
+        .map_err(plain)
+        .context("cannot list the pods of a Job")?;
+    found
+        .iter()
+        .for_each(|other| ledger.observe(other, Swapped::default(), LIST));
+    ledger.pod_list_ends(LIST);
+    for other in under_way {
+        if let Some(pod) = other.pod.as_ref().filter(|_| other.coming() > 0) {
+            ledger.need(pod, Need::Begun(other.coming()));
         }
     }
+    Ok(ledger)
 }
 
 #[cfg(test)]
