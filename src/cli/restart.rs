@@ -25,7 +25,7 @@ use kube::api::ListParams;
 use kube::core::{ApiResource, Object, Selector};
 use kube::{Api, Client, Resource, ResourceExt};
 use member::{Member, Outcome, State};
-use roll::{Roll, Settings};
+use roll::Roll;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use swaplet_controller::frame::clock::time_of_day;
@@ -148,16 +148,8 @@ impl RestartArgs {
         let budgets =
             (!self.ignore_disruption_budgets).then_some(DisruptionBudgets { client, namespace });
         let ignores_failures = self.strategy.ignores_failures();
-        let mut roll = Roll::new(
-            Settings {
-                group,
-                budgets,
-                way,
-                limit: self.max_unavailable,
-                ignores_failures,
-            },
-            plan.members,
-        );
+        let (limit, members) = (self.max_unavailable, plan.members);
+        let mut roll = Roll::new(group, budgets, way, limit, ignores_failures, members);
         if self.dry_run {
             print(&roll.dry_run(self.output).await?)?;
             return Ok(ExitCode::SUCCESS);
@@ -380,11 +372,6 @@ enum Workload {
 /// The words that kubectl accepts for pods.
 const PODS: [&str; 3] = ["po", "pod", "pods"];
 
-enum Named {
-    Pod(String),
-    Workload(Workload, String),
-}
-
 impl Workload {
     const fn kind(self) -> &'static str {
         match self {
@@ -425,7 +412,7 @@ impl Target {
     /// # Errors
     /// What is wrong with it, and the correct form.
     fn read(names: &[String], selector: Option<&str>) -> Result<Self, String> {
-        let mut named = type_slash_name(names)
+        let named = type_slash_name(names)
             .iter()
             .map(|name| one(name))
             .collect::<Result<Vec<_>, _>>()?;
@@ -439,11 +426,10 @@ impl Target {
                     .to_owned(),
             ),
             (_, Some(_)) => Err("name something or select it with -l, not both".to_owned()),
-            (1, None) => Ok(match named.remove(0) {
-                Named::Pod(name) => Self::Pods(vec![name]),
-                Named::Workload(kind, name) => Self::Workload(kind, name),
-            }),
-            (_, None) => pods(named).map(Self::Pods),
+            (_, None) => match &named[..] {
+                [(Some(kind), name)] => Ok(Self::Workload(*kind, name.clone())),
+                _ => pods(named).map(Self::Pods),
+            },
         }
     }
 
@@ -482,16 +468,17 @@ fn type_slash_name(words: &[String]) -> Vec<String> {
     }
 }
 
-fn one(text: &str) -> Result<Named, String> {
+/// Returns the workload and its name; without a workload, the name of a pod.
+fn one(text: &str) -> Result<(Option<Workload>, String), String> {
     let Some((kind, name)) = text.split_once('/') else {
-        return Ok(Named::Pod(text.to_owned()));
+        return Ok((None, text.to_owned()));
     };
     if name.is_empty() || name.contains('/') {
         return Err(format!("\"{text}\" is not of the form KIND/NAME"));
     }
     match (kind, Workload::read(kind)) {
-        (kind, _) if PODS.contains(&kind) => Ok(Named::Pod(name.to_owned())),
-        (_, Some(workload)) => Ok(Named::Workload(workload, name.to_owned())),
+        (kind, _) if PODS.contains(&kind) => Ok((None, name.to_owned())),
+        (_, Some(workload)) => Ok((Some(workload), name.to_owned())),
         _ => Err(format!(
             "\"{text}\": containers of a {kind} cannot be restarted; name a pod, deploy/NAME, sts/NAME or ds/NAME"
         )),
@@ -499,18 +486,17 @@ fn one(text: &str) -> Result<Named, String> {
 }
 
 /// Returns the names of the pods, each once.
-fn pods(named: Vec<Named>) -> Result<Vec<String>, String> {
+fn pods(named: Vec<(Option<Workload>, String)>) -> Result<Vec<String>, String> {
     let mut pods: Vec<String> = Vec::new();
-    for one in named {
-        match one {
-            Named::Pod(name) if pods.contains(&name) => {}
-            Named::Pod(name) => pods.push(name),
-            Named::Workload(kind, name) => {
-                return Err(format!(
-                    "one workload at a time: {}/{name} is not the only target",
-                    kind.kind()
-                ));
-            }
+    for (workload, name) in named {
+        if let Some(workload) = workload {
+            let kind = workload.kind();
+            return Err(format!(
+                "one workload at a time: {kind}/{name} is not the only target"
+            ));
+        }
+        if !pods.contains(&name) {
+            pods.push(name);
         }
     }
     Ok(pods)
@@ -549,24 +535,18 @@ impl Group {
     /// Lists the pods, without those that have finished or are being deleted, because a workload
     /// replaces them.
     async fn list_pods(&self) -> anyhow::Result<Seen> {
-        match &self.target {
-            Target::Pods(names) => self.named(names).await,
-            Target::Selector(selector) => {
-                let pods = self.list(ListParams::default().labels(selector)).await?;
-                Ok(Seen {
-                    desired: pods.len(),
-                    pods,
-                })
-            }
-            Target::Workload(kind, name) => self.of_workload(*kind, name).await,
-        }
-    }
-
-    async fn named(&self, names: &[String]) -> anyhow::Result<Seen> {
         let mut pods = Vec::new();
-        for name in names {
-            let found = get(&self.api::<Pod>(), "pod", name).await?;
-            pods.extend(found.filter(is_live));
+        match &self.target {
+            Target::Pods(names) => {
+                for name in names {
+                    let found = get(&self.api::<Pod>(), "pod", name).await?;
+                    pods.extend(found.filter(is_live));
+                }
+            }
+            Target::Selector(selector) => {
+                pods = self.list(ListParams::default().labels(selector)).await?;
+            }
+            Target::Workload(kind, name) => return self.of_workload(*kind, name).await,
         }
         Ok(Seen {
             desired: pods.len(),

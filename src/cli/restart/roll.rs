@@ -26,19 +26,14 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// How long the API server may fail before the restart is given up.
 const TROUBLE: Duration = Duration::from_secs(120);
 
-/// The settings of a restart, besides its pods.
-pub(super) struct Settings {
-    pub(super) group: Group,
-    /// The disruption budgets; `None` if they are ignored.
-    pub(super) budgets: Option<DisruptionBudgets>,
-    pub(super) way: Way,
-    pub(super) limit: Amount,
-    pub(super) ignores_failures: bool,
-}
-
 /// A restart in progress.
 pub(super) struct Roll {
-    settings: Settings,
+    group: Group,
+    /// The disruption budgets; `None` if they are ignored.
+    budgets: Option<DisruptionBudgets>,
+    way: Way,
+    limit: Amount,
+    ignores_failures: bool,
     clock: Clock,
     pub(super) members: Vec<Member>,
     /// The last report about waiting pods.
@@ -48,9 +43,20 @@ pub(super) struct Roll {
 }
 
 impl Roll {
-    pub(super) fn new(settings: Settings, members: Vec<Member>) -> Self {
+    pub(super) fn new(
+        group: Group,
+        budgets: Option<DisruptionBudgets>,
+        way: Way,
+        limit: Amount,
+        ignores_failures: bool,
+        members: Vec<Member>,
+    ) -> Self {
         Self {
-            settings,
+            group,
+            budgets,
+            way,
+            limit,
+            ignores_failures,
             clock: Clock::start(),
             members,
             reported: String::new(),
@@ -90,10 +96,10 @@ impl Roll {
     /// Returns the plan, checked by the API server and its webhooks.
     pub(super) async fn dry_run(&mut self, output: Output) -> anyhow::Result<String> {
         for member in &self.members {
-            let tried = self.settings.way.try_out(member).await;
+            let tried = self.way.try_out(member).await;
             tried.with_context(|| format!("pod {} would not be restarted", member.name))?;
         }
-        let step = self.choose(&self.settings.group.list_pods().await?).await?;
+        let step = self.choose(&self.group.list_pods().await?).await?;
         let held: BTreeMap<usize, String> = step
             .held
             .into_iter()
@@ -104,7 +110,7 @@ impl Roll {
 
     /// Starts the restart of all pods at once, and does not wait for them.
     pub(super) async fn ask_for_all(&mut self) -> anyhow::Result<()> {
-        let step = self.choose(&self.settings.group.list_pods().await?).await?;
+        let step = self.choose(&self.group.list_pods().await?).await?;
         if let Some((index, hold)) = step.held.first() {
             let name = &self.members[*index].name;
             bail!(
@@ -128,7 +134,7 @@ impl Roll {
                 completed.push((index, since));
             }
         }
-        let seen = self.settings.group.list_pods().await?;
+        let seen = self.group.list_pods().await?;
         self.observe(&seen);
         for (index, since) in completed {
             self.judge(index, since);
@@ -152,7 +158,7 @@ impl Roll {
 
     fn leave_out_after_a_failure(&mut self) {
         let failed = |member: &Member| matches!(member.state, State::Over(Outcome::Failed(_)));
-        if !self.settings.ignores_failures && self.members.iter().any(failed) {
+        if !self.ignores_failures && self.members.iter().any(failed) {
             self.leave_out("another pod was not restarted");
         }
     }
@@ -175,7 +181,7 @@ impl Roll {
         let waiting: Vec<_> = stage(Stage::Waiting)
             .map(|member| member.pod.labels())
             .collect();
-        let left = match &self.settings.budgets {
+        let left = match &self.budgets {
             Some(budgets) => budgets.read(&waiting, &restarting).await.map_err(unknown)?,
             None => Left::default(),
         };
@@ -208,11 +214,7 @@ impl Roll {
         Situation {
             members: ours.chain(others).collect(),
             desired: seen.desired,
-            max_unavailable: rollout::most(
-                self.settings.limit,
-                seen.desired,
-                self.settings.group.target.rounding(),
-            ),
+            max_unavailable: rollout::most(self.limit, seen.desired, self.group.target.rounding()),
             budgets: left.budgets,
         }
     }
@@ -233,7 +235,7 @@ impl Roll {
                 None => {
                     member.pod = Pod::default();
                     if member.state == State::Waiting {
-                        let named = self.settings.group.target.is_named();
+                        let named = self.group.target.is_named();
                         self.over(
                             index,
                             if named {
@@ -251,7 +253,7 @@ impl Roll {
     /// Continues with a pod; returns true if its request is completed.
     async fn follow(&mut self, index: usize, since: Moment) -> anyhow::Result<bool> {
         let age = self.clock.now().since(since);
-        let heard = self.settings.way.follow(&self.members[index], age).await?;
+        let heard = self.way.follow(&self.members[index], age).await?;
         Ok(self.handle(index, heard))
     }
 
@@ -337,7 +339,7 @@ impl Roll {
         self.leave_out(why);
         for index in 0..self.members.len() {
             if let State::Restarting(since) = self.members[index].state {
-                let heard = self.settings.way.stop(&self.members[index], why).await;
+                let heard = self.way.stop(&self.members[index], why).await;
                 if self.handle(index, heard) {
                     self.judge(index, since);
                 }
