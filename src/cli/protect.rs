@@ -9,7 +9,7 @@ use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBindin
 use kube::api::{ApiResource, ListParams};
 use kube::core::GroupVersionKind;
 use kube::{Api, Client};
-use serde_json::{Value, json};
+use serde_json::json;
 use swaplet_controller::frame::list::{is_page, list, list_with, words};
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::protect::kinds::{Cascading, KINDS, ProtectedKind};
@@ -238,28 +238,24 @@ async fn missing_policies(client: &Client) -> Option<String> {
 }
 
 fn show(objects: &[Labelled], output: Output) -> anyhow::Result<String> {
-    let line = |object: &Labelled| {
+    let row = |object: &Labelled| {
         let held_by = object.held_by.as_deref();
         let held_by = held_by.unwrap_or(if object.is_valid {
             "nothing: it can be deleted"
         } else {
             "nothing: write Always or Cascading"
         });
-        vec![
+        let line = vec![
             ("KIND", object.kind.to_owned()),
             ("NAMESPACE", object.namespace.clone()),
             ("NAME", object.name.clone()),
             ("MODE", object.label.clone()),
             ("HELD BY", held_by.to_owned()),
-        ]
+        ];
+        let namespace = Some(&object.namespace).filter(|namespace| !namespace.is_empty());
+        let value = json!({"kind": object.kind, "namespace": namespace, "name": object.name, "mode": object.label, "heldBy": object.held_by});
+        (line, value)
     };
-    let lines: Vec<_> = objects.iter().map(line).collect();
-    let values: Vec<Value> = objects
-        .iter()
-        .map(|object| {
-            let namespace = Some(&object.namespace).filter(|namespace| !namespace.is_empty());
-            json!({"kind": object.kind, "namespace": namespace, "name": object.name, "mode": object.label, "heldBy": object.held_by})
-        })
-        .collect();
+    let (lines, values): (Vec<_>, Vec<_>) = objects.iter().map(row).unzip();
     render(output, &lines, &json!({ "protected": values }))
 }

@@ -8,7 +8,7 @@ use anyhow::anyhow;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use kube::Client;
-use serde_json::{Value, json};
+use serde_json::json;
 use swaplet_controller::frame::list::words;
 use swaplet_controller::frame::writer::{Writer, leash};
 use swaplet_controller::restart::parked::{ParkedPod, bring_back, parked};
@@ -220,27 +220,22 @@ async fn bring_all_back(writer: &Writer, pods: Vec<ParkedPod>) -> Vec<String> {
 }
 
 fn show(pods: &[ParkedPod], output: Output) -> anyhow::Result<String> {
-    let rows = || {
-        pods.iter()
-            .flat_map(|pod| pod.swaps().iter().map(move |swap| (pod, swap)))
-    };
-    let line = |(pod, swap): (&ParkedPod, &Swap)| {
-        let (namespace, name) = pod.key();
-        vec![
+    let row = |(pod, swap): (&ParkedPod, &Swap)| {
+        let ((namespace, name), request) = (pod.key(), pod.request());
+        let line = vec![
             ("NAMESPACE", namespace.to_owned()),
             ("POD", name.to_owned()),
             ("CONTAINER", swap.container.to_string()),
             ("IMAGE", swap.to.to_string()),
-            ("REQUEST", pod.request().to_owned()),
-        ]
+            ("REQUEST", request.to_owned()),
+        ];
+        let value = json!({"namespace": namespace, "pod": name, "container": swap.container, "image": swap.to, "parkImage": swap.from,
+            "request": request});
+        (line, value)
     };
-    let lines: Vec<_> = rows().map(line).collect();
-    let values: Vec<Value> = rows()
-        .map(|(pod, swap)| {
-            let (namespace, name) = pod.key();
-            json!({"namespace": namespace, "pod": name, "container": swap.container, "image": swap.to, "parkImage": swap.from,
-                "request": pod.request()})
-        })
-        .collect();
+    let swaps = pods
+        .iter()
+        .flat_map(|pod| pod.swaps().iter().map(move |swap| (pod, swap)));
+    let (lines, values): (Vec<_>, Vec<_>) = swaps.map(row).unzip();
     render(output, &lines, &json!({ "parked": values }))
 }

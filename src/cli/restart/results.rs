@@ -2,30 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::member::{Member, Outcome, Seen, State, time};
 use crate::cli::program::table::{Line, Output, render};
 
 /// Formats the final table, or its JSON or YAML.
 pub(super) fn show(members: &[Member], output: Output) -> anyhow::Result<String> {
-    let rows = || {
-        members
-            .iter()
-            .flat_map(|member| member.containers.iter().map(move |seen| (member, seen)))
-    };
-    let lines = rows().map(|(member, seen)| line(member, seen, output == Output::Wide));
-    let programs: Vec<_> = rows()
-        .map(|(member, seen)| {
-            json!({
-                "pod": member.name, "container": seen.name, "node": member.node, "result": word(member),
-                "message": message(member, seen), "phase": seen.phase.as_str(), "ready": seen.ready,
-                "startedBefore": seen.before.map(|at| time(Some(at))), "started": seen.started.map(|at| time(Some(at))),
-            })
-        })
-        .collect();
-    let lines: Vec<_> = lines.collect();
-    render(output, &lines, &json!({"containers": programs}))
+    let wide = output == Output::Wide;
+    let rows = members.iter().flat_map(|member| {
+        let containers = member.containers.iter();
+        containers.map(move |seen| row(member, seen, wide))
+    });
+    let (lines, values): (Vec<_>, Vec<_>) = rows.unzip();
+    render(output, &lines, &json!({ "containers": values }))
 }
 
 /// Formats the plan; `held` has what members would wait for, by their index.
@@ -34,48 +24,43 @@ pub(super) fn show_plan(
     held: &BTreeMap<usize, String>,
     output: Output,
 ) -> anyhow::Result<String> {
-    let containers = |member: &Member| {
-        member
-            .containers
-            .iter()
-            .map(|seen| seen.name.clone())
-            .collect::<Vec<_>>()
-    };
-    let turn = |index| {
-        held.get(&index)
-            .map_or_else(|| "now".to_owned(), |hold| format!("later: {hold}"))
-    };
-    let rows = members.iter().enumerate();
-    let lines = rows.clone().map(|(index, member)| {
-        vec![
+    let row = |(index, member): (usize, &Member)| {
+        let containers = member.containers.iter().map(|seen| &*seen.name);
+        let containers: Vec<_> = containers.collect();
+        let held = held.get(&index);
+        let turn = held.map_or_else(|| "now".to_owned(), |hold| format!("later: {hold}"));
+        let line = vec![
             ("POD", member.name.clone()),
-            ("CONTAINERS", containers(member).join(",")),
+            ("CONTAINERS", containers.join(",")),
             ("NODE", member.node.clone()),
-            ("TURN", turn(index)),
-        ]
-    });
-    let lines: Vec<_> = lines.collect();
-    let programs: Vec<_> = rows
-        .map(|(index, member)| {
-            json!({"pod": member.name, "containers": containers(member), "node": member.node, "heldBy": held.get(&index)})
-        })
-        .collect();
-    render(output, &lines, &json!({"pods": programs}))
+            ("TURN", turn),
+        ];
+        let value = json!({"pod": member.name, "containers": containers, "node": member.node, "heldBy": held});
+        (line, value)
+    };
+    let (lines, values): (Vec<_>, Vec<_>) = members.iter().enumerate().map(row).unzip();
+    render(output, &lines, &json!({ "pods": values }))
 }
 
-fn line(member: &Member, seen: &Seen, wide: bool) -> Line {
+fn row(member: &Member, seen: &Seen, wide: bool) -> (Line, Value) {
+    let (word, message) = (word(member), message(member, seen));
+    let value = json!({
+        "pod": member.name, "container": seen.name, "node": member.node, "result": word,
+        "message": message, "phase": seen.phase.as_str(), "ready": seen.ready,
+        "startedBefore": seen.before.map(|at| time(Some(at))), "started": seen.started.map(|at| time(Some(at))),
+    });
     let ready = if seen.ready { "yes" } else { "no" };
     let mut line = vec![
         ("POD", member.name.clone()),
         ("CONTAINER", seen.name.clone()),
-        ("RESULT", word(member).to_owned()),
+        ("RESULT", word.to_owned()),
         ("READY", ready.to_owned()),
         ("BEFORE", time(seen.before)),
         ("STARTED", time(seen.started)),
     ];
     line.extend(wide.then(|| ("NODE", member.node.clone())));
-    line.push(("MESSAGE", message(member, seen)));
-    line
+    line.push(("MESSAGE", message));
+    (line, value)
 }
 
 fn word(member: &Member) -> &'static str {
