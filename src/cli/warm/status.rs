@@ -104,52 +104,32 @@ impl StatusArgs {
 
 /// Returns what is printed; pods are named with their namespaces if those of all were read.
 fn show(known: &[Known], of_all: bool, output: Output, now: Timestamp) -> anyhow::Result<String> {
-    let lines = known.iter().map(|known| line(known, of_all, now));
-    let values = known.iter().map(|known| value(known, of_all));
-    render(
-        output,
-        &lines.collect::<Vec<_>>(),
-        &json!({"images": values.collect::<Vec<_>>()}),
-    )
+    let rows = known.iter().map(|known| row(known, of_all, now));
+    let (lines, values): (Vec<_>, Vec<_>) = rows.unzip();
+    render(output, &lines, &json!({ "images": values }))
 }
 
-fn line(known: &Known, of_all: bool, now: Timestamp) -> Line {
-    let age = at(&known.knowledge).map(|at| age(at, now));
-    vec![
+fn row(known: &Known, of_all: bool, now: Timestamp) -> (Line, Value) {
+    let (word, how) = told(&known.knowledge, of_all);
+    let since = at(&known.knowledge);
+    let (namespace, pod) = pod(&known.knowledge).unzip();
+    let value = json!({
+        "node": known.node, "image": known.image, "known": word, "how": how,
+        "namespace": namespace, "pod": pod, "since": since.map(|at| at.to_string()),
+    });
+    let image = known.image.as_deref().unwrap_or_default();
+    let line = vec![
         ("NODE", known.node.to_string()),
-        (
-            "IMAGE",
-            known.image.as_deref().unwrap_or_default().to_owned(),
-        ),
-        ("KNOWN", word(&known.knowledge).to_owned()),
-        ("AGE", age.unwrap_or_default()),
-        ("HOW", proof(&known.knowledge, of_all)),
-    ]
+        ("IMAGE", image.to_owned()),
+        ("KNOWN", word.to_owned()),
+        ("AGE", since.map(|at| age(at, now)).unwrap_or_default()),
+        ("HOW", how),
+    ];
+    (line, value)
 }
 
-fn value(known: &Known, of_all: bool) -> Value {
-    let knowledge = &known.knowledge;
-    let (namespace, pod) = pod(knowledge).unzip();
-    json!({
-        "node": known.node, "image": known.image, "known": word(knowledge), "how": proof(knowledge, of_all),
-        "namespace": namespace, "pod": pod, "since": at(knowledge).map(|at| at.to_string()),
-    })
-}
-
-const fn word(knowledge: &Knowledge) -> &'static str {
-    match knowledge {
-        Knowledge::OfPod { shown, .. } => match shown {
-            Shown::Proved { .. } => "Proved",
-            Shown::Failed(_) => "Failed",
-            Shown::Pulling => "Pulling",
-        },
-        Knowledge::Claimed { .. } => "Claimed",
-        Knowledge::Skipped(_) => "Skipped",
-        Knowledge::Nothing { .. } => "NotKnown",
-    }
-}
-
-fn proof(knowledge: &Knowledge, of_all: bool) -> String {
+/// Returns what is known in a word, and how it is known.
+fn told(knowledge: &Knowledge, of_all: bool) -> (&'static str, String) {
     match knowledge {
         Knowledge::OfPod {
             namespace,
@@ -162,16 +142,20 @@ fn proof(knowledge: &Knowledge, of_all: bool) -> String {
                 pod.to_string()
             };
             match shown {
-                Shown::Proved { .. } => format!("a container of pod {pod} has it"),
-                Shown::Failed(why) => format!("pod {pod} waits for it: {why}"),
-                Shown::Pulling => format!("pod {pod} waits for it"),
+                Shown::Proved { .. } => ("Proved", format!("a container of pod {pod} has it")),
+                Shown::Failed(why) => ("Failed", format!("pod {pod} waits for it: {why}")),
+                Shown::Pulling => ("Pulling", format!("pod {pod} waits for it")),
             }
         }
-        Knowledge::Claimed { listed } => {
-            format!("no proof; it is among the {listed} images that the node lists")
-        }
-        Knowledge::Skipped(why) => why.clone(),
-        Knowledge::Nothing { listed } => format!("no proof; the node lists {listed} images"),
+        Knowledge::Claimed { listed } => (
+            "Claimed",
+            format!("no proof; it is among the {listed} images that the node lists"),
+        ),
+        Knowledge::Skipped(why) => ("Skipped", why.clone()),
+        Knowledge::Nothing { listed } => (
+            "NotKnown",
+            format!("no proof; the node lists {listed} images"),
+        ),
     }
 }
 
