@@ -87,7 +87,7 @@ impl Cli {
         let read = Called::new(command, line).read()?;
         let mut cli = Self::from_arg_matches(&read.matches)?;
         if let Command::Run(args) = &mut cli.command {
-            args.configured_by(read.settings);
+            args.origins = read.settings;
         }
         Ok(cli)
     }

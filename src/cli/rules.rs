@@ -30,7 +30,7 @@ use swaplet_core::terminate::openkruise::Coexist;
 use tokio::time::timeout;
 
 /// The placeholder for an exit image that is not named.
-pub(super) const ASSUMED_EXIT_IMAGE: &str = "the-exit-image";
+const ASSUMED_EXIT_IMAGE: &str = "the-exit-image";
 
 /// The error where an exit image is needed and none is named.
 pub(super) const NO_EXIT_IMAGE: &str = "no exit image: push one with `swaplet exit-image push IMAGE` and pass it with --exit-image IMAGE, or work without one by --prefer=finish";
@@ -90,7 +90,7 @@ impl NodeTableArgs {
 pub struct RulesArgs {
     /// The image that sidecars are swapped to; a static program that exits 0 at once
     #[arg(long, value_name = "IMAGE", env = "SWAPLET_EXIT_IMAGE", value_parser = ImageReference::parse)]
-    exit_image: Option<ImageReference>,
+    pub exit_image: Option<ImageReference>,
     /// Other exit images that pods may name; * stands for any characters except / and @. List
     /// nothing but exit images: a container that shows one of these counts as ended
     #[arg(long, value_name = "IMAGE,...", env = "SWAPLET_EXIT_IMAGES", value_delimiter = ',', value_parser = ImagePattern::parse)]
@@ -194,16 +194,6 @@ impl RulesArgs {
         self.exit_image.is_none()
             && self.exit_images.is_empty()
             && self.prefer != Some(PreferArg::Finish)
-    }
-
-    /// Returns the exit image that is named.
-    pub const fn exit_image(&self) -> Option<&ImageReference> {
-        self.exit_image.as_ref()
-    }
-
-    /// Sets the exit image, as `--exit-image` does.
-    pub fn assume_exit_image(&mut self, image: ImageReference) {
-        self.exit_image = Some(image);
     }
 
     /// Returns the rules.
@@ -491,7 +481,7 @@ impl RulesArgs {
         if !self.needs_exit_image() {
             return Ok(None);
         }
-        self.assume_exit_image(ImageReference::parse(ASSUMED_EXIT_IMAGE)?);
+        self.exit_image = Some(ImageReference::parse(ASSUMED_EXIT_IMAGE)?);
         Ok(Some(format!(
             "no --exit-image is given: one with the standard paths is assumed, and called {ASSUMED_EXIT_IMAGE} here; pass the flags that swaplet run has"
         )))

@@ -124,15 +124,10 @@ pub struct RunArgs {
     cluster: ConnectionArgs,
     /// Each flag with its value, and where that comes from.
     #[arg(skip)]
-    origins: Vec<Setting>,
+    pub(super) origins: Vec<Setting>,
 }
 
 impl RunArgs {
-    /// Stores the sources of its flags.
-    pub(super) fn configured_by(&mut self, origins: Vec<Setting>) {
-        self.origins = origins;
-    }
-
     /// Runs until SIGTERM or SIGINT.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use self::warm::WarmArgs;
 use crate::cli::duration::seconds;
 use crate::cli::image::RegistryArgs;
 use crate::cli::program::process::instance;
-use crate::cli::rules::{ASSUMED_EXIT_IMAGE, RulesArgs};
+use crate::cli::rules::RulesArgs;
 use crate::image::build::derived_paths;
 use crate::image::pattern::ImagePattern;
 use crate::image::reference::ImageReference;
@@ -106,9 +106,8 @@ impl ControllerArgs {
                 || self.protect,
             "nothing to do: --terminate=false needs --restart, --hot-upgrade, --warm, --predownload or --protect"
         );
-        if !self.terminate && self.rules.needs_exit_image() {
-            let assumed = ImageReference::parse(ASSUMED_EXIT_IMAGE)?;
-            self.rules.assume_exit_image(assumed);
+        if !self.terminate {
+            self.rules.assume()?;
         }
         let warm = self.warm.settings(&self);
         let rules = self.rules.rules()?;

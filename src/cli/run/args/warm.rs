@@ -128,7 +128,7 @@ impl WarmArgs {
     /// Returns the settings of jobs, if they are on; jobs that need the park image have one.
     pub fn settings(&self, all: &ControllerArgs) -> Option<WarmSettings> {
         let park_image = all.park_image.as_ref().filter(|_| self.warm)?;
-        let exit_image = all.rules.exit_image();
+        let exit_image = all.rules.exit_image.as_ref();
         let name = |image: &ImageReference| image.as_str().into();
         let taint_namespaces = self.warm_startup_taint_namespace.iter();
         Some(WarmSettings {
