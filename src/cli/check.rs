@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use super::client::{ClusterArgs, plain};
 use super::image::HostArgs;
 use super::print;
-use super::program::table::{counted, note, printable};
+use super::program::table::{counted, json, note, printable, yaml};
 use super::rules::{FinishArg, NodeTableArgs, PublicArg, learn_public};
 use crate::image::pattern::ImagePattern;
 use crate::image::reference::ImageReference;
@@ -233,13 +233,8 @@ impl CheckArgs {
             .hints
             .extend(unclear.into_iter().map(Hint::of_cluster));
         if self.live {
-            match live::read(&self, &mut report.policies, &settings).await {
-                Ok(found) => {
-                    report.hints.extend(found.hints);
-                    report.add_live(found.described, &found.maps, &found.nodes, &settings);
-                }
-                Err(problem) => report.problems.push(problem),
-            }
+            let read = live::read(&self, &mut report, &settings).await;
+            report.problems.extend(read.err());
         }
         if !self.allow_empty && report.problems.is_empty() {
             report.look_for(&settings.sidecars);
@@ -257,20 +252,15 @@ impl CheckArgs {
             manifests.problems.extend(made.problems);
             manifests.notes.extend(made.notes);
         }
-        for document in &manifests.documents {
-            policies.add_namespace(&document.object);
-        }
-        let mut report = Report::new(manifests.problems, policies);
+        let namespace = settings.namespace.as_deref().unwrap_or_default();
         let mut maps = ConfigMaps::default();
         for document in &manifests.documents {
-            maps.add(
-                &document.object,
-                settings.namespace.as_deref().unwrap_or_default(),
-            );
+            policies.add_namespace(&document.object);
+            maps.add(&document.object, namespace);
         }
-        report
-            .hints
-            .extend(manifests.notes.into_iter().map(Hint::of_cluster));
+        let mut report = Report::new(manifests.problems, policies);
+        let notes = manifests.notes.into_iter();
+        report.hints.extend(notes.map(Hint::of_cluster));
         for document in &manifests.documents {
             report.add_file(document, &maps, settings);
         }
@@ -288,16 +278,14 @@ impl CheckArgs {
             Output::Wide => table::table(report, &self.files, true),
             Output::Github => github::render(report, settings),
             Output::Sarif => github::sarif(report, settings),
-            Output::Json | Output::Yaml => {
-                table::for_programs(&table::value(report, settings), self.output == Output::Yaml)?
-            }
+            Output::Json => json(&table::value(report, settings)),
+            Output::Yaml => yaml(&table::value(report, settings))?,
         };
         print(&text)?;
         if is_table {
             for hint in &report.hints {
                 let file = hint.file().map(|file| format!("{file}: "));
-                let words = file.unwrap_or_default() + &hint.words();
-                note(&words);
+                note(&(file.unwrap_or_default() + &hint.words()));
             }
         }
         let summary = report.summary(settings);
@@ -327,11 +315,7 @@ impl CheckArgs {
         let (ends, ..) = report.ends(settings);
         let require = self.require.or(self.strict.then_some(1));
         if let Some(least) = require.filter(|least| ends < *least) {
-            let flag = if self.require.is_some() {
-                "--require"
-            } else {
-                "--strict"
-            };
+            let flag = self.require.map_or("--strict", |_| "--require");
             eprintln!(
                 "error: {flag} requires {least} or more, and {} would end",
                 counted(ends, "sidecar")

@@ -22,7 +22,7 @@ use swaplet_core::objects::values::whole_object::WholeObject;
 
 use super::hints::Hint;
 use super::policies::CheckedPolicies;
-use super::report::CostlyNode;
+use super::report::{CostlyNode, Report};
 use super::{CheckArgs, Settings, plain};
 use crate::cli::status::installation::{Found as InstallationFound, Purpose};
 
@@ -32,33 +32,23 @@ const NOT_ENDED: &str = "status.phase!=Succeeded,status.phase!=Failed";
 /// The maximum number of ConfigMaps that are read, each by a request of its own.
 const MOST_MAPS: usize = 200;
 
-/// The objects of a cluster.
-pub(super) struct Found {
-    /// CronJobs first, then Jobs, then pods: owners before what they own.
-    pub described: Vec<Described>,
-    /// The ConfigMaps with the scripts of containers, as far as they can be read.
-    pub maps: ConfigMaps,
-    /// The nodes on which a finished pod may cost money, if nodes can be listed.
-    pub nodes: Vec<CostlyNode>,
-    /// What cannot be read, or does not count.
-    pub hints: Vec<Hint>,
-}
-
-/// Reads the objects of a cluster.
+/// Adds the objects of a cluster to the report, and hints about what cannot be read, or does not
+/// count.
 ///
 /// # Errors
 /// Pods, Jobs or CronJobs cannot be listed. Other unreadable objects are left out: without
 /// ConfigMaps scripts are assumed, and without nodes the templates alone decide where pods run.
 pub(super) async fn read(
     args: &CheckArgs,
-    policies: &mut CheckedPolicies,
+    report: &mut Report,
     settings: &Settings,
-) -> anyhow::Result<Found> {
+) -> anyhow::Result<()> {
     let client = args.cluster.client().await?;
     let named = args.namespace.as_deref();
     let namespace =
         (!args.all_namespaces).then(|| named.unwrap_or_else(|| client.default_namespace()));
     let mut described = Vec::new();
+    // Owners before what they own.
     for (resource, fields) in [
         (ApiResource::erase::<CronJob>(&()), ""),
         (ApiResource::erase::<Job>(&()), ""),
@@ -68,14 +58,13 @@ pub(super) async fn read(
             .await
             .with_context(|| format!("cannot list {}", resource.plural))?;
     }
-    let mut hints = add_policies(&client, namespace, policies).await?;
-    policies.mark(&mut described, settings);
-    Ok(Found {
-        maps: config_maps(&client, &described, settings, &mut hints).await,
-        nodes: nodes(&client, &settings.node_table, &mut hints).await,
-        described,
-        hints,
-    })
+    let hints = add_policies(&client, namespace, &mut report.policies).await?;
+    report.hints.extend(hints);
+    report.policies.mark(&mut described, settings);
+    let maps = config_maps(&client, &described, settings, &mut report.hints).await;
+    let nodes = nodes(&client, &settings.node_table, &mut report.hints).await;
+    report.add_live(described, &maps, &nodes, settings);
+    Ok(())
 }
 
 /// Adds the policies that the installation of the cluster reads; all, if none is found. Returns
@@ -109,6 +98,7 @@ async fn add_policies(
     Ok(hints)
 }
 
+/// Returns the nodes on which a finished pod may cost money, if nodes can be listed.
 async fn nodes(client: &Client, table: &NodeTable, hints: &mut Vec<Hint>) -> Vec<CostlyNode> {
     let api: Api<NodeWire> = Api::all_with(client.clone(), &());
     let costly = |node: NodeWire| {

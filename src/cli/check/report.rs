@@ -107,12 +107,11 @@ impl Report {
             let template = &described.template;
             let rows = judge::of(&described, settings, maps);
             if owner.is_none() {
-                let node = nodes
-                    .iter()
-                    .find(|(node, _)| described.placement.may_be_on(node));
+                let mut nodes = nodes.iter();
+                let node = nodes.find(|(node, _)| described.placement.may_be_on(node));
                 let node = node.map(|(node, row)| (&**row, &*node.name));
-                self.hints
-                    .extend(hints::of(&described, &rows, settings, node));
+                let hints = hints::of(&described, &rows, settings, node);
+                self.hints.extend(hints);
             }
             for row in rows {
                 let is_told = owner
@@ -159,14 +158,10 @@ impl Report {
 
     /// Returns the numbers of sidecars that end, that do not, and that are to run forever.
     pub(super) fn ends(&self, settings: &Settings) -> (usize, usize, usize) {
-        let (forever, left) = (self.answered(&Answer::NotAJob), self.left_alone());
+        let forever = self.answered(&Answer::NotAJob);
         let fine = self.rows.iter().filter(|row| is_ok(row, settings)).count();
-        let ends = fine - forever - left;
+        let ends = fine - forever - self.answered(&Answer::LeftAlone);
         (ends, self.rows.len() - fine, forever)
-    }
-
-    fn left_alone(&self) -> usize {
-        self.answered(&Answer::LeftAlone)
     }
 
     fn answered(&self, answer: &Answer) -> usize {
@@ -194,7 +189,7 @@ impl Report {
             let are = verb(forever, "is", "are");
             parts.push(format!("{forever} {are} in pods that have no end"));
         }
-        let left = self.left_alone();
+        let left = self.answered(&Answer::LeftAlone);
         if left > 0 {
             parts.push(format!("{left} {} left alone", verb(left, "is", "are")));
         }

@@ -105,11 +105,6 @@ fn below(row: &Row) -> String {
 
 /// Returns the report as JSON.
 pub fn value(report: &Report, settings: &Settings) -> Value {
-    let fine = report
-        .rows
-        .iter()
-        .filter(|row| is_ok(row, settings))
-        .count();
     let (ends, not, _) = report.ends(settings);
     json!({
         "sidecars": report.rows.iter().map(|row| entry(row, settings)).collect::<Vec<_>>(),
@@ -118,21 +113,12 @@ pub fn value(report: &Report, settings: &Settings) -> Value {
         "summary": {
             "podTemplates": report.templates,
             "sidecars": report.rows.len(),
-            "ok": fine,
-            "notOk": report.rows.len() - fine,
+            "ok": report.rows.len() - not,
+            "notOk": not,
             "end": ends,
             "doNotEnd": not,
         },
     })
-}
-
-/// Renders the value as JSON or YAML.
-pub fn for_programs(value: &Value, yaml: bool) -> anyhow::Result<String> {
-    if yaml {
-        table::yaml(value)
-    } else {
-        Ok(table::json(value))
-    }
 }
 
 fn entry(row: &Row, settings: &Settings) -> Value {
