@@ -39,7 +39,7 @@ pub(super) fn of(described: &Described, settings: &Settings, maps: &ConfigMaps) 
     let mut rows = Vec::new();
     for container in containers {
         let answer = match is_sidecar(container) {
-            true if is_not_a_job(template) => Some(Answer::NotAJob),
+            true if !may_end(template) => Some(Answer::NotAJob),
             true if only_sidecars => Some(Answer::OnlySidecars),
             true => Some(by_method(
                 described,
@@ -185,10 +185,8 @@ fn without_mark(container: &ContainerSpec) -> Option<Answer> {
 }
 
 fn misspelt(container: &ContainerSpec) -> Option<(&str, &'static str)> {
-    let names = container.env.iter().map(|entry| &*entry.name);
-    names
-        .filter_map(|name| Some((name, meant_variable(name)?)))
-        .next()
+    let mut names = container.env.iter().map(|entry| &*entry.name);
+    names.find_map(|name| Some((name, meant_variable(name)?)))
 }
 
 /// Returns the container of a row.
@@ -255,11 +253,10 @@ fn doubted(described: &Described, settings: &Settings, rows: &mut [Row]) {
     let may_finish = may_finish(settings, rows);
     for row in rows.iter_mut().filter(|row| is_swapped(row)) {
         let container = container(described, row);
-        if !container.is_some_and(|container| is_doubtful(row, container, settings)) {
-            continue;
+        if container.is_some_and(|container| is_doubtful(row, container, settings)) {
+            let why = "it is not certain that its exit image starts and ends well, so it is not tried on ordinary nodes; give it a command that --exit-image has";
+            row.not_swapped("Doubtful", why.to_owned(), settings, may_finish);
         }
-        let why = "it is not certain that its exit image starts and ends well, so it is not tried on ordinary nodes; give it a command that --exit-image has";
-        row.not_swapped("Doubtful", why.to_owned(), settings, may_finish);
     }
 }
 
@@ -296,11 +293,10 @@ fn pulled(described: &Described, settings: &Settings, rows: &mut [Row]) {
     let may_finish = may_finish(settings, rows);
     for row in rows {
         let container = container(described, row);
-        let Some(why) = container.and_then(|each| doubt_of_pull(described, each, row, settings))
-        else {
-            continue;
-        };
-        row.not_swapped("NotPublic", why, settings, may_finish);
+        let doubt = container.and_then(|each| doubt_of_pull(described, each, row, settings));
+        if let Some(why) = doubt {
+            row.not_swapped("NotPublic", why, settings, may_finish);
+        }
     }
 }
 
@@ -356,17 +352,12 @@ fn is_doubtful(row: &Row, container: &ContainerSpec, settings: &Settings) -> boo
     is_script || (row.has_command && asked.is_some_and(is_listed))
 }
 
-/// Returns true if the pods of a template are expected to end.
+/// Returns true if the pods of a template are expected to end. Of those that are to run forever,
+/// containers may have other restart policies, and then end; but swaplet leaves such pods alone.
 pub(super) fn may_end(template: &PodTemplate) -> bool {
-    !is_not_a_job(template)
-}
-
-/// Returns true if the pods are to run forever. Containers may have other restart policies, and
-/// then end; but swaplet leaves such pods alone.
-fn is_not_a_job(template: &PodTemplate) -> bool {
     match &template.spec.restart_policy {
-        Some(policy) => *policy == RestartPolicy::Always,
-        None => template.restarts_always_by_default(),
+        Some(policy) => *policy != RestartPolicy::Always,
+        None => !template.restarts_always_by_default(),
     }
 }
 

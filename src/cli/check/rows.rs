@@ -132,7 +132,6 @@ impl Answer {
 }
 
 /// The advice about a sidecar.
-#[derive(Default)]
 pub(super) struct ToDo {
     /// One sentence; empty if nothing is to be done.
     pub text: String,
@@ -141,13 +140,6 @@ pub(super) struct ToDo {
 }
 
 impl ToDo {
-    fn of(text: impl Into<String>) -> Self {
-        Self {
-            text: text.into(),
-            command: None,
-        }
-    }
-
     /// Returns the sentence with the command.
     pub(super) fn whole(&self) -> String {
         match &self.command {
@@ -268,40 +260,49 @@ impl Row {
 
     /// Returns the advice about it.
     pub(super) fn to_do(&self) -> ToDo {
-        match &self.answer {
+        let text = match &self.answer {
             Answer::Verdict(Verdict::Runnable { .. }) | Answer::ByPhase | Answer::Native => {
-                ToDo::default()
+                String::new()
             }
-            Answer::LeftAlone => ToDo::of("method Leave: swaplet neither ends it nor waits for it"),
-            Answer::PolicyRefused(policy) => ToDo::of(format!(
+            Answer::LeftAlone => {
+                "method Leave: swaplet neither ends it nor waits for it".to_owned()
+            }
+            Answer::PolicyRefused(policy) => format!(
                 "{policy} does not count here, because it would leave no main container: narrow it by name, image or podSelector"
-            )),
-            Answer::Verdict(Verdict::NeedsImage { paths, .. }) => ToDo {
-                text: format!("push an exit image that has {}", paths.join(", ")),
-                command: Some(self.push_command()),
-            },
-            Answer::Verdict(Verdict::NotSwappable { reason, .. }) => {
-                ToDo::of(format!("{}; {}", reason.problem(), reason.fix()))
+            ),
+            Answer::Verdict(Verdict::NeedsImage { paths, .. }) => {
+                format!("push an exit image that has {}", paths.join(", "))
             }
-            Answer::RestartsAll(by) => ToDo::of(format!(
+            Answer::Verdict(Verdict::NotSwappable { reason, .. }) => {
+                format!("{}; {}", reason.problem(), reason.fix())
+            }
+            Answer::RestartsAll(by) => format!(
                 "it would be missing when {by} ends, whose restartPolicyRules may restart all containers of the pod; {}",
                 Obstacle::RestartsAllContainers.fix()
-            )),
+            ),
             Answer::MarkInvalid(problem) => {
-                ToDo::of(format!("{}; write value: \"true\"", mark_problem(problem)))
+                format!("{}; write value: \"true\"", mark_problem(problem))
             }
-            Answer::Misspelt { written, meant } => ToDo::of(format!(
-                "the variable {written} means nothing; write {meant}"
-            )),
+            Answer::Misspelt { written, meant } => {
+                format!("the variable {written} means nothing; write {meant}")
+            }
             Answer::NoSwap {
                 why, is_allowed, ..
-            } => ToDo::of(format!("{why}, or {}", let_finish(*is_allowed))),
-            Answer::OnlySidecars => ToDo::of(
-                "leave at least one container of the pod unmarked: the pod ends with its main containers",
-            ),
-            Answer::NotAJob => ToDo::of(
-                "nothing ends it; if the pod is to end, set restartPolicy to Never or OnFailure",
-            ),
+            } => match is_allowed {
+                true => format!("{why}, or let no rule of the pod have method Swap"),
+                false => format!("{why}, or start the controller without --finish=never"),
+            },
+            Answer::OnlySidecars => {
+                "leave at least one container of the pod unmarked: the pod ends with its main containers".to_owned()
+            }
+            Answer::NotAJob => {
+                "nothing ends it; if the pod is to end, set restartPolicy to Never or OnFailure".to_owned()
+            }
+        };
+        let needs_image = matches!(self.answer, Answer::Verdict(Verdict::NeedsImage { .. }));
+        ToDo {
+            text,
+            command: needs_image.then(|| self.push_command()),
         }
     }
 
@@ -328,15 +329,6 @@ impl Row {
                 shell_word(&format!("{}/{}", self.kind, self.name))
             ),
         }
-    }
-}
-
-/// Returns how the phase of a pod may be written.
-const fn let_finish(is_allowed: bool) -> &'static str {
-    if is_allowed {
-        "let no rule of the pod have method Swap"
-    } else {
-        "start the controller without --finish=never"
     }
 }
 
