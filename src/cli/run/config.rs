@@ -54,35 +54,32 @@ impl Called {
         if let Some(problem) = self.refused_variable() {
             return Err(self.error(ErrorKind::UnknownArgument, &problem));
         }
-        match self.path() {
-            Some(path) => self.read_with(
-                &File::read(path).map_err(|problem| self.error(ErrorKind::Io, &problem))?,
-            ),
-            None => self.finish(self.line.clone(), None),
-        }
+        let read = |path: PathBuf| match text_of(&path) {
+            Ok(text) => Ok((path, text)),
+            Err(error) => Err(self.error(ErrorKind::Io, &format!("{}: {error}", path.display()))),
+        };
+        self.read_with(self.path().map(read).transpose()?)
     }
 
-    /// Parses the command line of another process, with the text of the file that it names.
-    /// Variables of this process are ignored.
+    /// Parses the command line, which may be that of another process, with the path and the text of
+    /// the file that it names.
     ///
     /// # Errors
     /// What is invalid.
-    pub fn read_elsewhere(&self, file: Option<(PathBuf, String)>) -> Result<Read, Error> {
+    pub fn read_with(&self, file: Option<(PathBuf, String)>) -> Result<Read, Error> {
         let wrong = |problem: String| self.error(ErrorKind::Io, &problem);
-        match file {
-            Some((path, text)) => self.read_with(&File::parse(path, &text).map_err(wrong)?),
-            None => self.finish(self.line.clone(), None),
-        }
-    }
-
-    fn read_with(&self, file: &File) -> Result<Read, Error> {
-        let mut line: Vec<_> = self.line.iter().take(2).cloned().collect();
+        let file = file.map(|(path, text)| File::parse(path, &text).map_err(wrong));
+        let file = file.transpose()?;
         let first = self.first_look();
         let given = first
             .as_ref()
             .and_then(|matches| matches.subcommand_matches(RUN));
-        for key in file.keys() {
-            let is_given = |id: &str| given.is_some_and(|given| is_said(given.value_source(id)));
+        let is_given = |id: &str| given.is_some_and(|given| is_said(given.value_source(id)));
+        let mut line: Vec<_> = self.line.iter().take(2).cloned().collect();
+        for (file, key) in file
+            .iter()
+            .flat_map(|file| file.keys().map(move |key| (file, key)))
+        {
             let argument = self.argument(file, key)?;
             let written = file
                 .arguments(key, argument)
@@ -92,25 +89,15 @@ impl Called {
             }
         }
         line.extend(self.line.iter().skip(2).cloned());
-        self.finish(line, Some(file))
-    }
-
-    fn finish(&self, line: Vec<OsString>, file: Option<&File>) -> Result<Read, Error> {
         let matches = self
             .command
             .clone()
             .try_get_matches_from(line)
-            .map_err(|error| self.with_place(self.unless_removed(error), file))
+            .map_err(|error| self.with_place(self.unless_removed(error), file.as_ref()))
             .map_err(|error| with_variable(&self.command, &self.line, error))?;
-        let first = self.first_look();
-        let (now, given) = (
-            matches.subcommand_matches(RUN),
-            first
-                .as_ref()
-                .and_then(|first| first.subcommand_matches(RUN)),
-        );
+        let now = matches.subcommand_matches(RUN);
         let settings = now
-            .map(|now| show::settings(self.run(), now, given, file))
+            .map(|now| show::settings(self.run(), now, given, file.as_ref()))
             .unwrap_or_default();
         Ok(Read { matches, settings })
     }
@@ -301,12 +288,6 @@ fn plain_yaml(problem: &str) -> String {
 }
 
 impl File {
-    /// Reads a file; fails if it is unreadable, longer than 1 MiB, or not a YAML mapping.
-    fn read(path: PathBuf) -> Result<Self, String> {
-        let text = text_of(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        Self::parse(path, &text)
-    }
-
     /// Parses a text; fails if it is longer than 1 MiB, or not a YAML mapping.
     fn parse(path: PathBuf, text: &str) -> Result<Self, String> {
         if text.len() as u64 > LONGEST {

@@ -424,7 +424,7 @@ impl Flags {
         let run = run.mut_args(|flag| flag.env(Resettable::Reset));
         let command = Command::new("swaplet").subcommand(run);
         let read = Called::new(command, line)
-            .read_elsewhere(config)
+            .read_with(config)
             .map_err(|error| in_one_line(&error))?;
         Ok(Self {
             settings: read.settings,
