@@ -179,6 +179,15 @@ fn shortened(cell: &str, most: usize) -> String {
         .collect()
 }
 
+/// Appends a section: its title, and its body below it.
+pub fn section(text: &mut String, title: &str, body: &str) {
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "\n{title}:");
+    for line in body.lines() {
+        let _ = writeln!(text, "  {line}");
+    }
+}
+
 /// Replaces control characters and invisible ones, because text from objects must not control the
 /// terminal, nor make a line read differently.
 pub fn printable(cell: &str) -> String {

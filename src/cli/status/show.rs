@@ -9,7 +9,9 @@ use swaplet_controller::terminate::snapshot::said::Told;
 use super::ask::Asked;
 use super::cluster::{Facts, Stuck};
 use super::judge::Check;
-use crate::cli::program::table::{Output, age, aligned, json as as_json, printable, table, yaml};
+use crate::cli::program::table::{
+    Output, age, aligned, json as as_json, printable, section, table, yaml,
+};
 use crate::cli::run::config::Setting;
 
 /// The maximum number of stuck pods that are listed.
@@ -72,13 +74,6 @@ fn text(checks: &[Check], all: &[Asked], cluster: Option<&Facts>, wide: bool) ->
         flags(&mut text, all);
     }
     text
-}
-
-fn section(text: &mut String, title: &str, body: &str) {
-    let _ = writeln!(text, "\n{title}:");
-    for line in body.lines() {
-        let _ = writeln!(text, "  {line}");
-    }
 }
 
 fn stuck(text: &mut String, facts: &Facts) {

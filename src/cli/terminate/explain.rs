@@ -2,12 +2,11 @@
 
 pub(super) mod target;
 
-use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use crate::cli::program::process::slowly;
 use crate::cli::program::table::{
-    age, aligned, dash, json as as_json, printable, table, yaml as as_yaml,
+    age, aligned, dash, json as as_json, printable, section, table, yaml as as_yaml,
 };
 use crate::cli::rules::{AskedRules, PoliciesArgs, learn_public, policy, rule};
 use crate::cli::status::installation::{Found, Purpose};
@@ -296,22 +295,24 @@ const fn kind(said: &Said) -> &'static str {
 
 impl Answer {
     fn text(&self) -> String {
-        let mut text = self.head();
-        section(&mut text, "Inputs", &aligned(&self.inputs()));
-        section(&mut text, "Sources", &aligned(&self.sources()));
-        let decision = &self.explanation.decision;
-        section(
-            &mut text,
-            "Decision",
-            &format!(
-                "{}: {}\n",
-                decision.reason,
-                printable(&self.explanation.sentence)
-            ),
+        let (inputs, sources) = self.inputs();
+        let (reason, sentence) = (
+            self.explanation.decision.reason,
+            printable(&self.explanation.sentence),
         );
-        section(&mut text, "Next", &lines(&self.explanation.next));
-        section(&mut text, "Remarks", &lines(&self.remarks));
-        section(&mut text, "Events of swaplet", &self.events());
+        let mut text = self.head();
+        for (title, body) in [
+            ("Inputs", aligned(&inputs)),
+            ("Sources", aligned(&sources)),
+            ("Decision", format!("{reason}: {sentence}\n")),
+            ("Next", lines(&self.explanation.next)),
+            ("Remarks", lines(&self.remarks)),
+            ("Events of swaplet", self.events()),
+        ] {
+            if !body.is_empty() {
+                section(&mut text, title, &body);
+            }
+        }
         text
     }
 
@@ -333,43 +334,27 @@ impl Answer {
         aligned(&rows.map(|(name, value)| vec![name.to_owned(), value]))
     }
 
-    fn inputs(&self) -> Vec<Vec<String>> {
-        let sources = self.rules();
-        let number = |rule| {
-            sources
-                .iter()
-                .position(|source| *source == rule)
-                .map_or(0, |nth| nth + 1)
-        };
-        let findings = self.explanation.findings.iter();
-        findings
-            .map(|finding| {
-                vec![
-                    format!("[{}]", number(finding.rule)),
-                    finding.subject.clone(),
-                    finding.seen.clone(),
-                ]
-            })
-            .collect()
-    }
-
-    fn sources(&self) -> Vec<Vec<String>> {
-        self.rules()
-            .into_iter()
-            .enumerate()
-            .map(|(nth, rule)| vec![format!("[{}]", nth + 1), rule.to_owned()])
-            .collect()
-    }
-
-    /// Returns the rules of the findings, each once.
-    fn rules(&self) -> Vec<&'static str> {
-        let mut rules = Vec::new();
-        for finding in &self.explanation.findings {
-            if !rules.contains(&finding.rule) {
-                rules.push(finding.rule);
-            }
+    /// Returns the findings with the numbers of their rules, and these rules, each once.
+    fn inputs(&self) -> (Vec<Vec<String>>, Vec<Vec<String>>) {
+        let mut rules: Vec<&'static str> = Vec::new();
+        let mut inputs = Vec::new();
+        for Finding {
+            subject,
+            seen,
+            rule,
+        } in &self.explanation.findings
+        {
+            let nth = rules.iter().position(|known| known == rule);
+            let nth = nth.unwrap_or_else(|| {
+                rules.push(*rule);
+                rules.len() - 1
+            });
+            let number = format!("[{}]", nth + 1);
+            inputs.push(vec![number, subject.clone(), seen.clone()]);
         }
-        rules
+        let rules = rules.into_iter().enumerate();
+        let sources = rules.map(|(nth, rule)| vec![format!("[{}]", nth + 1), rule.to_owned()]);
+        (inputs, sources.collect())
     }
 
     fn events(&self) -> String {
@@ -392,18 +377,6 @@ impl Answer {
             text += &format!("and {older} older ones: kubectl get events\n");
         }
         text
-    }
-}
-
-/// Appends a section, unless its body is empty.
-fn section(text: &mut String, title: &str, body: &str) {
-    if body.is_empty() {
-        return;
-    }
-    // Writing to a string cannot fail.
-    let _ = writeln!(text, "\n{title}:");
-    for line in body.lines() {
-        let _ = writeln!(text, "  {line}");
     }
 }
 
