@@ -38,19 +38,21 @@ impl Target {
 
     /// Returns its kind and name.
     pub fn words(&self) -> String {
-        match self {
-            Self::Pod(name) => format!("pod {name}"),
-            Self::Job(name) => format!("Job {name}"),
-            Self::CronJob(name, _) => format!("CronJob {name}"),
-        }
+        let (kind, name) = self.kind_and_name();
+        format!("{kind} {name}")
     }
 
     /// Returns it as it is written on a command line.
     pub fn argument(&self) -> String {
+        let (kind, name) = self.kind_and_name();
+        format!("{}/{name}", kind.to_lowercase())
+    }
+
+    fn kind_and_name(&self) -> (&'static str, &str) {
         match self {
-            Self::Pod(name) => format!("pod/{name}"),
-            Self::Job(name) => format!("job/{name}"),
-            Self::CronJob(name, _) => format!("cronjob/{name}"),
+            Self::Pod(name) => ("pod", name),
+            Self::Job(name) => ("Job", name),
+            Self::CronJob(name, _) => ("CronJob", name),
         }
     }
 
@@ -103,14 +105,14 @@ impl Target {
 
     /// Says why none of its pods is among those that are to end.
     pub async fn missing(&self, client: &Client, namespace: &str) -> String {
-        let (kind, name) = match self {
-            Self::Pod(name) => (ApiResource::erase::<WholePod>(&()), name),
-            Self::Job(name) => (ApiResource::erase::<Job>(&()), name),
-            Self::CronJob(name, _) => (ApiResource::erase::<CronJob>(&()), name),
+        let kind = match self {
+            Self::Pod(_) => ApiResource::erase::<WholePod>(&()),
+            Self::Job(_) => ApiResource::erase::<Job>(&()),
+            Self::CronJob(..) => ApiResource::erase::<CronJob>(&()),
         };
         let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind);
+        let ((_, name), what) = (self.kind_and_name(), self.words());
         let found = api.get_metadata_opt(name).await;
-        let what = self.words();
         match (found, self) {
             (Ok(None), _) => format!("there is no {what} in namespace {namespace}"),
             (Ok(_), Self::Pod(_)) => format!(
@@ -165,15 +167,9 @@ async fn jobs_of(client: &Client, namespace: &str, cron: &str) -> anyhow::Result
     let jobs: Api<WholeObject<Job>> = Api::namespaced(client.clone(), namespace);
     let of_it = |job: WholeObject<Job>| {
         let job = job.read()?;
-        let mut owners = job
-            .metadata
-            .owner_references
-            .unwrap_or_default()
-            .into_iter();
-        owners
-            .any(|owner| owner.kind == "CronJob" && owner.name == cron)
-            .then_some(job.metadata.name)
-            .flatten()
+        let mut owners = job.metadata.owner_references.iter().flatten();
+        let is_of_it = owners.any(|owner| owner.kind == "CronJob" && owner.name == cron);
+        job.metadata.name.filter(|_| is_of_it)
     };
     list(&jobs, "", of_it).await.map_err(|error| {
         anyhow!(
@@ -199,15 +195,8 @@ async fn one(
         }
         other => other.map(Some),
     };
-    let cannot = || format!("cannot read pod {namespace}/{name}");
-    let pod = found
-        .map_err(|error| anyhow!(words(&error)))
-        .with_context(cannot)?;
-    let pod = pod
-        .ok_or_else(|| anyhow!("there is none"))
-        .with_context(cannot)?;
-    policies
-        .read_pod(pod)
-        .context("it has no name or no uid")
-        .with_context(cannot)
+    let found = found.map_err(|error| anyhow!(words(&error)));
+    let pod = found.and_then(|pod| pod.context("there is none"));
+    pod.and_then(|pod| policies.read_pod(pod).context("it has no name or no uid"))
+        .with_context(|| format!("cannot read pod {namespace}/{name}"))
 }
