@@ -110,14 +110,6 @@ impl Around {
 }
 
 impl Named {
-    fn new(name: String, namespace: Option<&str>, suggestion: Suggestion) -> Self {
-        Self {
-            name,
-            namespace: namespace.map(str::to_owned),
-            suggestion,
-        }
-    }
-
     /// Returns the kind of policies for this namespace, or for all, and their namespace.
     fn place(namespace: Option<&str>) -> (PolicyKind, &str) {
         match namespace {
@@ -189,12 +181,8 @@ impl Named {
             since,
             ..
         } = &self.suggestion;
-        let joined = |set: &BTreeSet<Box<str>>| {
-            set.iter()
-                .map(|each| &**each)
-                .collect::<Vec<_>>()
-                .join(", ")
-        };
+        let joined =
+            |set: &BTreeSet<Box<str>>| Vec::from_iter(set.iter().map(|each| &**each)).join(", ");
         let mut reasons = vec![format!(
             "{} for it, the longest for {}, since {} ended: {}.",
             pods_wait(*pods),

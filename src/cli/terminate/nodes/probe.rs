@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::shown;
 use crate::cli::client::{ClusterArgs, named_or_own, plain};
 use crate::cli::duration::seconds;
-use crate::cli::exit::{CANNOT, INTERRUPTED};
+use crate::cli::exit::{CANNOT, FAILED, INTERRUPTED, code};
 use crate::cli::print;
 use crate::cli::program::process::stopped;
 use crate::cli::program::table::{Line, Output, printable, render};
@@ -139,9 +139,7 @@ impl ProbeArgs {
         }
         Ok(exit_code(&probed))
     }
-}
 
-impl ProbeArgs {
     /// Returns the images that are set explicitly, else those of the installation.
     async fn images(&self, client: &Client) -> anyhow::Result<(Images, Found)> {
         let named = self.state_namespace.as_deref();
@@ -181,14 +179,9 @@ fn exit_code(probed: &Probed) -> ExitCode {
     }
     if probed.stopped.is_some() || !probed.left.is_empty() {
         ExitCode::from(CANNOT)
-    } else if probed
-        .tried
-        .iter()
-        .any(|tried| tried.answer == Answer::Works)
-    {
-        ExitCode::SUCCESS
     } else {
-        ExitCode::FAILURE
+        let works = |tried: &Tried| tried.answer == Answer::Works;
+        code(probed.tried.iter().any(works), FAILED)
     }
 }
 
@@ -210,12 +203,8 @@ async fn ready_node(client: &Client, name: &str) -> anyhow::Result<Node> {
         .into_iter()
         .find(|condition| condition.type_ == "Ready" && condition.status != "True")
     {
-        let why = [&ready.reason, &ready.message]
-            .into_iter()
-            .flatten()
-            .map(String::as_str)
-            .collect::<Vec<_>>()
-            .join(": ");
+        let why = [&ready.reason, &ready.message].into_iter().flatten();
+        let why = why.map(String::as_str).collect::<Vec<_>>().join(": ");
         bail!(
             "node {name} is not ready ({why}): no pod starts there; probe it when kubectl get nodes says Ready"
         );

@@ -220,7 +220,11 @@ impl Named {
             let numbered = (2..).map(|number| format!("{wanted}-{number}"));
             let mut names = std::iter::once(wanted.to_owned()).chain(numbered);
             let name = names.find(|name| is_free(name)).unwrap_or_default();
-            named.push(Self::new(name, namespace, suggestion));
+            named.push(Self {
+                name,
+                namespace: namespace.map(str::to_owned),
+                suggestion,
+            });
         }
         named
     }
