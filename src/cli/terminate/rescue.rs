@@ -380,17 +380,14 @@ struct Row {
 
 impl Rescue {
     fn new(stuck: Vec<Stuck>, news: mpsc::UnboundedReceiver<Progress>) -> Self {
-        let pods = stuck
-            .into_iter()
-            .map(|stuck| Row {
-                stuck,
-                reason: None,
-                reported: Vec::new(),
-                over: None,
-            })
-            .collect();
+        let row = |stuck| Row {
+            stuck,
+            reason: None,
+            reported: Vec::new(),
+            over: None,
+        };
         Self {
-            pods,
+            pods: stuck.into_iter().map(row).collect(),
             news,
             is_interrupted: false,
         }
@@ -440,15 +437,11 @@ impl Rescue {
                     return;
                 }
                 row.over = Some(phase);
-                let (name, result) = (
-                    format!("{}/{}", row.stuck.pod.namespace, row.stuck.pod.name),
-                    row.result(),
-                );
-                table::report(&format!(
-                    "{name}: {result}; {} of {} left",
-                    self.pods.len() - self.ended(),
-                    self.pods.len()
-                ));
+                let (pod, result) = (&row.stuck.pod, row.result());
+                let name = format!("{}/{}", pod.namespace, pod.name);
+                let all = self.pods.len();
+                let left = all - self.ended();
+                table::report(&format!("{name}: {result}; {left} of {all} left"));
             }
         }
     }
@@ -458,7 +451,7 @@ impl Rescue {
         for row in &self.pods {
             let result = [
                 ("RESULT", row.result().to_owned()),
-                ("DETAILS", row.details()),
+                ("DETAILS", row.details().to_owned()),
             ];
             lines.push(row.stuck.line(now, result));
             let mut value = row.stuck.value();
@@ -472,13 +465,8 @@ impl Rescue {
 
 impl Row {
     fn is_about(&self, uid: &str) -> bool {
-        *self.stuck.pod.uid == *uid
-            || self
-                .stuck
-                .pod
-                .job
-                .as_ref()
-                .is_some_and(|job| *job.uid == *uid)
+        let pod = &self.stuck.pod;
+        *pod.uid == *uid || pod.job.as_ref().is_some_and(|job| *job.uid == *uid)
     }
 
     /// Returns true while it may still end without intervention.
@@ -500,12 +488,8 @@ impl Row {
             Reason::PodFailedAfterRecreate,
         ];
         let is_lost = self.over == Some(Phase::Failed) && roles::mains_succeeded(&self.stuck.pod);
-        self.over.is_some()
-            && !is_lost
-            && !self
-                .reported
-                .iter()
-                .any(|report| failed.contains(&report.reason))
+        let has_failed = |report: &Report| failed.contains(&report.reason);
+        self.over.is_some() && !is_lost && !self.reported.iter().any(has_failed)
     }
 
     /// Returns the phase of a pod that has ended, else the reason why it has not.
@@ -519,21 +503,16 @@ impl Row {
         }
     }
 
-    fn details(&self) -> String {
-        let words = || {
-            self.reason
-                .map_or("The controller has not observed the pod.", Reason::sentence)
-                .to_owned()
-        };
-        match self.over {
-            Some(_) => self.reported.last().map_or_else(
-                || "It has ended by itself.".to_owned(),
-                |report| report.note.clone(),
+    fn details(&self) -> &str {
+        let (report, else_words) = match (self.over, self.reason) {
+            (Some(_), _) => (self.reported.last(), "It has ended by itself."),
+            (None, Some(reason)) => (self.last_trouble(), reason.sentence()),
+            (None, None) => (
+                self.last_trouble(),
+                "The controller has not observed the pod.",
             ),
-            None => self
-                .last_trouble()
-                .map_or_else(words, |report| report.note.clone()),
-        }
+        };
+        report.map_or(else_words, |report| &report.note)
     }
 
     /// Returns the last report, if it is about what keeps the pod from ending now.
