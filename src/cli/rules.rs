@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::cli::run::config::is_said;
 use crate::cli::status::installation::{Found, Installation};
 use crate::image::build::derived_paths;
 use crate::image::pattern::ImagePattern;
 use crate::image::reference::ImageReference;
 use anyhow::{Context, ensure};
 use clap::builder::Resettable;
-use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use futures::future::join_all;
 use kube::Client;
@@ -208,48 +208,34 @@ impl RulesArgs {
             "--prefer=finish and --finish=never exclude each other: drop one of them"
         );
         let allowed = AllowedMethods {
-            prefer: self.prefer.map(PreferArg::method),
+            prefer: self.prefer.map(|prefer| match prefer {
+                PreferArg::Swap => Method::Swap,
+                PreferArg::Finish => Method::Finish,
+                PreferArg::Crr => Method::Recreate,
+            }),
             finish: self.finish == FinishArg::Allowed,
             recreate: true,
             swap_under_never: self.swap_under_never,
         };
         let paths = derived_paths(self.exit_image_paths).context("--exit-image-paths")?;
-        let exit_images =
+        let mut exit_images =
             ExitImages::new(self.exit_image, self.exit_images).with_default_paths(paths);
-        let exit_images = match self.derived_repository {
-            Some(repository) => exit_images.with_derived(DerivedImages::new(repository)),
-            None => exit_images,
-        };
-        let exit_images = match self.exit_image_is_public.said() {
-            Some(public) => exit_images.said_public(public),
-            None => exit_images,
-        };
+        if let Some(repository) = self.derived_repository {
+            exit_images = exit_images.with_derived(DerivedImages::new(repository));
+        }
+        if let Some(public) = self.exit_image_is_public.said() {
+            exit_images = exit_images.said_public(public);
+        }
         Ok(Rules {
             exit_images,
             allowed,
             node_table: self.nodes.table()?,
-            coexist: self.coexist.into(),
+            coexist: match self.coexist {
+                CoexistArg::Auto => Coexist::Auto,
+                CoexistArg::Defer => Coexist::Defer,
+                CoexistArg::Own => Coexist::Own,
+            },
         })
-    }
-}
-
-impl PreferArg {
-    const fn method(self) -> Method {
-        match self {
-            Self::Swap => Method::Swap,
-            Self::Finish => Method::Finish,
-            Self::Crr => Method::Recreate,
-        }
-    }
-}
-
-impl From<CoexistArg> for Coexist {
-    fn from(argument: CoexistArg) -> Self {
-        match argument {
-            CoexistArg::Auto => Self::Auto,
-            CoexistArg::Defer => Self::Defer,
-            CoexistArg::Own => Self::Own,
-        }
     }
 }
 
@@ -373,10 +359,7 @@ impl FromArgMatches for AskedRules {
         let mut said = BTreeMap::new();
         for flag in RulesArgs::augment_args(Command::new("rules")).get_arguments() {
             let id = flag.get_id().as_str();
-            let by_hand = matches!(
-                matches.value_source(id),
-                Some(ValueSource::CommandLine | ValueSource::EnvVariable)
-            );
+            let by_hand = is_said(matches.value_source(id));
             if let (true, Some(long), Some(raw)) = (by_hand, flag.get_long(), matches.get_raw(id)) {
                 let raw = raw.map(|raw| raw.to_string_lossy().into_owned());
                 said.insert(long.to_owned(), raw.collect());
@@ -412,7 +395,8 @@ impl AskedRules {
                 continue;
             };
             let mine = self.0.get(long).map(Vec::as_slice);
-            let theirs = found.flags().filter(|_| self.takes(long));
+            let is_ours = self.names_exit_image() && OF_EXIT_IMAGE.contains(&long);
+            let theirs = found.flags().filter(|_| !is_ours);
             let theirs = theirs.map(|flags| flags.said(long)).unwrap_or_default();
             let words = written(long, flag.get_action(), mine.unwrap_or(theirs));
             if mine.is_none() {
@@ -438,10 +422,6 @@ impl AskedRules {
             ));
         }
         Ok((rules, remarks))
-    }
-
-    fn takes(&self, flag: &str) -> bool {
-        !(self.names_exit_image() && OF_EXIT_IMAGE.contains(&flag))
     }
 }
 

@@ -251,7 +251,7 @@ impl Called {
 }
 
 /// Returns true if the value is set explicitly, and not by a default.
-const fn is_said(source: Option<ValueSource>) -> bool {
+pub const fn is_said(source: Option<ValueSource>) -> bool {
     matches!(
         source,
         Some(ValueSource::CommandLine | ValueSource::EnvVariable)
