@@ -116,35 +116,27 @@ impl Image {
 impl ContentsArgs {
     fn build(&self) -> anyhow::Result<BuiltImage> {
         let mut programs = Vec::new();
-        for file in self.files()? {
-            let program = ProgramFiles::of(&file)?;
+        let mut files = self.programs.clone();
+        if files.is_empty() {
+            files.push(std::env::current_exe().context("cannot find the path of this program")?);
+        }
+        for file in files {
+            let mut program = ProgramFiles::of(&file)?;
             let platform = program.platform;
             ensure!(
                 programs.iter().all(|(other, _)| *other != platform),
                 "two programs are for {platform}: name one for each platform with --program"
             );
-            programs.push((platform, self.with_certificates(program)?));
+            if !program.add_certificates(self.ca_certificates.as_deref())? {
+                eprintln!(
+                    "note: this machine has no certificates of authorities, so the controller can ask no registry with TLS whether an image is public, nor push derived exit images to one; name some with --ca-certificates FILE"
+                );
+            }
+            programs.push((platform, program));
         }
         programs.sort_by_key(|(platform, _)| Platform::ALL.iter().position(|at| at == platform));
         let programs: Vec<_> = programs.into_iter().map(|(_, program)| program).collect();
         Ok(build_controller(&programs)?)
-    }
-
-    fn files(&self) -> anyhow::Result<Vec<PathBuf>> {
-        if !self.programs.is_empty() {
-            return Ok(self.programs.clone());
-        }
-        let this = std::env::current_exe().context("cannot find the path of this program")?;
-        Ok(vec![this])
-    }
-
-    fn with_certificates(&self, mut program: ProgramFiles) -> anyhow::Result<ProgramFiles> {
-        if !program.add_certificates(self.ca_certificates.as_deref())? {
-            eprintln!(
-                "note: this machine has no certificates of authorities, so the controller can ask no registry with TLS whether an image is public, nor push derived exit images to one; name some with --ca-certificates FILE"
-            );
-        }
-        Ok(program)
     }
 }
 
@@ -195,7 +187,7 @@ pub struct HostArgs {
         value_delimiter = ',',
         value_parser = host
     )]
-    plain_http: Vec<String>,
+    pub plain_http: Vec<String>,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -216,11 +208,6 @@ fn host(text: &str) -> Result<String, &'static str> {
 }
 
 impl HostArgs {
-    /// Returns arguments with these hosts, which are spoken to without TLS.
-    pub const fn of(plain_http: Vec<String>) -> Self {
-        Self { plain_http }
-    }
-
     /// Returns options with these hosts, and defaults for everything else.
     pub fn options(&self) -> RegistryOptions {
         RegistryOptions {
@@ -312,8 +299,11 @@ impl PushArgs {
         }
         let host = self.reference.registry();
         let waiting = format!("still pushing to {host} (--timeout bounds each request)");
-        let outcome = with_progress(&waiting, self.push(&image)).await?;
-        print(&pushed(&self.reference, &image, outcome))?;
+        let word = match with_progress(&waiting, self.push(&image)).await? {
+            Outcome::Pushed => "pushed",
+            Outcome::Unchanged => "unchanged",
+        };
+        print(&line(&self.reference, &image, word))?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -325,15 +315,11 @@ impl PushArgs {
     }
 
     fn options(&self, image: &BuiltImage) -> RegistryOptions {
-        let largest = image
-            .platforms
-            .iter()
-            .map(|platform| platform.layer.bytes.len() as u64)
-            .max()
-            .unwrap_or_default();
-        let timeout = Duration::from_secs(u64::from(self.timeout) + (largest >> 20));
+        let platforms = image.platforms.iter();
+        let largest = platforms.map(|platform| platform.layer.bytes.len() as u64);
+        let seconds = u64::from(self.timeout) + (largest.max().unwrap_or_default() >> 20);
         RegistryOptions {
-            timeout,
+            timeout: Duration::from_secs(seconds),
             note: report,
             ..self.registry.hosts.options()
         }
@@ -350,14 +336,6 @@ async fn with_progress<T>(waiting: &str, work: impl Future<Output = T>) -> T {
         }
         pause = NEXT_WORD;
     }
-}
-
-fn pushed(reference: &ImageReference, image: &BuiltImage, outcome: Outcome) -> String {
-    let word = match outcome {
-        Outcome::Pushed => "pushed",
-        Outcome::Unchanged => "unchanged",
-    };
-    line(reference, image, word)
 }
 
 fn dry_run(reference: &ImageReference, image: &BuiltImage) -> String {

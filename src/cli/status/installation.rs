@@ -193,9 +193,9 @@ impl Found {
     /// Returns how registries are asked, by its flags, whether an image can be pulled without
     /// credentials.
     pub fn ask_public(&self) -> AskPublic {
-        let said = |flag| self.flags().map(|flags| flags.said(flag).to_vec());
-        let hosts = |flag| said(flag).unwrap_or_default();
-        HostArgs::of(hosts("plain-http")).ask_public()
+        let hosts = self.flags().map(|flags| flags.said("plain-http").to_vec());
+        let plain_http = hosts.unwrap_or_default();
+        HostArgs { plain_http }.ask_public()
     }
 
     /// Returns the namespace of its state: the explicitly `named` one, or that of its flags.
