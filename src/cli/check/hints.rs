@@ -9,7 +9,7 @@ use swaplet_core::check::placement::Cost;
 use swaplet_core::check::{annotations, known};
 use swaplet_core::cluster::node_table::Row as NodeRow;
 use swaplet_core::objects::pod::annotations::SIDECARS;
-use swaplet_core::objects::pod::container_spec::EnvValue;
+use swaplet_core::objects::pod::container_spec::{EnvValue, EnvVar};
 use swaplet_core::objects::pod::template::Place;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 use swaplet_core::objects::values::env::WHEN_JOB_EXIT;
@@ -70,16 +70,12 @@ impl Hint {
 
     /// Returns its subject and the hint.
     pub(super) fn words(&self) -> String {
-        let container = self
-            .container
-            .as_ref()
-            .map(|name| format!(", container {name}"))
-            .unwrap_or_default();
-        let subject = self
-            .place()
-            .map(|place| format!("{place}{container}: "))
-            .unwrap_or_default();
-        cut(&format!("{subject}{}", self.text), MESSAGE)
+        let subject = self.place().map(|place| match &self.container {
+            Some(container) => format!("{place}, container {container}: "),
+            None => format!("{place}: "),
+        });
+        let words = subject.unwrap_or_default() + &self.text;
+        cut(&words, MESSAGE)
     }
 
     /// Returns the file, unless it is standard input.
@@ -277,21 +273,13 @@ fn fields(described: &Described) -> Vec<Hint> {
         let text = format!("{name} is not a field of a container{meant}");
         Hint::of(described, Some(container), text)
     });
-    let empty = described
-        .template
-        .spec
-        .containers
-        .iter()
-        .filter(|container| {
-            let is_empty =
-                |value: &EnvValue| matches!(value, EnvValue::Literal(text) if text.is_empty());
-            !container.mark.is_sidecar()
-                && container.mark.problem.is_none()
-                && container
-                    .env
-                    .iter()
-                    .any(|entry| &*entry.name == WHEN_JOB_EXIT && is_empty(&entry.value))
-        });
+    let is_empty = |value: &EnvValue| matches!(value, EnvValue::Literal(text) if text.is_empty());
+    let is_empty_mark = |entry: &EnvVar| &*entry.name == WHEN_JOB_EXIT && is_empty(&entry.value);
+    let containers = described.template.spec.containers.iter();
+    let empty = containers.filter(|container| {
+        let mark = &container.mark;
+        !mark.is_sidecar() && mark.problem.is_none() && container.env.iter().any(is_empty_mark)
+    });
     let empty = empty.map(|container| {
         let text =
             format!("{WHEN_JOB_EXIT} has no value, so it marks nothing: write value: \"true\"");

@@ -7,8 +7,8 @@ use anyhow::{Error, anyhow};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 use swaplet_core::check::around::Described;
+use swaplet_core::objects::pod::Container;
 use swaplet_core::objects::pod::template::items;
-use swaplet_core::objects::pod::{Container, SidecarRule};
 use swaplet_core::objects::sidecar_policy::{GROUP, PolicyKind, SidecarPolicy, VERSION};
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
@@ -151,8 +151,10 @@ impl CheckedPolicies {
                 |one: &Container| images.as_ref().is_some_and(|all| all.contains(&one.image));
             described.mark(|pod, labels| self.set.mark(pod, labels, is_exit));
             let ruled = &described.ruled;
-            for rule in ruled.rules.values().chain(&ruled.refused) {
-                self.note_selected(rule);
+            let rules = ruled.rules.values().chain(&ruled.refused);
+            for key in rules.filter_map(|rule| rule.policy().map(key_of)) {
+                let those = self.known.iter_mut().filter(|known| known.key == key);
+                those.for_each(|known| known.selects = true);
             }
         }
     }
@@ -165,14 +167,6 @@ impl CheckedPolicies {
             labels.insert(NAME_LABEL.to_owned(), namespace.to_string());
             self.set.namespace(&namespace, Some(labels));
             self.labelled.insert(namespace);
-        }
-    }
-
-    fn note_selected(&mut self, rule: &SidecarRule) {
-        if let Some(place) = rule.policy() {
-            let key = key_of(place);
-            let those = self.known.iter_mut().filter(|known| known.key == key);
-            those.for_each(|known| known.selects = true);
         }
     }
 

@@ -43,14 +43,11 @@ pub fn taken_by(command: Command) -> Command {
         .get_arguments()
         .map(|flag| flag.clone().env(clap::builder::Resettable::Reset))
         .collect();
-    let everywhere: Vec<Arg> = flags
-        .iter()
-        .filter(|flag| {
-            flag.get_long()
-                .is_some_and(|long| EVERYWHERE.contains(&long))
-        })
-        .cloned()
-        .collect();
+    let is_everywhere = |flag: &&Arg| {
+        flag.get_long()
+            .is_some_and(|long| EVERYWHERE.contains(&long))
+    };
+    let everywhere: Vec<Arg> = flags.iter().filter(is_everywhere).cloned().collect();
     command
         .mut_subcommands(|sub| {
             if sub.get_name() == RUN {

@@ -12,7 +12,7 @@ use swaplet_controller::frame::list::words;
 use swaplet_controller::terminate::snapshot::policies::PodPolicies;
 use swaplet_controller::terminate::snapshot::{Scope, pods};
 use swaplet_core::cluster::exit_images::ExitImages;
-use swaplet_core::objects::pod::{Pod, roles};
+use swaplet_core::objects::pod::{Pod, SidecarRule, roles};
 use swaplet_core::policies::suggest::{MOST, Suggestion, suggest};
 
 use super::{Around, Named};
@@ -187,8 +187,9 @@ fn named_already(pods: &[Pod]) -> Option<String> {
         sidecars.any(|sidecar| {
             sidecar
                 .rule
-                .as_ref()
-                .is_some_and(|rule| rule.policy().is_some())
+                .as_deref()
+                .and_then(SidecarRule::policy)
+                .is_some()
         })
     };
     let waiting = pods
