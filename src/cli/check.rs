@@ -102,7 +102,6 @@ Exit codes:
   2   something cannot be read, or there is nothing to check, nothing that a --preset or any
       --policy is about (--allow-empty)";
 
-/// How to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Output {
     /// For people: what to do stands below each sidecar
@@ -355,7 +354,6 @@ pub(super) fn preset_names() -> PossibleValuesParser {
 
 // The settings of the check, apart from its input.
 
-/// The settings by which the check judges.
 struct Settings {
     /// The names of containers that count as sidecars, marked or not.
     pub sidecars: Vec<String>,
@@ -369,10 +367,8 @@ struct Settings {
     pub virtual_nodes: bool,
     /// The exit images that policies may name, if they are given.
     pub exit_images: Option<ExitImages>,
-    /// The default exit image, if it is known.
     pub exit_image: Option<ImageReference>,
     /// The exit images that may need credentials to be pulled; `None` if nobody names one.
     pub pulled: Option<ExitImages>,
-    /// The table by which nodes are recognised.
     pub node_table: NodeTable,
 }

@@ -350,12 +350,9 @@ fn not_started(pod: &Pod, containers: &[String]) -> Option<String> {
 
 // The target that the command line names: pods, a workload, or a selector.
 
-/// The target of a restart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Target {
-    /// These named pods.
     Pods(Vec<String>),
-    /// The pods of a workload.
     Workload(Workload, String),
     /// The pods that a label selector matches.
     Selector(String),
@@ -443,7 +440,6 @@ impl Target {
         }
     }
 
-    /// Returns true if its pods have ordinals.
     const fn has_ordinals(&self) -> bool {
         matches!(self, Self::Workload(Workload::StatefulSet, _))
     }

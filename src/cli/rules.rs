@@ -133,7 +133,6 @@ pub struct RulesArgs {
     coexist: CoexistArg,
 }
 
-/// Whether the phase may be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum FinishArg {
     /// If nothing else ends the pod, or if it is requested
@@ -164,7 +163,6 @@ impl PublicArg {
     }
 }
 
-/// What is tried first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum PreferArg {
     /// Change the images of the sidecars
@@ -176,7 +174,6 @@ enum PreferArg {
     Crr,
 }
 
-/// [`Coexist`] as a flag.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum CoexistArg {
     /// While OpenKruise's SidecarTerminator is on, leave it the pods that it acts on, and take the

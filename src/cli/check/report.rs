@@ -26,9 +26,7 @@ pub(super) struct Report {
     pub hints: Vec<Hint>,
     pub templates: usize,
     pub problems: Vec<anyhow::Error>,
-    /// The policies that apply.
     pub policies: CheckedPolicies,
-    /// The names of all containers.
     containers: BTreeSet<Box<str>>,
 }
 
@@ -168,7 +166,6 @@ impl Report {
         self.rows.iter().filter(|row| row.answer == *answer).count()
     }
 
-    /// Summarises the report in one sentence.
     pub(super) fn summary(&self, settings: &Settings) -> String {
         if self.templates == 0 {
             return "No pod and no pod template found.".to_owned();

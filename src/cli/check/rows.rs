@@ -89,16 +89,13 @@ pub(super) enum Answer {
     MarkInvalid(MarkProblem),
     /// The name of the marking variable is misspelt.
     Misspelt {
-        /// The name as it is written.
         written: Box<str>,
-        /// The name that was meant.
         meant: &'static str,
     },
     /// The end of the container of this name may restart all containers of the pod.
     RestartsAll(Box<str>),
     /// No image is swapped for it, and nothing else may end it.
     NoSwap {
-        /// The word of the verdict.
         verdict: &'static str,
         /// Why, and the fix.
         why: String,
@@ -135,7 +132,6 @@ impl Answer {
 pub(super) struct ToDo {
     /// One sentence; empty if nothing is to be done.
     pub text: String,
-    /// The command that does it.
     pub command: Option<String>,
 }
 

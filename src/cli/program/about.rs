@@ -33,7 +33,6 @@ pub struct VersionArgs {
     cluster: ClusterArgs,
 }
 
-/// How to print.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Form {
     Json,

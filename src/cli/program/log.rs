@@ -4,7 +4,6 @@ use std::io::IsTerminal as _;
 
 use clap::ValueEnum;
 
-/// The form of the log.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum LogFormat {
     /// One readable line per entry

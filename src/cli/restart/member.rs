@@ -11,7 +11,6 @@ use swaplet_core::objects::moment::Moment;
 use swaplet_core::restart::request::{RestartRequest, StatePhase};
 use swaplet_core::restart::rollout::Stage;
 
-/// A pod to restart.
 #[derive(Clone, Debug)]
 pub(super) struct Member {
     pub(super) name: String,
@@ -39,7 +38,6 @@ pub(super) struct Seen {
     pub(super) message: String,
 }
 
-/// The progress of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Waiting,
@@ -48,7 +46,6 @@ pub(super) enum State {
     Over(Outcome),
 }
 
-/// The outcome of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// All its containers were restarted and are ready, after this time.

@@ -23,7 +23,6 @@ pub(super) enum Heard {
     Over(Outcome),
 }
 
-/// One of the two ways.
 pub(super) enum Way {
     Asked(Box<Asked>),
     Direct(Box<Direct>),
@@ -89,7 +88,6 @@ pub struct StrategyArgs {
     pub timeout: u32,
 }
 
-/// `failurePolicy`
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum FailurePolicy {
     Fail,

@@ -26,7 +26,6 @@ const RUN: &str = "run";
 /// The flags that cannot be in the file: its own path, and alternatives to running.
 const OUTSIDE: [&str; 3] = ["config", "print_config", "help"];
 
-/// The call of the program.
 #[derive(Debug)]
 pub struct Called {
     command: Command,
@@ -266,7 +265,6 @@ const LONGEST: u64 = 1 << 20;
 /// The name of a flag, without the leading dashes.
 type Key = String;
 
-/// A parsed configuration file.
 #[derive(Clone, Debug, PartialEq)]
 struct File {
     path: PathBuf,

@@ -32,7 +32,6 @@ pub(super) struct Facts {
     pub(super) now: Timestamp,
     /// The number of nodes of each class.
     pub(super) nodes: Result<BTreeMap<&'static str, usize>, String>,
-    /// The problems of single nodes.
     pub(super) node_problems: Vec<String>,
     pub(super) pods: Result<Pods, String>,
     /// Jobs with pods on virtual nodes that are never deleted, as NAMESPACE/NAME.
@@ -41,7 +40,6 @@ pub(super) struct Facts {
     pub(super) warnings: Result<Vec<Told>, String>,
 }
 
-/// The state of the pods.
 #[derive(Default)]
 pub(super) struct Pods {
     /// The pods whose main containers are done and whose sidecars are not, longest wait first.
@@ -70,7 +68,6 @@ pub(super) struct Stuck {
     pub(super) needs_a_hand: bool,
 }
 
-/// Reads the state of the cluster.
 pub(super) async fn read(
     client: &Client,
     installation: Option<&Installation>,

@@ -47,7 +47,6 @@ impl State {
     }
 }
 
-/// One check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Check {
     /// The Deployment; empty for a check of the cluster.

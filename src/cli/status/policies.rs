@@ -25,7 +25,6 @@ pub(super) struct Policies {
     /// True if the installation ends the sidecars that they name.
     pub(super) are_on: bool,
     pub(super) all: Vec<Policy>,
-    /// The number of policies.
     pub(super) count: usize,
     /// The kinds that the API server does not serve.
     pub(super) missing: Vec<&'static str>,
@@ -33,7 +32,6 @@ pub(super) struct Policies {
     pub(super) unread: Vec<String>,
 }
 
-/// One policy.
 #[derive(Debug, Serialize)]
 pub(super) struct Policy {
     #[serde(rename = "policy")]
@@ -57,7 +55,6 @@ pub(super) struct Policy {
     pub(super) names: Vec<(usize, String)>,
 }
 
-/// Reads all policies.
 pub(super) async fn read(client: &Client, flags: &Flags) -> Policies {
     let namespace = match flags.namespaces() {
         [one] => Some(one.as_str()),

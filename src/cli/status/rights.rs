@@ -28,7 +28,6 @@ enum Where<'a> {
     Namespace(&'a str),
 }
 
-/// A right that is needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Right {
     pub(super) role: &'static str,
@@ -80,7 +79,6 @@ impl Right {
     }
 }
 
-/// Returns all rights that these flags need.
 pub(super) fn needed(flags: &Flags) -> Vec<Right> {
     let on = |flag| flags.is_on(flag);
     let mut all = Vec::new();

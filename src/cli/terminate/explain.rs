@@ -88,7 +88,6 @@ pub struct ExplainArgs {
     cluster: ClusterArgs,
 }
 
-/// How to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Form {
     /// For people, as kubectl describe
@@ -166,7 +165,6 @@ fn taken_for_exit_image(snapshot: &Snapshot, pod: &Pod) -> Option<String> {
     ))
 }
 
-/// The answer about one pod.
 struct Answer {
     pod: Pod,
     explanation: Explanation,

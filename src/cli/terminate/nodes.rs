@@ -198,7 +198,6 @@ async fn kept_or_problem(client: &Client, namespace: Option<&str>) -> (AllKept, 
     }
 }
 
-/// The row of one node.
 struct Row {
     name: Box<str>,
     class: NodeClass,

@@ -43,7 +43,6 @@ struct Around {
     opened: Option<Vec<String>>,
 }
 
-/// A suggested policy with its name.
 #[derive(Debug)]
 struct Named {
     name: String,

@@ -363,7 +363,6 @@ async fn work(
 
 // The progress of the stuck pods, as the controller reports it.
 
-/// The pods and their progress.
 struct Rescue {
     pods: Vec<Row>,
     news: mpsc::UnboundedReceiver<Progress>,

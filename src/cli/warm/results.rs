@@ -124,7 +124,6 @@ struct Row {
     pulled: Option<Pulled>,
 }
 
-/// The final results.
 pub struct Results {
     images: Vec<Arc<str>>,
     rows: Vec<Row>,

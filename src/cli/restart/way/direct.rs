@@ -54,7 +54,6 @@ pub struct Direct {
     under_way: BTreeMap<String, UnderWay>,
 }
 
-/// One restart in progress.
 #[derive(Default)]
 pub struct UnderWay {
     request: RestartRequest,

@@ -15,7 +15,6 @@ pub struct Setting {
     pub values: Vec<String>,
     /// True if it may have several values.
     is_list: bool,
-    /// The source of the value.
     source: String,
     /// True if it is set explicitly, and not by a default.
     pub is_said: bool,

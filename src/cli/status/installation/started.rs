@@ -31,7 +31,6 @@ pub(super) fn container(pod: &PodSpec) -> Option<&Container> {
         .or_else(|| pod.containers.first())
 }
 
-/// Reads its flags.
 pub(super) async fn flags(
     client: &Client,
     namespace: &str,

@@ -6,7 +6,6 @@ use super::super::cluster::{Facts, Pods, STUCK_SECONDS, Stuck};
 use super::{Check, Said, State, some};
 use crate::cli::program::table::{age, counted};
 
-/// Judges what was read of the cluster.
 pub fn cluster(facts: &Facts) -> Vec<Check> {
     let mut checks = Vec::new();
     let mut add = |subject, said| checks.push(Check::new("", subject, said));

@@ -4,7 +4,6 @@ use super::super::ask::Leash;
 use super::super::policies::{Policies, Policy};
 use super::{Said, State, some};
 
-/// Judges the policies.
 pub(super) fn policies(policies: &Policies) -> Said {
     let there = count(policies.count);
     if !policies.are_on {

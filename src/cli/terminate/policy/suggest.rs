@@ -100,7 +100,6 @@ impl SuggestArgs {
     }
 }
 
-/// The state that was read.
 struct Observed {
     unmarked: Unmarked,
     policies: PodPolicies,
