@@ -139,16 +139,14 @@ impl RestartArgs {
             namespace: namespace.clone(),
             target,
         };
-        let plan = Plan::of(&group.target, &containers, group.list_pods().await?)
+        let (members, left_out) = plan(&group.target, &containers, group.list_pods().await?)
             .map_err(|problems| anyhow::Error::msg(problems.join("\nerror: ")))?;
-        plan.left_out
-            .iter()
-            .for_each(|pod| eprintln!("left out: {pod}"));
+        left_out.iter().for_each(|pod| eprintln!("left out: {pod}"));
         let way = self.way(&client, &namespace).await?;
         let budgets =
             (!self.ignore_disruption_budgets).then_some(DisruptionBudgets { client, namespace });
         let ignores_failures = self.strategy.ignores_failures();
-        let (limit, members) = (self.max_unavailable, plan.members);
+        let limit = self.max_unavailable;
         let mut roll = Roll::new(group, budgets, way, limit, ignores_failures, members);
         if self.dry_run {
             print(&roll.dry_run(self.output).await?)?;
@@ -241,43 +239,34 @@ where
 
 // The pods to restart, checked before any request is made.
 
-/// The pods in their order, and those that are left out, with the reason.
-#[derive(Debug)]
-struct Plan {
-    members: Vec<Member>,
-    left_out: Vec<String>,
-}
-
-impl Plan {
-    /// Makes a plan for the pods of a target.
-    ///
-    /// # Errors
-    /// Every pod for which the request would be refused, and what to do.
-    fn of(target: &Target, containers: &[String], seen: Seen) -> Result<Self, Vec<String>> {
-        let mut plan = Self {
-            members: Vec::new(),
-            left_out: Vec::new(),
-        };
-        let mut problems = missing(target, &seen.pods);
-        for pod in seen.pods {
-            match chosen(&pod, containers).map(|chosen| (not_started(&pod, &chosen), chosen)) {
-                Err(problem) => problems.push(problem),
-                Ok((Some(problem), _)) if target.is_named() => problems.push(problem),
-                Ok((Some(problem), _)) => plan.left_out.push(problem),
-                Ok((None, chosen)) => plan.members.push(Member::new(pod, &chosen)),
-            }
+/// Returns the pods of a target in their order, and those that are left out, with the reason.
+///
+/// # Errors
+/// Every pod for which the request would be refused, and what to do.
+fn plan(
+    target: &Target,
+    containers: &[String],
+    seen: Seen,
+) -> Result<(Vec<Member>, Vec<String>), Vec<String>> {
+    let (mut members, mut left_out) = (Vec::new(), Vec::new());
+    let mut problems = missing(target, &seen.pods);
+    for pod in seen.pods {
+        match chosen(&pod, containers).map(|chosen| (not_started(&pod, &chosen), chosen)) {
+            Err(problem) => problems.push(problem),
+            Ok((Some(problem), _)) if target.is_named() => problems.push(problem),
+            Ok((Some(problem), _)) => left_out.push(problem),
+            Ok((None, chosen)) => members.push(Member::new(pod, &chosen)),
         }
-        if problems.is_empty() && plan.members.is_empty() {
-            problems.append(&mut plan.left_out);
-            problems.push("there is no pod to restart".to_owned());
-        }
-        plan.members
-            .sort_by_key(|member| place(&member.name, target.has_ordinals()));
-        if problems.is_empty() {
-            Ok(plan)
-        } else {
-            Err(problems)
-        }
+    }
+    if problems.is_empty() && members.is_empty() {
+        problems.append(&mut left_out);
+        problems.push("there is no pod to restart".to_owned());
+    }
+    members.sort_by_key(|member| place(&member.name, target.has_ordinals()));
+    if problems.is_empty() {
+        Ok((members, left_out))
+    } else {
+        Err(problems)
     }
 }
 
