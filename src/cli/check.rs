@@ -22,6 +22,7 @@ use crate::image::reference::ImageReference;
 use clap::builder::PossibleValuesParser;
 use clap::{ArgGroup, Args, ValueEnum};
 use hints::Hint;
+pub(super) use judge::verdict;
 use policies::CheckedPolicies;
 use report::{Report, github, is_ok, table};
 use swaplet_controller::terminate::public::AskPublic;

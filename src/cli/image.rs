@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use crate::cli::check::verdict;
 use crate::cli::check::words::no_container;
 use crate::cli::client::proxy_for;
 use crate::cli::duration::seconds;
@@ -32,9 +33,7 @@ use swaplet_core::check::around::Described;
 use swaplet_core::check::scripts::ConfigMaps;
 use swaplet_core::image::exit::Platform;
 use swaplet_core::image::path_set::PathSet;
-use swaplet_core::objects::command::{
-    ContainerFacts, Executes, StandardPaths, Verdict, resolve_read,
-};
+use swaplet_core::objects::command::{Executes, Verdict};
 use swaplet_core::objects::pod::template::PodTemplate;
 use swaplet_core::objects::values::env::WHEN_JOB_EXIT;
 
@@ -491,13 +490,8 @@ impl Needs {
 
     fn add(&mut self, described: &Described, sidecars: &[String], maps: &ConfigMaps) {
         let template = &described.template;
-        let namespace = template.namespace.as_deref().unwrap_or_default();
         for container in template.sidecars(sidecars) {
-            let facts = ContainerFacts::of(&template.spec, container);
-            let read = |path: &str| {
-                maps.first_line(namespace, &described.config_files.at(&container.name, path))
-            };
-            match resolve_read(&facts, &StandardPaths, &read) {
+            match verdict(described, container, maps) {
                 Verdict::Runnable { executes } => self.note_end(executes),
                 Verdict::NeedsImage { executes, paths } => {
                     self.missing.extend(paths);

@@ -148,7 +148,12 @@ fn note_rule(row: &mut Row, settings: &Settings) {
     }
 }
 
-fn verdict(described: &Described, container: &ContainerSpec, maps: &ConfigMaps) -> Verdict {
+/// Returns whether the exit image would end a container; scripts are read in `maps`.
+pub(in crate::cli) fn verdict(
+    described: &Described,
+    container: &ContainerSpec,
+    maps: &ConfigMaps,
+) -> Verdict {
     let facts = ContainerFacts::of(&described.template.spec, container);
     let read = |path: &str| first_line(described, container, path, maps);
     resolve_read(&facts, &StandardPaths, &read)
