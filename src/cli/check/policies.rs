@@ -282,7 +282,7 @@ impl CheckedPolicies {
         }
         let reported = self.known.iter().flat_map(|known| {
             let problems = self.problems(known).into_iter();
-            let all = known.unlisted(settings).into_iter().chain(problems);
+            let all = known.unlisted(settings).chain(problems);
             all.map(|words| known.hint(words))
         });
         hints.extend(reported.take(MOST_TOLD));
@@ -332,21 +332,17 @@ impl Known {
     }
 
     /// Returns exit images that the administrator has not listed, if the list is known.
-    fn unlisted(&self, settings: &Settings) -> Vec<String> {
-        let Some(images) = &settings.exit_images else {
-            return Vec::new();
-        };
-        let unlisted = self.policy.rules.iter().filter_map(|rule| {
-            let asked = rule.ending.exit_image.as_deref()?;
-            let listed = images.lists(asked);
-            (!listed).then(|| {
+    fn unlisted(&self, settings: &Settings) -> impl Iterator<Item = String> {
+        let rules = self.policy.rules.iter();
+        rules.filter_map(move |rule| {
+            let (images, asked) = (settings.exit_images.as_ref()?, rule.ending.exit_image.as_deref()?);
+            (!images.lists(asked)).then(|| {
                 format!(
                     "spec.sidecars[{}].exitImage: {asked} is not in --exit-images, so the default exit image is used",
                     rule.nth
                 )
             })
-        });
-        unlisted.collect()
+        })
     }
 }
 

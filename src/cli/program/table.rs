@@ -50,30 +50,18 @@ pub fn render(output: Output, lines: &[Line], value: &Value) -> anyhow::Result<S
 /// Returns `KIND/NAME` of each object in a value, once. The value has one list; an entry has `pod`,
 /// `kind` and `name`, a `name` of the kind that the list is named after, or `node`.
 fn names(value: &Value) -> String {
-    let list = value
-        .as_object()
-        .into_iter()
-        .flatten()
-        .find_map(|(key, list)| {
-            let entries = list.as_array()?;
-            entries
-                .first()
-                .is_none_or(Value::is_object)
-                .then_some((key, entries))
-        });
-    let Some((plural, entries)) = list else {
+    let fields = value.as_object().into_iter().flatten();
+    let mut lists = fields.filter_map(|(key, list)| Some((key, list.as_array()?)));
+    let is_of_objects = |entries: &[Value]| entries.first().is_none_or(Value::is_object);
+    let Some((plural, entries)) = lists.find(|(_, entries)| is_of_objects(entries)) else {
         return String::new();
     };
     let text = |entry: &Value, key: &str| entry[key].as_str().map(str::to_lowercase);
     let of_entry = |entry: &Value| {
-        let name = text(entry, "name");
-        text(entry, "pod")
-            .map(|pod| format!("pod/{pod}"))
-            .or_else(|| {
-                let kind =
-                    text(entry, "kind").unwrap_or_else(|| plural.trim_end_matches('s').to_owned());
-                Some(format!("{kind}/{}", name?))
-            })
+        let kind = text(entry, "kind");
+        let kind = kind.unwrap_or_else(|| plural.trim_end_matches('s').to_owned());
+        let pod = text(entry, "pod").map(|pod| format!("pod/{pod}"));
+        pod.or_else(|| Some(format!("{kind}/{}", text(entry, "name")?)))
             .or_else(|| Some(format!("node/{}", text(entry, "node")?)))
     };
     let mut seen = BTreeSet::new();
@@ -146,15 +134,11 @@ pub fn aligned(lines: &[Vec<String>]) -> String {
     let lines: Vec<Vec<String>> = lines.iter().map(cells).collect();
     let length =
         |line: &Vec<String>, column: usize| line.get(column).map_or(0, |cell| cell.chars().count());
-    let widths: Vec<usize> = (0..columns)
-        .map(|column| {
-            GAP + lines
-                .iter()
-                .map(|line| length(line, column))
-                .max()
-                .unwrap_or_default()
-        })
-        .collect();
+    let width = |column| {
+        let lengths = lines.iter().map(|line| length(line, column));
+        GAP + lengths.max().unwrap_or_default()
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
     let mut text = String::new();
     for line in &lines {
         let mut row = String::new();

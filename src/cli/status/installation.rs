@@ -20,7 +20,6 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
 };
-use k8s_openapi::api::core::v1::PodSpec;
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Client};
 use swaplet_controller::frame::list::{api_in, is_page, list_with, words};
@@ -89,10 +88,12 @@ impl Installation {
         let spec = deployment.spec?;
         let ready = deployment.status.and_then(|status| status.ready_replicas);
         let pod = spec.template.spec?;
+        let named = pod.service_account_name.clone();
+        let account = named.filter(|name| !name.is_empty());
         let labels = meta.labels.unwrap_or_default();
         let version = labels.get("app.kubernetes.io/version").cloned();
         Some(Self {
-            account: account(&pod),
+            account: account.unwrap_or_else(|| "default".to_owned()),
             version: version.unwrap_or_default(),
             image: started::container(&pod)?.image.clone().unwrap_or_default(),
             replicas: (spec.replicas.unwrap_or(1), ready.unwrap_or_default()),
@@ -146,13 +147,6 @@ fn first(mut deployments: Vec<Deployment>) -> Vec<Deployment> {
     let mut first: Vec<_> = numbered.into_iter().map(|(_, found)| found).collect();
     first.sort_by_key(age);
     first
-}
-
-fn account(pod: &PodSpec) -> String {
-    let named = pod.service_account_name.clone();
-    named
-        .filter(|name| !name.is_empty())
-        .unwrap_or_else(|| "default".to_owned())
 }
 
 /// The purpose for which the flags of an installation are read.

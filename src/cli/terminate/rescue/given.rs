@@ -39,15 +39,11 @@ pub(super) struct GivenArgs {
 impl GivenArgs {
     /// Returns the flags as they are written on a command line.
     pub(super) fn arguments(&self) -> Vec<String> {
-        let of = |flag: &'static str| move |value: &str| format!("{flag} {}", shell_word(value));
-        let sidecars = self.sidecar.iter().map(String::as_str).map(of("--sidecar"));
-        let presets = self.preset.iter().map(String::as_str).map(of("--preset"));
-        let files: Vec<_> = self
-            .policy
-            .iter()
-            .map(|file| file.to_string_lossy())
-            .collect();
-        let files = files.iter().map(|file| of("--policy")(file));
+        let flag = |flag: &str, value: &str| format!("{flag} {}", shell_word(value));
+        let presets = self.preset.iter().map(|name| flag("--preset", name));
+        let sidecars = self.sidecar.iter().map(|name| flag("--sidecar", name));
+        let files = self.policy.iter().map(|file| file.to_string_lossy());
+        let files = files.map(|file| flag("--policy", &file));
         presets.chain(sidecars).chain(files).collect()
     }
 
