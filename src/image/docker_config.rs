@@ -137,22 +137,15 @@ impl DockerConfig {
         reference: &ImageReference,
     ) -> Result<Credentials, DockerConfigError> {
         let registry = normalize(reference.registry());
-        if let Some(helper) = self
-            .file
-            .cred_helpers
-            .iter()
-            .find(|(key, _)| normalize(key) == registry)
-        {
-            return Err(self.behind_helper(&registry, helper.1));
+        let mut helpers = self.file.cred_helpers.iter();
+        if let Some((_, helper)) = helpers.find(|(key, _)| normalize(key) == registry) {
+            return Err(self.behind_helper(&registry, helper));
         }
         let wanted = format!("{registry}/{}", reference.repository());
-        let best = self
-            .file
-            .auths
-            .iter()
-            .filter(|(key, _)| covers(&normalize(key), &wanted))
-            .max_by_key(|(key, _)| normalize(key).len());
-        match best {
+        let auths = self.file.auths.iter();
+        let auths = auths.map(|(key, entry)| (normalize(key), entry));
+        let covering = auths.filter(|(key, _)| covers(key, &wanted));
+        match covering.max_by_key(|(key, _)| key.len()) {
             Some((_, entry)) => self.read_entry(&registry, entry),
             // No error: docker writes the store into files that it then uses for public images too.
             None => Ok(match &self.file.creds_store {

@@ -32,15 +32,10 @@ pub(super) struct Hosts {
 }
 
 impl Hosts {
-    /// Returns true if the registry is on this machine.
-    pub(super) fn is_here(&self) -> bool {
-        let address = Url::parse(&format!("http://{}/", self.registry));
-        address.is_ok_and(|url| is_loopback(&url))
-    }
-
     /// Returns true if the registry is used without TLS: a listed host, or a loopback address.
     pub(super) fn is_plain(&self) -> bool {
-        self.is_here() || lists(&self.plain_http, &self.registry)
+        let address = Url::parse(&format!("http://{}/", self.registry));
+        address.is_ok_and(|url| is_loopback(&url)) || lists(&self.plain_http, &self.registry)
     }
 
     /// Returns the address of the registry; `None` if it is not a host.
