@@ -93,15 +93,13 @@ pub(super) fn of(
     node: Option<(&NodeRow, &str)>,
 ) -> Vec<Hint> {
     let mut hints = fields(described);
-    let annotations = described.annotation_problems.iter();
-    hints.extend(annotations.map(|words| Hint::of(described, None, words.clone())));
+    let whole = |text| Hint::of(described, None, text);
+    hints.extend(described.annotation_problems.iter().cloned().map(whole));
     let malformed = described.template.spec.malformed.as_ref();
-    hints.extend(malformed.map(|what| {
-        let text = format!("the spec of its pods cannot be read: {what}");
-        Hint::of(described, None, text)
-    }));
+    let malformed = malformed.map(|what| format!("the spec of its pods cannot be read: {what}"));
+    hints.extend(malformed.map(whole));
     let problem = described.ruled.problem.as_ref();
-    hints.extend(problem.map(|problem| Hint::of(described, None, problem.to_string())));
+    hints.extend(problem.map(|problem| whole(problem.to_string())));
     if judge::may_end(&described.template) {
         hints.extend(unmarked(described, rows, settings));
         hints.extend(cost(described, rows, settings, node));
@@ -112,21 +110,14 @@ pub(super) fn of(
 /// Returns a hint instead of rows about a template that is only a part: a container without an image
 /// changes one that is elsewhere.
 pub(super) fn patch(described: &Described, document: &Document) -> Option<Hint> {
+    let whole = |text| Some(Hint::of(described, None, text));
     if let Some(folder) = &document.patch_in {
         let words = manifests::listed_patch(folder);
-        return Some(Hint::of(
-            described,
-            None,
-            format!("it is not judged; {words}"),
-        ));
+        return whole(format!("it is not judged; {words}"));
     }
     // It names containers of a pod that is there.
     if &*described.template.kind == "ContainerRecreateRequest" {
-        return Some(Hint::of(
-            described,
-            None,
-            "it has no pod template".to_owned(),
-        ));
+        return whole("it has no pod template".to_owned());
     }
     let mut containers = described.template.spec.containers.iter();
     let part = containers.find(|container| container.image.is_empty())?;

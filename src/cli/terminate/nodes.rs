@@ -242,10 +242,6 @@ impl Row {
             .map(|problem| format!("node {}: {problem}", self.name))
     }
 
-    fn provider(&self) -> &str {
-        self.recognised.provider().unwrap_or_default()
-    }
-
     fn updates_per_second(&self) -> Option<f64> {
         self.recognised
             .row
@@ -271,12 +267,12 @@ impl Row {
     }
 
     fn line(&self, wide: bool, now: Timestamp) -> Line {
-        let kept = self.proved.as_ref();
+        let (provider, kept) = (self.recognised.provider(), self.proved.as_ref());
         let proved = kept.map(|kept| format!("{} {} ago", kept.proved, age(kept.proved_at, now)));
         let mut line = vec![
             ("NAME", self.name.to_string()),
             ("CLASS", self.class.to_string()),
-            ("PROVIDER", self.provider().to_owned()),
+            ("PROVIDER", provider.unwrap_or_default().to_owned()),
             ("PROVED", proved.unwrap_or_default()),
             ("WHY", self.why()),
         ];

@@ -76,6 +76,10 @@ impl Unmarked {
         if flags.is_empty() {
             return None;
         }
+        // Neither its name nor its image is that of a known sidecar.
+        let is_unknown = |waiting: &Waiting| {
+            waiting.what.is_none() && matches!(waiting.subject(), Subject::Name(_))
+        };
         let unknown = self.waiting().filter(|(_, waiting)| is_unknown(waiting));
         let unknown: BTreeSet<_> = unknown.map(|(_, waiting)| &*waiting.name).collect();
         let pods = pods_wait(self.pods.len());
@@ -136,11 +140,6 @@ fn what(waiting: &Waiting) -> &'static str {
         Subject::Preset(_) => "a sidecar, by its name",
         Subject::Name(_) => "not known: it may still be working",
     })
-}
-
-/// Returns true if neither its name nor its image is that of a known sidecar.
-fn is_unknown(waiting: &Waiting) -> bool {
-    waiting.what.is_none() && matches!(waiting.subject(), Subject::Name(_))
 }
 
 /// Returns the flag of `swaplet rescue` that makes it a sidecar.
