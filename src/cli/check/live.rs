@@ -24,7 +24,7 @@ use super::hints::Hint;
 use super::policies::CheckedPolicies;
 use super::report::{CostlyNode, Report};
 use super::{CheckArgs, Settings, plain};
-use crate::cli::status::installation::{Found as InstallationFound, Purpose};
+use crate::cli::status::installation::{Found, Purpose};
 
 /// The field selector for pods: a finished one needs no verdict.
 const NOT_ENDED: &str = "status.phase!=Succeeded,status.phase!=Failed";
@@ -85,7 +85,7 @@ async fn add_policies(
     if listed.policies.is_empty() {
         return Ok(hints);
     }
-    let found = InstallationFound::find(client, None, namespace, Purpose::Tell).await?;
+    let found = Found::find(client, None, namespace, Purpose::Tell).await?;
     match &found.installation {
         Some(installation) if found.flags().is_some_and(|flags| !flags.reads_policies()) => {
             hints.push(Hint::of_cluster(format!(

@@ -48,26 +48,22 @@ pub(super) fn kustomized(folder: &Path, allow_empty: bool) -> Manifests {
             "kustomize has failed ({})",
             ran.status
         );
-        let made = Manifests::of(&String::from_utf8(ran.stdout)?);
+        let mut made = Manifests::of(&String::from_utf8(ran.stdout)?);
         let is_empty = made.documents.is_empty() && made.problems.is_empty();
         ensure!(
             allow_empty || !is_empty,
             "kustomize makes nothing of it; --allow-empty if that is right"
         );
+        let wrong = made.documents.iter().flat_map(problems).map(Error::msg);
+        made.problems.extend(wrong.collect::<Vec<_>>());
         Ok(made)
     });
-    match made.with_context(|| format!("-k {}", folder.display())) {
-        Ok(mut made) => {
-            let wrong = made.documents.iter().flat_map(problems).map(Error::msg);
-            made.problems.extend(wrong.collect::<Vec<_>>());
-            made
-        }
-        Err(problem) => {
-            let mut none = Manifests::default();
-            none.problems.push(problem);
-            none
-        }
-    }
+    let made = made.with_context(|| format!("-k {}", folder.display()));
+    made.unwrap_or_else(|problem| {
+        let mut none = Manifests::default();
+        none.problems.push(problem);
+        none
+    })
 }
 
 fn problems(document: &Document) -> impl Iterator<Item = String> {

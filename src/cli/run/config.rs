@@ -77,7 +77,7 @@ impl Called {
         let mut line: Vec<_> = self.line.iter().take(2).cloned().collect();
         for (file, key) in file
             .iter()
-            .flat_map(|file| file.keys().map(move |key| (file, key)))
+            .flat_map(|file| file.keys.keys().map(move |key| (file, key)))
         {
             let argument = self.argument(file, key)?;
             let written = file
@@ -203,7 +203,7 @@ impl Called {
             .next()
             .unwrap_or_default()
             .trim_start_matches('-');
-        let Some(file) = file.filter(|file| file.keys().any(|key| &**key == flag)) else {
+        let Some(file) = file.filter(|file| file.keys.contains_key(flag)) else {
             return error;
         };
         let alone = self.command.clone().try_get_matches_from(&self.line).err();
@@ -310,10 +310,6 @@ impl File {
     /// Returns its name in messages.
     fn name(&self) -> String {
         self.path.display().to_string()
-    }
-
-    fn keys(&self) -> impl Iterator<Item = &Key> {
-        self.keys.keys()
     }
 
     /// Returns the command line arguments for this key.

@@ -14,8 +14,7 @@ pub fn cluster(facts: &Facts) -> Vec<Check> {
         Ok(pods) => {
             add("exit image", exit_image(pods));
             add("stuck pods", stuck(pods, facts.now));
-            let unmarked = pods.unmarked.clone();
-            if let Some(words) = unmarked {
+            if let Some(words) = &pods.unmarked {
                 add("unmarked sidecars", State::Note.says(words));
             }
         }

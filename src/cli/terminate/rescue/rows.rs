@@ -28,22 +28,15 @@ pub(super) struct Stuck {
 impl Stuck {
     /// Returns all stuck pods in the order of kubectl: by namespace and name.
     pub(super) fn all(snapshot: &Snapshot) -> Vec<Self> {
-        let mut all: Vec<_> = snapshot
-            .pods()
-            .filter(|pod| roles::waits_for_sidecars(pod))
-            .map(|pod| Self::of(pod, snapshot))
-            .collect();
-        all.sort_by(|a, b| (&a.pod.namespace, &a.pod.name).cmp(&(&b.pod.namespace, &b.pod.name)));
-        all
-    }
-
-    fn of(pod: &Pod, snapshot: &Snapshot) -> Self {
-        let said = snapshot.said(pod).is_some_and(|said| !said.is_empty());
-        Self {
+        let stuck = |pod: &Pod| Self {
             pod: pod.clone(),
             explanation: snapshot.explain(pod),
-            said,
-        }
+            said: snapshot.said(pod).is_some_and(|said| !said.is_empty()),
+        };
+        let waiting = snapshot.pods().filter(|pod| roles::waits_for_sidecars(pod));
+        let mut all: Vec<_> = waiting.map(stuck).collect();
+        all.sort_by(|a, b| (&a.pod.namespace, &a.pod.name).cmp(&(&b.pod.namespace, &b.pod.name)));
+        all
     }
 
     /// Returns its line, which ends with this outcome and its details.
