@@ -62,7 +62,8 @@ pub fn decode(event: &str) -> PodWire {
 /// Decodes a watch event and decides about its pod.
 pub fn see(index: &mut Index, event: &str) {
     let pod = decode(event).read().expect("a pod");
-    black_box(index.apply(pod, Moment::after_start(Duration::from_secs(1))));
+    index.apply(pod, Moment::after_start(Duration::from_secs(1)));
+    black_box(index.take_effects());
 }
 
 /// The watch event of one of many pods; `done`: its main container has ended.

@@ -112,7 +112,7 @@ pub async fn run(
             Some((namespace, paths, pushed)) = controller.deriver.next() => controller.derived(&namespace, &paths, pushed),
             Some(kept) = controller.found.recv() => controller.verdicts_found(kept),
             Some((image, public)) = controller.questions.next() => controller.answered(&image, public),
-            () = sleep_until(due) => controller.wake(),
+            () = sleep_until(due) => controller.index.wake(controller.clock.now()),
             () = heartbeat.due() => {}
         }
     }

@@ -59,7 +59,7 @@ fn each_pod_is_swapped_when_its_mains_are_done_and_not_before() {
     // What is made once for all pods is made before anything is counted.
     let other = watch_event(PODS, true);
     see(&mut index, &other);
-    let (write, _) = index.next_write(counted::NOW);
+    let write = index.next_write(counted::NOW);
     assert_swap(&write.unwrap());
     running.iter().for_each(|event| see(&mut index, event));
 

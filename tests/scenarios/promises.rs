@@ -75,7 +75,11 @@ fn index_under(rules: Rules) -> Index {
     index
 }
 
-fn reasons(effects: &[Told]) -> Vec<Reason> {
+/// What is told because of a call.
+fn told(index: &mut Index, call: impl FnOnce(&mut Index)) -> Vec<Reason> {
+    index.take_effects();
+    call(index);
+    let effects = index.take_effects();
     let notices = effects.iter().filter_map(|effect| {
         if let Told::Notice(notice) = effect {
             Some(notice.report.reason)
@@ -96,20 +100,21 @@ fn bug8_a_late_answer_to_a_phase_does_not_override_that_it_was_taken_back() {
     });
     index.apply(seen(1, "Running", "side:1"), Moment::START);
     index.wake(LATER);
-    let write = index.next_write(LATER).0.unwrap();
+    let write = index.next_write(LATER).unwrap();
     assert!(matches!(write.action, Action::Finish(_)));
     index.apply(seen(2, "Succeeded", "side:1"), LATER);
     index.apply(seen(3, "Running", "side:1"), LATER);
-    let told = index.written(write, &Ok(Vec::new()), LATER);
-    assert_eq!(reasons(&told), [Reason::PhaseWritten]);
-    let (again, _) = index.next_write(LATER);
+    let written = |index: &mut Index| index.written(write, &Ok(Vec::new()), LATER);
+    assert_eq!(told(&mut index, written), [Reason::PhaseWritten]);
+    let again = index.next_write(LATER);
     assert!(
         matches!(again.map(|write| write.action), Some(Action::Finish(_))),
         "it is written again at once"
     );
     for minute in 1..10 {
         assert_eq!(
-            reasons(&index.wake(LATER + Duration::from_secs(60 * minute))),
+            told(&mut index, |index| index
+                .wake(LATER + Duration::from_secs(60 * minute))),
             [],
             "no end is told of a pod that runs"
         );
@@ -127,25 +132,25 @@ fn bug8_an_older_state_before_the_answer_does_not_make_a_second_write() {
     });
     index.apply(seen(1, "Running", "side:1"), Moment::START);
     index.wake(LATER);
-    let write = index.next_write(LATER).0.unwrap();
+    let write = index.next_write(LATER).unwrap();
     let mut older = seen(1, "Running", "side:1");
     older.version = "1.5".into();
     index.apply(older, LATER);
     index.written(write, &Ok(Vec::new()), LATER);
-    assert_eq!(index.next_write(LATER).0, None);
+    assert_eq!(index.next_write(LATER), None);
     index.apply(seen(2, "Succeeded", "side:1"), LATER);
-    assert_eq!(index.next_write(LATER).0, None);
+    assert_eq!(index.next_write(LATER), None);
 }
 
 #[test]
 fn bug8_a_late_answer_to_a_swap_does_not_override_the_users_own_image() {
     let mut index = index(AllowedMethods::default());
     index.apply(seen(1, "Running", "side:1"), Moment::START);
-    let write = index.next_write(Moment::START).0.unwrap();
+    let write = index.next_write(Moment::START).unwrap();
     index.apply(seen(2, "Running", EXIT), Moment::START);
     index.apply(seen(3, "Running", "side:2"), Moment::START);
     index.written(write, &Ok(vec![EXIT.into()]), Moment::START);
-    let again = index.next_write(Moment::START).0.unwrap();
+    let again = index.next_write(Moment::START).unwrap();
     assert!(
         matches!(&again.action, Action::Swap(swaps) if *swaps[0].from == *"side:2"),
         "{again:?}"
@@ -210,36 +215,36 @@ fn v2_a_phase_of_the_node_is_not_told_as_ours() {
     });
     index.apply(seen(1, "Running", "side:1"), Moment::START);
     index.wake(LATER);
-    let write = index.next_write(LATER).0.unwrap();
+    let write = index.next_write(LATER).unwrap();
     let lost = Err(WriteError::Failed {
         error: "no answer".to_owned(),
         retry_after: None,
     });
-    assert_eq!(reasons(&index.written(write, &lost, LATER)), []);
+    let written = |index: &mut Index| index.written(write, &lost, LATER);
+    assert_eq!(told(&mut index, written), []);
     let mut by_itself = seen(1, "Succeeded", "side:1");
     by_itself.version = "9".into();
-    assert_eq!(reasons(&index.apply(by_itself, LATER)), []);
+    let seen = |index: &mut Index| index.apply(by_itself, LATER);
+    assert_eq!(told(&mut index, seen), []);
 }
 
 #[test]
 fn v2_a_swap_whose_answer_is_lost_is_told_when_it_is_seen_and_not_before() {
     let mut index = index(AllowedMethods::default());
     index.apply(seen(1, "Running", "side:1"), Moment::START);
-    let write = index.next_write(Moment::START).0.unwrap();
+    let write = index.next_write(Moment::START).unwrap();
     let lost = Err(WriteError::Failed {
         error: "no answer".to_owned(),
         retry_after: None,
     });
-    assert_eq!(reasons(&index.written(write, &lost, Moment::START)), []);
-    assert_eq!(
-        reasons(&index.apply(seen(2, "Running", "side:2"), Moment::START)),
-        [],
-        "somebody else's image"
-    );
-    assert_eq!(
-        reasons(&index.apply(seen(3, "Running", EXIT), Moment::START)),
-        [Reason::SidecarSwapped]
-    );
+    let written = |index: &mut Index| index.written(write, &lost, Moment::START);
+    assert_eq!(told(&mut index, written), []);
+    let mut shows = |version, image| {
+        let pod = seen(version, "Running", image);
+        told(&mut index, |index| index.apply(pod, Moment::START))
+    };
+    assert_eq!(shows(2, "side:2"), [], "somebody else's image");
+    assert_eq!(shows(3, EXIT), [Reason::SidecarSwapped]);
 }
 
 // ---- An exit image that cannot be started, under `Never`
@@ -273,19 +278,19 @@ fn an_exit_image_that_cannot_be_started_on_a_virtual_node_holds_back_its_namespa
             .unwrap(),
     );
     index.apply(read(object("evil", "first")), Moment::START);
-    let write = index.next_write(Moment::START).0.unwrap();
+    let write = index.next_write(Moment::START).unwrap();
     index.written(write, &Ok(vec![EXIT.into()]), Moment::START);
     let mut failed = object("evil", "first");
     failed["spec"]["containers"][1]["image"] = EXIT.into();
     failed["status"]["phase"] = "Failed".into();
     failed["status"]["containerStatuses"][1] =
         status(&failed["spec"]["containers"][1], terminated(128, 10));
-    let told = index.apply(read(failed), LATER);
-    assert_eq!(reasons(&told), [Reason::PodFailedAfterSwap]);
+    let told = told(&mut index, |index| index.apply(read(failed), LATER));
+    assert_eq!(told, [Reason::PodFailedAfterSwap]);
 
     let mut is_swapped = |namespace: &str| {
         index.apply(read(object(namespace, "next")), LATER);
-        let (write, _) = index.next_write(LATER);
+        let write = index.next_write(LATER);
         write.is_some_and(|write| matches!(write.action, Action::Swap(_)))
     };
     assert_eq!((is_swapped("evil"), is_swapped("shop")), (false, true));

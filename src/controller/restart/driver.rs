@@ -30,7 +30,7 @@ use crate::frame::writer::shares::Shares;
 use crate::restart::on_config::RestartOnSettings;
 use crate::restart::reconcile::{Key, Restarts};
 use crate::restart::write::{RestartWrite, Stored};
-use crate::terminate::index::{Effect, Index};
+use crate::terminate::index::Index;
 
 type Written = (RestartWrite, Result<Stored, WriteError>);
 
@@ -152,15 +152,14 @@ impl Driver {
         }
     }
 
-    /// Starts the writes that are pending, and watches the pods that are needed. Returns what was
-    /// learned about nodes.
+    /// Starts the writes that are pending, and watches the pods that are needed.
     pub fn advance(
         &mut self,
         index: &mut Index,
         writer: &Writer,
         metrics: &Metrics,
         moment: Moment,
-    ) -> Vec<Effect> {
+    ) {
         let now = Now {
             moment,
             today: self.server_clock.or_ours(self.started_at, moment),
@@ -185,10 +184,8 @@ impl Driver {
         metrics
             .requests
             .set(i64::try_from(self.restarts.len()).unwrap_or(i64::MAX));
-        let mut effects = self.restarts.take_learned();
         // Headroom that a restart has released may be granted to waiting pods.
-        effects.extend(index.reconcile_woken(moment));
-        effects
+        index.reconcile_woken(moment);
     }
 
     /// Returns the next time at which there is work without an event.

@@ -19,7 +19,7 @@ use crate::frame::watch::mirror::Mirror;
 use crate::frame::writer::report::Notice;
 use crate::frame::writer::{RETRY, Target, TargetKind, is_missing_right};
 use crate::restart::write::{Stored, is_later};
-use crate::terminate::index::{Effect, Index};
+use crate::terminate::index::Index;
 use orphans::Orphans;
 use pods::Pods;
 use swaplet_core::cluster::headroom::Headroom;
@@ -67,8 +67,6 @@ pub struct Restarts {
     turns: usize,
     /// The namespaces and uids of pods whose requests ended halfway, not passed on yet.
     halfway: Vec<(Box<str>, Box<str>)>,
-    /// What was learned about nodes and reports about parked containers, not passed on yet.
-    learned: Vec<Effect>,
     /// The time of the next reconcile of all requests.
     all_due: Moment,
     mirror: Mirror<Key>,
@@ -126,11 +124,6 @@ impl Restarts {
             .chain(all)
             .chain(are_left.then_some(now))
             .min()
-    }
-
-    /// Returns what was learned about nodes since the last call.
-    pub fn take_learned(&mut self) -> Vec<Effect> {
-        std::mem::take(&mut self.learned)
     }
 
     /// Begins a turn of the loop: enqueues the requests that are due.
@@ -191,10 +184,8 @@ impl Restarts {
                 .map(|entry| &entry.request)
                 .collect()
         };
-        let write = self
-            .orphans
-            .next_write(of_pod, self.park.as_ref(), now, may_begin);
-        self.learned.extend(self.orphans.take_news());
+        let (park, news) = (self.park.as_ref(), &mut index.effects);
+        let write = self.orphans.next_write(of_pod, park, now, may_begin, news);
         let restarts = write
             .as_ref()
             .and_then(|write| self.orphans.restarts_of(write));
@@ -470,8 +461,9 @@ impl Restarts {
             Sight::There(there) => Some(there),
             Sight::Unseen | Sight::Refused(_) | Sight::Absent => None,
         };
-        self.learned
-            .extend(there.and_then(|pod| learn(request, pod, index, moment)));
+        if let Some(pod) = there {
+            learn(request, pod, index, moment);
+        }
         let node = there
             .zip(pod)
             .and_then(|(there, entry)| index.node_for_restart(&there.pod, entry.since, moment));
@@ -557,12 +549,7 @@ fn still_coming(request: &RestartRequest, pod: &RestartPod) -> u32 {
 }
 
 /// Records that a provider failed on a change of ours: it fails on those for other pods too.
-fn learn(
-    request: &RestartRequest,
-    pod: &RestartPod,
-    index: &mut Index,
-    now: Moment,
-) -> Option<Effect> {
+fn learn(request: &RestartRequest, pod: &RestartPod, index: &mut Index, now: Moment) {
     let changed = |name: &str| {
         let intent = request.mark(name).and_then(|mark| mark.intent.as_ref());
         intent
@@ -574,9 +561,9 @@ fn learn(
             .containers
             .iter()
             .any(|wanted| changed(&wanted.name));
-    failed
-        .then(|| index.learn_by_restart(&pod.pod, Proved::Rejects, now))
-        .flatten()
+    if failed {
+        index.learn_by_restart(&pod.pod, Proved::Rejects, now);
+    }
 }
 
 // Handles finished writes, and what is reported of them.

@@ -151,8 +151,10 @@ impl Controller {
         self.progress = Some(progress);
     }
 
-    /// Sends the progress of selected pods. A receiver that was dropped is no error.
+    /// Carries out what the index has left to do besides writes, and sends the progress of selected
+    /// pods. A receiver that was dropped is no error.
     pub(super) fn report_progress(&mut self) {
+        self.effects();
         if let Some(progress) = &self.progress {
             self.index
                 .selected
@@ -160,11 +162,6 @@ impl Controller {
                 .into_iter()
                 .for_each(|news| drop(progress.send(news)));
         }
-    }
-
-    pub(super) fn wake(&mut self) {
-        let effects = self.index.wake(self.clock.now());
-        self.effects(effects);
     }
 
     /// Returns when to wake up if no event comes before.
@@ -194,9 +191,10 @@ impl Controller {
         let now = self.clock.now();
         self.claim_precedence();
         while self.brake <= now && self.writes.len() < self.places(now) {
-            let Some(write) = self.next_write(now) else {
-                break;
-            };
+            let write = self.shares.next(self.places(now), now, |may_begin| {
+                self.index.next_write_where(may_begin, now)
+            });
+            let Some(write) = write else { break };
             self.shares.began(&write.target.namespace);
             let writer = self.writer.clone();
             self.writes.spawn(async move {
@@ -215,17 +213,6 @@ impl Controller {
         } else {
             self.concurrency
         }
-    }
-
-    fn next_write(&mut self, now: Moment) -> Option<Write> {
-        let mut effects = Vec::new();
-        let write = self.shares.next(self.places(now), now, |may_begin| {
-            let (write, more) = self.index.next_write_where(may_begin, now);
-            effects.extend(more);
-            write
-        });
-        self.effects(effects);
-        write
     }
 
     /// Makes other writes yield while a write of a pod is queued or in flight.
@@ -273,8 +260,7 @@ impl Controller {
             self.brake = now + retry_after.unwrap_or(BRAKE).clamp(BRAKE, LONGEST_BRAKE);
             self.halved_until = now + HALVED;
         }
-        let effects = self.index.written(write, &outcome, now);
-        self.effects(effects);
+        self.index.written(write, &outcome, now);
         Ok(())
     }
 
@@ -295,12 +281,11 @@ impl Controller {
         }
         self.metrics
             .wrote("images", if pushed.is_ok() { "applied" } else { "failed" });
-        let effects = self.index.derived_came(paths, pushed, self.clock.now());
-        self.effects(effects);
+        self.index.derived_came(paths, pushed, self.clock.now());
     }
 
-    pub(super) fn effects(&mut self, effects: Vec<Effect>) {
-        for effect in effects {
+    fn effects(&mut self) {
+        for effect in self.index.take_effects() {
             match effect {
                 Effect::Notice(notice) => {
                     if let Some(progress) = &self.progress {
@@ -379,13 +364,12 @@ impl Controller {
     }
 
     pub(in crate::run) fn go_on_with_restarts(&mut self) {
-        let learned = self.restarts.advance(
+        self.restarts.advance(
             &mut self.index,
             &self.writer,
             &self.metrics,
             self.clock.now(),
         );
-        self.effects(learned);
     }
 }
 

@@ -76,6 +76,8 @@ pub struct Index {
     started_at: Option<Timestamp>,
     /// The SidecarPolicies.
     pub(crate) policies: PolicyStore,
+    /// What the loop has to carry out, in the order in which it has arisen.
+    pub(crate) effects: Vec<Effect>,
 }
 
 impl Index {
@@ -99,7 +101,13 @@ impl Index {
             selected: Selected::default(),
             started_at: None,
             policies: PolicyStore::default(),
+            effects: Vec::new(),
         }
+    }
+
+    /// Returns what the loop has to carry out since the last call.
+    pub fn take_effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
     }
 
     /// Sets the time of day: `now` and `today` are the same moment.
@@ -148,7 +156,7 @@ impl Index {
     }
 
     /// Records the end of the list: pods that it did not name are gone.
-    pub fn list_ends(&mut self, now: Moment) -> Vec<Effect> {
+    pub fn list_ends(&mut self, now: Moment) {
         let gone: Vec<_> = self
             .entries
             .iter()
@@ -161,13 +169,13 @@ impl Index {
         self.selected.listed(|uid| self.entries.contains_key(uid));
         self.restarting.retain(|_, begun| begun.list == self.list);
         self.headroom.pod_list_ends(self.list);
-        self.reconcile_woken(now)
+        self.reconcile_woken(now);
     }
 
     /// Handles a pod that was listed, added or changed.
-    pub fn apply(&mut self, pod: Pod, now: Moment) -> Vec<Effect> {
+    pub fn apply(&mut self, pod: Pod, now: Moment) {
         if pod.restart_policy == RestartPolicy::Always {
-            return Vec::new();
+            return;
         }
         self.restarts_shown(&pod, now);
         let uid = pod.uid.clone();
@@ -186,17 +194,16 @@ impl Index {
             }
         };
         entry.without_policies = self.policies.are_unknown();
-        let mut effects = self.reconcile(&uid, now);
-        effects.extend(self.reconcile_woken(now));
-        effects
+        self.reconcile(&uid, now);
+        self.reconcile_woken(now);
     }
 
     /// Handles the deletion of a pod.
-    pub fn remove(&mut self, pod: &Pod, now: Moment) -> Vec<Effect> {
+    pub fn remove(&mut self, pod: &Pod, now: Moment) {
         self.forget(&pod.uid);
         self.restarting.remove(&pod.uid);
         self.headroom.pod_gone(pod);
-        self.reconcile_woken(now)
+        self.reconcile_woken(now);
     }
 
     /// Drops a pod for which nothing will be done; its restarts may still count.
@@ -217,15 +224,8 @@ impl Index {
 
     /// Enqueues these pods for the next wake-up, because something around them has changed.
     pub fn enqueue_where(&mut self, concerned: impl Fn(&Pod) -> bool) {
-        self.enqueue_entries(|entry| concerned(&entry.pod));
-    }
-
-    fn enqueue_entries(&mut self, concerned: impl Fn(&Entry) -> bool) {
-        for (uid, entry) in self
-            .entries
-            .iter_mut()
-            .filter(|(_, entry)| concerned(entry))
-        {
+        let entries = self.entries.iter_mut();
+        for (uid, entry) in entries.filter(|(_, entry)| concerned(&entry.pod)) {
             reschedule(&mut self.due, uid, &mut entry.due, Some(Moment::START));
         }
     }
@@ -248,7 +248,7 @@ impl Index {
     }
 
     /// Reconciles the pods that are due, each once.
-    pub fn wake(&mut self, now: Moment) -> Vec<Effect> {
+    pub fn wake(&mut self, now: Moment) {
         if self.all_due <= now {
             self.all_due = now + LOOK_AGAIN;
             if let Some(derived) = self.rules.exit_images.derived_mut() {
@@ -257,23 +257,22 @@ impl Index {
             self.enqueue_where(|_| true);
         }
         self.give_back(now);
-        let (mut effects, mut decided) = (Vec::new(), HashSet::new());
+        let mut decided = HashSet::new();
         while let Some(uid) = pop_due(&mut self.due, now) {
             if let Some(entry) = self.entries.get_mut(&uid) {
                 entry.due = None;
             }
             if decided.insert(uid.clone()) {
-                effects.extend(self.reconcile(&uid, now));
+                self.reconcile(&uid, now);
             } else {
                 self.reconcile_soon(&uid, now);
             }
         }
-        effects.extend(self.reconcile_woken(now));
-        effects
+        self.reconcile_woken(now);
     }
 
     /// Returns the next write, decided from the latest state of the pod whose turn it is.
-    pub fn next_write(&mut self, now: Moment) -> (Option<Write>, Vec<Effect>) {
+    pub fn next_write(&mut self, now: Moment) -> Option<Write> {
         self.next_write_where(&|_| true, now)
     }
 
@@ -285,8 +284,8 @@ impl Index {
         &mut self,
         may_begin: &dyn Fn(&str) -> bool,
         now: Moment,
-    ) -> (Option<Write>, Vec<Effect>) {
-        let (mut effects, mut decided) = (Vec::new(), HashSet::new());
+    ) -> Option<Write> {
+        let mut decided = HashSet::new();
         while let Some(uid) = self
             .budgets
             .pop(may_begin, now)
@@ -296,35 +295,29 @@ impl Index {
                 self.reconcile_soon(&uid, now);
                 continue;
             }
-            let (decision, more) = self.decide(&uid, now);
+            let decision = self.decide(&uid, now);
             let write = decision.and_then(|decision| self.begin(&uid, decision, now));
-            effects.extend(more);
-            effects.extend(self.reconcile_woken(now));
+            self.reconcile_woken(now);
             if write.is_some() {
-                return (write, effects);
+                return write;
             }
         }
-        (None, effects)
+        None
     }
 
     /// Reconciles a pod; if there is something to write, the pod is enqueued.
-    fn reconcile(&mut self, uid: &str, now: Moment) -> Vec<Effect> {
-        let (decision, effects) = self.decide(uid, now);
-        if let (
-            Some(Decision {
-                action: Some(_), ..
-            }),
-            Some(entry),
-        ) = (decision, self.entries.get_mut(uid))
+    fn reconcile(&mut self, uid: &str, now: Moment) {
+        let decision = self.decide(uid, now);
+        if decision.is_some_and(|decision| decision.action.is_some())
+            && let Some(entry) = self.entries.get_mut(uid)
         {
             entry.waits_for_its_turn(now);
             self.ready.push(&entry.pod.namespace, uid);
         }
-        effects
     }
 
     /// Handles the result of pushing a derived exit image: the pods that want one are reconciled.
-    pub fn derived_came(&mut self, paths: &[String], pushed: Pushed, now: Moment) -> Vec<Effect> {
+    pub fn derived_came(&mut self, paths: &[String], pushed: Pushed, now: Moment) {
         if let Some(derived) = self.rules.exit_images.derived_mut() {
             derived.came(paths, pushed, now);
         }
@@ -334,34 +327,29 @@ impl Index {
             .filter(|(_, entry)| entry.wants)
             .map(|(uid, _)| uid.clone())
             .collect();
-        waiting
-            .iter()
-            .flat_map(|uid| self.reconcile(uid, now))
-            .collect()
+        waiting.iter().for_each(|uid| self.reconcile(uid, now));
     }
 
     /// Handles news about OpenKruise.
-    pub fn handle(&mut self, news: News, now: Moment) -> Vec<Effect> {
+    pub fn handle(&mut self, news: News, now: Moment) {
         match self.openkruise.handle(news) {
             Concerns::Nobody => {}
             Concerns::Pod(uid) => {
-                let mut effects = self.reconcile(&uid, now);
-                effects.extend(self.reconcile_woken(now));
-                return effects;
+                self.reconcile(&uid, now);
+                self.reconcile_woken(now);
             }
             Concerns::Node(node) => self.enqueue_where(|pod| pod.node == node),
             Concerns::Everybody => self.enqueue_where(|_| true),
         }
-        Vec::new()
     }
 
     /// Enqueues the other pods of the node.
-    fn learned(&mut self, learned: Learned, by: &str) -> Effect {
+    fn learned(&mut self, learned: Learned, by: &str) {
         if let Some(entry) = self.entries.get(by) {
             self.nodes.probe_ends(&entry.pod);
         }
         self.enqueue_where(|pod| pod.node == learned.node && &*pod.uid != by);
-        Effect::Learned(learned)
+        self.effects.push(Effect::Learned(learned));
     }
 }
 
@@ -461,29 +449,29 @@ impl Index {
     }
 
     /// Records that no such list is in progress any more. What is gone was reported gone.
-    pub fn part_list_ends(&mut self, now: Moment) -> Vec<Effect> {
+    pub fn part_list_ends(&mut self, now: Moment) {
         self.headroom.pod_list_ends(self.list);
-        self.reconcile_woken(now)
+        self.reconcile_woken(now);
     }
 
     /// Updates the ledger of Jobs, and reconciles the pods concerned.
-    pub fn jobs(&mut self, change: impl FnOnce(&mut Ledger), now: Moment) -> Vec<Effect> {
+    pub fn jobs(&mut self, change: impl FnOnce(&mut Ledger), now: Moment) {
         change(&mut self.headroom);
-        self.reconcile_woken(now)
+        self.reconcile_woken(now);
     }
 
     /// Reconciles the pods for which the sums of their Job have changed, each once: one that is woken
     /// again by the others has its turn a second later, so this ends whatever pods do to each other.
-    pub(crate) fn reconcile_woken(&mut self, now: Moment) -> Vec<Effect> {
-        let (mut effects, mut decided) = (Vec::new(), HashSet::new());
+    pub(crate) fn reconcile_woken(&mut self, now: Moment) {
+        let mut decided = HashSet::new();
         loop {
             let woken = self.headroom.take_wakes();
             if woken.is_empty() {
-                return effects;
+                return;
             }
             for uid in woken {
                 if decided.insert(uid.clone()) {
-                    effects.extend(self.reconcile(&uid, now));
+                    self.reconcile(&uid, now);
                 } else {
                     self.reconcile_soon(&uid, now);
                 }
@@ -597,18 +585,15 @@ impl Index {
     }
 
     /// Handles the outcome of a write.
-    pub fn written(&mut self, write: Write, outcome: &Outcome, now: Moment) -> Vec<Effect> {
+    pub fn written(&mut self, write: Write, outcome: &Outcome, now: Moment) {
         let uid = write.target.uid.clone();
         let Some(entry) = self.entries.get_mut(&uid) else {
             // The pod is gone; a write that was applied is still reported.
-            return if outcome.is_ok() {
-                notice(write.target, write.report).into_iter().collect()
-            } else {
-                Vec::new()
-            };
+            let report = write.report.filter(|_| outcome.is_ok());
+            return self.effects.extend(notice(write.target, report));
         };
         entry.memory.in_flight = false;
-        let mut effects = entry.settle(write, outcome, now);
+        self.effects.extend(entry.settle(write, outcome, now));
         let gone = (*outcome == Err(WriteError::Gone)).then(|| entry.pod.clone());
         if matches!(outcome, Err(WriteError::Conflict | WriteError::Denied(_))) {
             self.nodes.trial_ends(&entry.pod);
@@ -620,12 +605,11 @@ impl Index {
             self.enqueue_where(|pod| pod.node == node);
         }
         if let Some(pod) = gone {
-            effects.extend(self.remove(&pod, now));
+            self.remove(&pod, now);
         } else {
-            effects.extend(self.reconcile(&uid, now));
-            effects.extend(self.reconcile_woken(now));
+            self.reconcile(&uid, now);
+            self.reconcile_woken(now);
         }
-        effects
     }
 }
 

@@ -315,6 +315,7 @@ impl Snapshot {
         self.index.list_ends(NOW);
         self.index.enqueue_where(|_| true);
         self.index.wake(NOW);
+        self.index.take_effects();
     }
 
     /// Returns when a controller that was always watching would have observed the last step of the

@@ -104,7 +104,7 @@ pub(super) fn index_with(pods: Vec<Pod>, backoff_limit: u32, finish: bool) -> In
 
 /// The method of the next write.
 pub(super) fn next(index: &mut Index, now: Moment) -> Option<(Write, Method)> {
-    let write = index.next_write(now).0?;
+    let write = index.next_write(now)?;
     let method = write.action.method();
     Some((write, method))
 }

@@ -98,7 +98,7 @@ impl World {
     }
 
     /// Calls the index, and writes what it wants to write then.
-    pub fn with_index(&mut self, call: impl FnOnce(&mut Index, Moment) -> Vec<Effect>) {
+    pub fn with_index(&mut self, call: impl FnOnce(&mut Index, Moment)) {
         if !self.controller.is_alive {
             return;
         }
@@ -107,19 +107,20 @@ impl World {
         let today = jiff::Timestamp::from_millisecond(milliseconds).unwrap();
         self.steps += 1;
         self.controller.index.set_time(now, today);
-        let effects = call(&mut self.controller.index, now);
-        self.effects(effects);
+        call(&mut self.controller.index, now);
+        self.effects();
         while self.controller.is_alive && self.controller.in_flight < WRITES {
             self.steps += 1;
-            let (write, effects) = self.controller.index.next_write(now);
-            self.effects(effects);
+            let write = self.controller.index.next_write(now);
+            self.effects();
             let Some(write) = write else { return };
             self.controller.in_flight += 1;
             self.sends(write);
         }
     }
 
-    fn effects(&mut self, effects: Vec<Effect>) {
+    fn effects(&mut self) {
+        let effects = self.controller.index.take_effects();
         self.steps += effects.len() as u64;
         for effect in effects {
             match effect {

@@ -91,7 +91,7 @@ impl World {
                     }
                 },
                 now,
-            )
+            );
         });
     }
 
@@ -104,7 +104,7 @@ impl World {
                     ledger.jobs_watched();
                 },
                 now,
-            )
+            );
         });
     }
 }

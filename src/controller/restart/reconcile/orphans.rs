@@ -37,8 +37,6 @@ pub(crate) struct Orphans {
     turns: usize,
     mirror: Mirror<Key>,
     defects: Defects<Key>,
-    /// Reports that are not passed on yet.
-    news: Vec<Effect>,
     told: Told,
 }
 
@@ -138,20 +136,21 @@ impl Orphans {
     }
 
     /// Returns the next write of this turn, of a namespace that `may_begin` one; `of_pod` returns the
-    /// requests for a pod, including the one of this name.
+    /// requests for a pod, including the one of this name. Reports are added to `news`.
     pub fn next_write<'a>(
         &mut self,
         of_pod: impl Fn(&Key, &str) -> Vec<&'a RestartRequest>,
         park: Option<&ParkImage>,
         now: Now,
         may_begin: &dyn Fn(&str) -> bool,
+        news: &mut Vec<Effect>,
     ) -> Option<RestartWrite> {
         while let Some(key) = (self.turns > 0)
             .then(|| self.fresh.pop_of(may_begin))
             .flatten()
         {
             self.turns -= 1;
-            let write = self.reconcile(&key, &of_pod, park, now);
+            let write = self.reconcile(&key, &of_pod, park, now, news);
             if write.is_some() {
                 return write;
             }
@@ -165,9 +164,10 @@ impl Orphans {
         of_pod: impl Fn(&Key, &str) -> Vec<&'a RestartRequest>,
         park: Option<&ParkImage>,
         now: Now,
+        news: &mut Vec<Effect>,
     ) -> Option<RestartWrite> {
         let seen = self.pods.get_mut(key)?;
-        let (news, told) = (&mut self.news, &mut self.told);
+        let told = &mut self.told;
         let left_alone = self.defects.left_alone_until(key, now.moment);
         // The pod names the request for which it is parked.
         let requests = seen
@@ -203,11 +203,6 @@ impl Orphans {
         let key = (request.namespace.clone(), request.pod_name.clone());
         let seen = self.pods.get(&key)?;
         Some((&seen.pod.pod, change.restarts()))
-    }
-
-    /// Returns the effects since the last call.
-    pub fn take_news(&mut self) -> Vec<Effect> {
-        std::mem::take(&mut self.news)
     }
 
     /// Returns the number of decisions that panicked since the last call.

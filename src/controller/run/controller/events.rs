@@ -22,24 +22,19 @@ impl Controller {
             Event::Listed(pod) | Event::Applied(pod) => self.apply(pod, now),
             Event::ListEnd => {
                 self.reported.reached();
-                let effects = self.index.list_ends(now);
-                self.effects(effects);
+                self.index.list_ends(now);
                 self.health.pods_listed();
             }
             Event::Relists(true) => self.index.part_list_starts(),
-            Event::Relists(false) => {
-                let effects = self.index.part_list_ends(now);
-                self.effects(effects);
-            }
+            Event::Relists(false) => self.index.part_list_ends(now),
             Event::Current(since) => {
                 self.reported.reached();
                 self.health.pods_current(since);
             }
             Event::Deleted(pod) => {
-                let effects = read("pod", || pod.read())
-                    .map(|pod| self.index.remove(&pod, now))
-                    .unwrap_or_default();
-                self.effects(effects);
+                if let Some(pod) = read("pod", || pod.read()) {
+                    self.index.remove(&pod, now);
+                }
             }
             Event::Trouble(error) | Event::Forbidden(error) => {
                 self.health.pods_trouble(&error);
@@ -76,10 +71,8 @@ impl Controller {
             | Event::Applied(_)
             | Event::Deleted(_) => {}
         }
-        let effects = self
-            .index
+        self.index
             .jobs(|headroom| take_notice(headroom, event), self.clock.now());
-        self.effects(effects);
     }
 
     fn apply(&mut self, pod: PodWire, now: Moment) {
@@ -94,13 +87,11 @@ impl Controller {
         }) else {
             return;
         };
-        let effects = self.index.apply(pod, now);
-        self.effects(effects);
+        self.index.apply(pod, now);
     }
 
     pub(in crate::run) fn handle(&mut self, news: News) {
         self.note_rights_beside_openkruise(&news);
-        let effects = self.index.handle(news, self.clock.now());
-        self.effects(effects);
+        self.index.handle(news, self.clock.now());
     }
 }

@@ -27,43 +27,41 @@ const RESTARTS_AWAITED: Duration = Duration::from_secs(300);
 impl Index {
     /// Decides about a pod and applies everything but the write. If that panics, nothing is
     /// written, and the pod is reconciled when it changes, and with all others.
-    pub(crate) fn decide(&mut self, uid: &str, now: Moment) -> (Option<Decision>, Vec<Effect>) {
-        match isolated(uid, || self.judge(uid, now)) {
-            Ok(Some((decision, effects))) => (Some(decision), effects),
-            Ok(None) => (None, Vec::new()),
-            Err(defect) => (None, self.undecided(uid, &defect, now)),
-        }
+    pub(crate) fn decide(&mut self, uid: &str, now: Moment) -> Option<Decision> {
+        isolated(uid, || self.judge(uid, now)).unwrap_or_else(|defect| {
+            self.undecided(uid, &defect, now);
+            None
+        })
     }
 
-    fn undecided(&mut self, uid: &str, defect: &str, now: Moment) -> Vec<Effect> {
+    fn undecided(&mut self, uid: &str, defect: &str, now: Moment) {
         let Some(entry) = self.entries.get_mut(uid) else {
-            return Vec::new();
+            return;
         };
         let report = Report::new(Reason::DecisionFailed, note("pod", defect));
         let reports = Vec::from_iter(entry.memory.first_time(report.reason).then_some(report));
-        let effects = entry.effects(
-            &Decision {
-                reports,
-                ..Decision::quiet(Reason::DecisionFailed)
-            },
-            &mut self.headroom,
-            now,
-        );
+        let decision = Decision {
+            reports,
+            ..Decision::quiet(Reason::DecisionFailed)
+        };
+        let effects = entry.effects(&decision, &mut self.headroom, now);
         entry.count_in(&mut self.census);
-        effects
+        self.effects.extend(effects);
     }
 
     /// Returns `None` if the pod is not kept.
-    fn judge(&mut self, uid: &str, now: Moment) -> Option<(Decision, Vec<Effect>)> {
+    fn judge(&mut self, uid: &str, now: Moment) -> Option<Decision> {
         let (shown, learned) = self.observe(uid, now)?;
         let decision = self.judge_observed(uid, shown, now)?;
-        let mut effects = self.effects(uid, &decision, now)?;
+        self.note(uid, &decision, now)?;
         self.look_again(uid, &decision, now);
         if is_over(decision.reason) {
             self.forget(uid);
         }
-        effects.extend(learned.map(|learned| self.learned(learned, uid)));
-        Some((decision, effects))
+        if let Some(learned) = learned {
+            self.learned(learned, uid);
+        }
+        Some(decision)
     }
 
     /// Updates all state from the pod. Returns whether this is the first reconcile of a state that
@@ -139,10 +137,11 @@ impl Index {
         Some(decision)
     }
 
-    /// Returns the effects of a decision other than its write.
-    fn effects(&mut self, uid: &str, decision: &Decision, now: Moment) -> Option<Vec<Effect>> {
+    /// Notes what a decision changes besides its write.
+    fn note(&mut self, uid: &str, decision: &Decision, now: Moment) -> Option<()> {
         let entry = self.entries.get_mut(uid)?;
-        let mut effects = entry.effects(decision, &mut self.headroom, now);
+        self.effects
+            .extend(entry.effects(decision, &mut self.headroom, now));
         if decision.reason.is_end() && !entry.was_ended {
             let ended = entry.policies();
             ended.iter().for_each(|key| self.policies.ended(key));
@@ -155,12 +154,12 @@ impl Index {
             let derived = images.derived_mut();
             derived.is_some_and(|derived| derived.ask(namespace, paths, now))
         });
-        effects.extend(
+        self.effects.extend(
             asked
                 .cloned()
                 .map(|paths| Effect::Derive(namespace.clone(), paths)),
         );
-        Some(effects)
+        Some(())
     }
 
     fn look_again(&mut self, uid: &str, decision: &Decision, now: Moment) {
@@ -230,7 +229,6 @@ mod tests {
         let next = || {
             index
                 .next_write(now)
-                .0
                 .map(|write| (write.target.name, matches!(write.action, Action::Swap(_))))
         };
         std::iter::from_fn(next).collect()
@@ -255,7 +253,9 @@ mod tests {
         break_for(Some("bad"));
         let now = Moment::after_start(Duration::from_secs(1));
         index.apply(pod("before"), now);
-        let effects = index.apply(pod("bad"), now);
+        index.take_effects();
+        index.apply(pod("bad"), now);
+        let effects = index.take_effects();
         assert_eq!(reported(&effects), [("bad", Reason::DecisionFailed)]);
         assert!(
             matches!(&effects[..], [Effect::Decided(_), Effect::Notice(notice)] if notice.report.note.ends_with("index out of bounds"))
@@ -265,8 +265,11 @@ mod tests {
             writes(&mut index, now),
             [("before".into(), true), ("after".into(), true)]
         );
-        assert_eq!(reported(&index.apply(pod("bad"), now)), []);
-        assert_eq!(reported(&index.wake(now + LOOK_AGAIN)), []);
+        index.take_effects();
+        index.apply(pod("bad"), now);
+        assert_eq!(reported(&index.take_effects()), []);
+        index.wake(now + LOOK_AGAIN);
+        assert_eq!(reported(&index.take_effects()), []);
 
         break_for(None);
         index.wake(now + 2 * LOOK_AGAIN);

@@ -9,7 +9,7 @@ use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::node::KubeletVersion;
 use swaplet_core::objects::pod::Pod;
 
-use super::{Begun, Effect, Index};
+use super::{Begun, Index};
 
 impl Index {
     /// Enables restarts of single containers.
@@ -71,10 +71,11 @@ impl Index {
             })
     }
 
-    /// Records what a restart has proved about the node of a pod; returns an effect if it is new.
-    pub fn learn_by_restart(&mut self, pod: &Pod, proved: Proved, now: Moment) -> Option<Effect> {
-        let learned = self.nodes.learn(pod, proved, now)?;
-        Some(self.learned(learned, &pod.uid))
+    /// Records what a restart has proved about the node of a pod.
+    pub fn learn_by_restart(&mut self, pod: &Pod, proved: Proved, now: Moment) {
+        if let Some(learned) = self.nodes.learn(pod, proved, now) {
+            self.learned(learned, &pod.uid);
+        }
     }
 
     /// Returns whether OpenKruise's daemon is on a node, Ready or not; on any node, if `node` is

@@ -97,13 +97,11 @@ impl Trial<'_> {
         heard: &mut Heard,
     ) {
         let now = clock.now();
-        let mut effects = marked(pod.clone())
-            .map(|pod| index.apply(pod, now))
-            .unwrap_or_default();
-        effects.extend(index.wake(now));
-        let (write, more) = index.next_write(now);
-        effects.extend(more);
-        if let Some(write) = write {
+        if let Some(pod) = marked(pod.clone()) {
+            index.apply(pod, now);
+        }
+        index.wake(now);
+        if let Some(write) = index.next_write(now) {
             if self.is_other_way(&write.action) {
                 // The controller has given this way up and goes to the next method.
                 heard.answer = Some((
@@ -114,9 +112,9 @@ impl Trial<'_> {
             }
             let outcome = writer.write(&write.target, &write.action).await;
             heard.wrote(&outcome);
-            effects.extend(index.written(write, &outcome, clock.now()));
+            index.written(write, &outcome, clock.now());
         }
-        for effect in effects {
+        for effect in index.take_effects() {
             match effect {
                 Effect::Notice(notice) => self.handle(notice.report, heard),
                 Effect::Learned(learned) => heard.proved = Some(learned.proved),

@@ -6,6 +6,7 @@ use swaplet_core::restart::pod::RestartPodWire;
 
 use super::*;
 use crate::restart::write::Stored;
+use crate::terminate::index::Effect;
 
 const PARK: &str = "r.example/park:1";
 
@@ -26,7 +27,7 @@ fn after(restarts: &mut Restarts, index: &mut Index, seconds: u64) -> (usize, us
         ..NOW
     };
     let writes: usize = (0..100).map(|_| turn(restarts, index, now).len()).sum();
-    let learned = restarts.take_learned().into_iter();
+    let learned = index.take_effects().into_iter();
     let notices = learned.filter(|effect| matches!(effect, Effect::Notice(_)));
     (writes, notices.count())
 }

@@ -11,7 +11,7 @@ const PARK: &str = "r.example/park:1";
 /// The images of the pods of the Job that are to be changed now.
 fn swaps(index: &mut Index, now: Now) -> Vec<Box<str>> {
     index.wake(now.moment);
-    std::iter::from_fn(|| index.next_write(now.moment).0)
+    std::iter::from_fn(|| index.next_write(now.moment))
         .map(|write| write.target.name)
         .collect()
 }
