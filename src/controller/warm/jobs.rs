@@ -17,7 +17,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::caches::CacheNews;
 use self::step::Deletion;
 use crate::frame::clock::{Now, TimeOfDay};
 use crate::frame::connection::Namespaces;
@@ -192,7 +191,7 @@ impl PullJobs {
                     self.apply(job);
                 }
             }
-            Happened::ImageCaches(news) => self.see_caches(news),
+            Happened::ImageCaches(are_served, event) => self.see_caches(are_served, event),
             Happened::Written(written) => self.written(*written, now),
         }
         true
@@ -614,8 +613,9 @@ pub enum Happened {
     Derived(Derived),
     /// The pre-downloads that are to be done without an object.
     Own(OwnJobs),
-    /// An event about the provider's image caches.
-    ImageCaches(CacheNews),
+    /// A watch event of image caches that swaplet has created; with false while the API server is
+    /// known not to serve them.
+    ImageCaches(bool, Event<BoundedObject>),
     /// The result of a write.
     Written(Box<(PullWrite, PullAnswer)>),
 }

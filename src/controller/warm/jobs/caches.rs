@@ -27,15 +27,6 @@ const SOON: u32 = 3;
 /// How long a created cache may be missing from the watch: a dead watch is noticed by then.
 const UNSEEN: Duration = Duration::from_secs(60);
 
-/// An event about image caches.
-#[derive(Debug)]
-pub enum CacheNews {
-    /// The API server serves image caches, or does not.
-    Served(bool),
-    /// A watch event of caches that swaplet has created.
-    Event(Box<Event<BoundedObject>>),
-}
-
 /// All image caches of swaplet, and the attempts to create them.
 pub(crate) struct Caches {
     pub options: CacheOptions,
@@ -99,20 +90,10 @@ impl Caches {
         self.served != Some(false)
     }
 
-    pub fn observe(&mut self, news: CacheNews) {
-        match news {
-            CacheNews::Served(served) => {
-                (self.served, self.trouble) = (Some(served), None);
-                self.mirror = Mirror::new();
-                if !served {
-                    self.known.clear();
-                }
-            }
-            CacheNews::Event(event) => self.observe_event(*event),
-        }
-    }
-
-    fn observe_event(&mut self, event: Event<BoundedObject>) {
+    /// Records an event of the watch; `are_served` is false while the API server is known not to serve
+    /// image caches.
+    pub fn observe(&mut self, are_served: bool, event: Event<BoundedObject>) {
+        self.served = Some(are_served);
         if let Some(why) = event.trouble() {
             self.trouble = Some(format!("ImageCaches cannot be watched: {why}"));
         } else if matches!(event, Event::Current(_)) {
@@ -177,12 +158,13 @@ impl Caches {
         })
     }
 
-    /// Returns true if the cache is to be created now, and counts it as in flight then. False until
-    /// all caches have been listed.
+    /// Returns true if the cache is to be created now, and counts it as in flight then. False while
+    /// caches are being listed.
     pub fn is_to_be_made(&mut self, wanted: &NewImageCache, now: Moment) -> bool {
         let attempt = self.attempts.get(&wanted.name);
         let is_due = attempt.is_none_or(|attempt| attempt.is_due(now));
         if !self.mirror.is_complete()
+            || self.mirror.is_listing()
             || self.known.contains_key(&wanted.name)
             || !is_due
             || now < self.not_before
@@ -282,13 +264,12 @@ mod tests {
             size: 20,
             retention_days: 7,
         });
-        caches.observe(CacheNews::Served(true));
         let there = there
             .iter()
             .map(|cache| Event::Listed(cache.object().into()));
         let list = [Event::ListStart].into_iter().chain(there);
         for event in list.chain([Event::ListEnd]) {
-            caches.observe(CacheNews::Event(Box::new(event)));
+            caches.observe(true, event);
         }
         caches
     }

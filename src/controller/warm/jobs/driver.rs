@@ -3,8 +3,13 @@
 mod observe;
 
 use std::collections::HashMap;
+use std::future::ready;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use k8s_openapi::api::core::v1::Event as KubeEvent;
 use kube::api::ListParams;
 use kube::{Api, Client};
@@ -24,12 +29,11 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep, sleep_until};
 
 use self::observe::{SharedManager, observe};
-use super::caches::CacheNews;
 use super::{Happened, PodQuery, PullAnswer, PullJobs, PullWrite, Stored, WarmSettings};
 use crate::cluster::rules::Common;
 use crate::frame::clock::{Clock, IDLE, Now, ServerClock};
 use crate::frame::connection::Namespaces;
-use crate::frame::connection::discovery::{Discovery, ask};
+use crate::frame::connection::discovery::{Discovery, Resources};
 use crate::frame::isolated::TaskDied;
 use crate::frame::queue::FairQueue;
 use crate::frame::serve::rights::Right;
@@ -37,7 +41,8 @@ use crate::frame::serve::{Health, Heartbeat};
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::{Unlisted, watch_all, watch_all_kept};
 use crate::frame::watch::named::NamedWatches;
-use crate::frame::watch::{BUFFER, Event, next_of, watch};
+use crate::frame::watch::served::{Served, Verdict, watch_judged};
+use crate::frame::watch::{Event, next_of, watch};
 use crate::frame::writer::shares::Shares;
 use crate::frame::writer::{Tools, Writer, is_missing_right};
 use crate::warm::jobs::Derived;
@@ -91,7 +96,9 @@ struct Driver {
     selected: NamedWatches<PodQuery, PodWire>,
     asked: AskedInside,
     /// The events of image caches; `None` if the administrator does not want caches.
-    caches: Option<mpsc::Receiver<CacheNews>>,
+    caches: Option<mpsc::Receiver<Event<BoundedObject>>>,
+    /// False while the API server is known not to serve image caches.
+    are_caches_served: Arc<AtomicBool>,
 }
 
 impl Driver {
@@ -117,13 +124,15 @@ impl Driver {
             .namespaces
             .and(&warm.namespace)
             .apis::<WarmerPodWire>(client);
+        let are_caches_served = Arc::new(AtomicBool::new(true));
         Self {
             clock: Clock::start(),
             server_clock: discovery.clock().clone(),
             caches: warm
                 .image_caches
                 .is_some()
-                .then(|| observe_caches(client.clone(), ages.clone())),
+                .then(|| observe_caches(client.clone(), ages.clone(), are_caches_served.clone())),
+            are_caches_served,
             started_at: warm.time_of_day.now(),
             jobs: PullJobs::new(
                 warm,
@@ -226,7 +235,7 @@ impl Driver {
                 Ok(()) = self.asked.derived.changed() => Ok(Happened::Derived(self.asked.derived.borrow_and_update().clone())),
                 Ok(()) = self.asked.own.changed() => Ok(Happened::Own(self.asked.own.borrow_and_update().clone())),
                 Some((query, event)) = self.selected.next() => Ok(Happened::Selected(query, event)),
-                news = next_of(&mut self.caches) => news.map(Happened::ImageCaches).ok_or_else(|| died("image caches")),
+                event = next_of(&mut self.caches) => event.map(|event| Happened::ImageCaches(self.are_caches_served.load(Relaxed), event)).ok_or_else(|| died("image caches")),
                 Some(done) = self.writes.next() => written(done),
                 Some((namespace, event)) = self.pulls.next() => {
                     self.tools.health.note_watch(Right::WatchPulls, &namespace, &event);
@@ -470,15 +479,7 @@ fn note_rights(tools: &Tools, happened: &Happened) {
         Happened::Selected((_, namespace, ..), event) => {
             tools.note_watch(Right::WatchSelectedPods, namespace, event)
         }
-        Happened::ImageCaches(CacheNews::Event(event)) => {
-            tools.note_watch(Right::WatchImageCaches, "", event)
-        }
-        // If there are no image caches, no right is missing.
-        Happened::ImageCaches(CacheNews::Served(served)) => {
-            if !served {
-                tools.health.has_in(Right::WatchImageCaches, "")
-            }
-        }
+        Happened::ImageCaches(_, event) => tools.note_watch(Right::WatchImageCaches, "", event),
         Happened::Written(written) => note_write(&tools.health, written),
         Happened::Pulled(..) | Happened::Own(_) | Happened::Derived(_) => {}
     }
@@ -510,53 +511,33 @@ fn note_write(health: &Health, (write, answer): &(PullWrite, PullAnswer)) {
 
 // A watch of the image caches that swaplet has created, while the API server serves them.
 
-/// The interval of checks whether image caches are served.
-const ASK_AGAIN: Duration = Duration::from_secs(30);
-
-/// Starts the watch, and records its age. The stream ends only when the receiver is dropped, or the
-/// watch has died.
-fn observe_caches(client: Client, ages: WatchAges) -> mpsc::Receiver<CacheNews> {
-    let (news, receiver) = mpsc::channel(BUFFER);
-    tokio::spawn(async move { while observe_once(&client, &ages, &news).await.is_some() {} });
-    receiver
-}
-
-/// Observes for one round; `None` if the receiver is dropped, or the watch has died.
-async fn observe_once(
-    client: &Client,
-    ages: &WatchAges,
-    news: &mpsc::Sender<CacheNews>,
-) -> Option<()> {
-    match are_served(client).await {
-        Ok(true) => return follow(client, ages, news).await,
-        Ok(false) => news.send(CacheNews::Served(false)).await.ok()?,
-        Err(error) => tracing::warn!(
-            error,
-            "cannot check whether image caches are served; trying again"
-        ),
-    }
-    tokio::select! {
-        () = sleep(ASK_AGAIN) => Some(()),
-        () = news.closed() => None,
-    }
-}
-
-/// Forwards events until image caches are no longer served.
-async fn follow(client: &Client, ages: &WatchAges, news: &mpsc::Sender<CacheNews>) -> Option<()> {
-    news.send(CacheNews::Served(true)).await.ok()?;
-    let ours = ListParams::default().labels(IMAGE_CACHE);
-    let mut caches = watch(Api::all_with(client.clone(), &resource()), ours, ages);
-    loop {
-        let event = caches.recv().await?;
-        let may_be_gone = matches!(event, Event::Trouble(_));
-        news.send(CacheNews::Event(Box::new(event))).await.ok()?;
-        if may_be_gone && are_served(client).await == Ok(false) {
-            return Some(());
-        }
-    }
-}
-
-async fn are_served(client: &Client) -> Result<bool, String> {
-    // Where the query is forbidden the watch may be allowed.
-    Ok(!ask(client, API_VERSION).await?.lack(IMAGE_CACHES))
+/// Starts the watch, records its age, and whether the API server may serve image caches. The stream
+/// ends only when the receiver is dropped, or the watch has died.
+fn observe_caches(
+    client: Client,
+    ages: WatchAges,
+    are_served: Arc<AtomicBool>,
+) -> mpsc::Receiver<Event<BoundedObject>> {
+    let served = Served {
+        plural: IMAGE_CACHES,
+        is_ours_alone: false,
+        reports_absence: true,
+    };
+    let judge = move |resources: Resources| {
+        // Where the query is forbidden the watch may be allowed.
+        let is_absent = resources.lack(IMAGE_CACHES);
+        are_served.store(!is_absent, Relaxed);
+        let verdict = if is_absent {
+            Verdict::Absent(None)
+        } else {
+            Verdict::Watched
+        };
+        ready(Ok::<_, String>(verdict)).boxed()
+    };
+    let discovery = Discovery::of(client, API_VERSION);
+    watch_judged(discovery, served, Box::new(judge), move |discovery| {
+        let ours = ListParams::default().labels(IMAGE_CACHE);
+        let caches = Api::all_with(discovery.client().clone(), &resource());
+        watch(caches, ours, &ages)
+    })
 }

@@ -6,7 +6,6 @@ use crate::frame::clock::Now;
 use crate::frame::isolated::read;
 use crate::frame::watch::Event;
 use crate::frame::watch::mirror::{Change, Mirror};
-use crate::warm::jobs::caches::CacheNews;
 use crate::warm::jobs::entry::Entry;
 use crate::warm::jobs::step::Deletion;
 use crate::warm::jobs::{Key, PullAnswer, PullJobs, PullWrite, key_of};
@@ -160,11 +159,15 @@ impl PullJobs {
 // The watch events of jobs, pods and image caches.
 
 impl PullJobs {
-    pub(in crate::warm::jobs) fn see_caches(&mut self, news: CacheNews) {
+    pub(in crate::warm::jobs) fn see_caches(
+        &mut self,
+        are_served: bool,
+        event: Event<BoundedObject>,
+    ) {
         let Some(caches) = &mut self.caches else {
             return;
         };
-        caches.observe(news);
+        caches.observe(are_served, event);
         let may_be_served = caches.may_be_served();
         if self.nodes.uses_image_caches != may_be_served {
             self.nodes.uses_image_caches = may_be_served;
