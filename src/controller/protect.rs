@@ -5,6 +5,7 @@
 //! Nothing else is watched: without a protected object there are two silent watches.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -22,18 +23,18 @@ use swaplet_core::protect::object::{
 };
 use swaplet_core::report::write_error::WriteError;
 use tokio::sync::watch;
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
 use crate::frame::clock::{Clock, IDLE};
 use crate::frame::connection::Namespaces;
-use crate::frame::isolated::{TaskDied, read as isolated_read};
+use crate::frame::isolated::{TaskDied, finished, read as isolated_read};
 use crate::frame::serve::Health;
 use crate::frame::serve::rights::Right;
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::mirror::{Change, Mirror};
 use crate::frame::watch::named::NamedWatches;
-use crate::frame::watch::{Event, watch};
+use crate::frame::watch::{Event, heard, watch};
 use crate::frame::writer::shares::Shares;
 use crate::frame::writer::{RETRY, Tools, Writer, params, requests_for};
 
@@ -56,7 +57,7 @@ pub(crate) async fn run(
     namespaces: Namespaces,
     tools: Tools,
     mut stopping: watch::Receiver<bool>,
-) -> TaskDied {
+) -> Result<Infallible, TaskDied> {
     let mut heartbeat = tools.health.heartbeat("protected objects");
     let ages = &tools.metrics.watch_ages;
     let labelled = || ListParams::default().labels(LABEL);
@@ -84,24 +85,15 @@ pub(crate) async fn run(
         protect.reconcile(now);
         let due = protect.clock.instant(protect.next_due(now));
         tokio::select! {
-            event = spaces.recv() => match event {
-                Some(event) => protect.observe(event),
-                None => return TaskDied::of("the watch of Namespaces"),
-            },
-            event = crds.recv() => match event {
-                Some(event) => protect.observe(event),
-                None => return TaskDied::of("the watch of CRDs"),
-            },
+            event = heard(&mut spaces, "Namespaces") => protect.observe(event?),
+            event = heard(&mut crds, "CRDs") => protect.observe(event?),
             Some((contents, event)) = protect.watches.next() => protect.count(&contents, event),
-            Some(done) = protect.writes.join_next() => match done {
-                Ok(written) => protect.written(written),
-                Err(error) => return died(&error),
-            },
+            written = finished(&mut protect.writes, "a write to a protected object") => protect.written(written?),
             () = sleep_until(due) => {}
             () = heartbeat.due() => {}
             () = told_to_stop(&mut stopping) => {
                 protect.withdraw().await;
-                return TaskDied::of("the counting of protected objects, which was stopped");
+                return Err(TaskDied::of("the counting of protected objects, which was stopped"));
             }
         }
     }
@@ -355,10 +347,6 @@ struct Written {
     object: Guarded,
     text: Option<String>,
     outcome: Result<(), WriteError>,
-}
-
-fn died(error: &JoinError) -> TaskDied {
-    TaskDied(format!("a write to a protected object: {error}"))
 }
 
 fn key_of(object: &Guarded) -> Key {

@@ -2,6 +2,7 @@
 
 mod controller;
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::time::Duration;
 
@@ -18,20 +19,20 @@ use tokio::sync::watch::{self, channel};
 use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
-use self::controller::Controller;
+use self::controller::{A_WRITE, Controller};
 use crate::cluster::openkruise::{self, Scope, observe};
 use crate::cluster::rules::{Common, Rules};
 use crate::frame::clock::Clock;
 pub use crate::frame::clock::TimeOfDay;
 use crate::frame::connection::Namespaces;
 use crate::frame::connection::discovery::Discovery;
-use crate::frame::isolated::{Defects, TaskDied, isolated_task};
+use crate::frame::isolated::{Defects, TaskDied, finished, isolated_task};
 use crate::frame::lease::{Leadership, LeaseKeeper};
 use crate::frame::metrics::Metrics;
 use crate::frame::serve::Health;
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::{Unlisted, watch_all_kept};
-use crate::frame::watch::{Event, watch};
+use crate::frame::watch::{Event, heard, watch};
 use crate::frame::writer::Tools;
 use crate::frame::writer::leash::Gate;
 use crate::protect;
@@ -100,13 +101,13 @@ pub async fn run(
         let due = controller.clock.instant(controller.next_look());
         tokio::select! {
             () = &mut shutdown => break,
-            event = watches.pods.recv() => controller.observe(event.ok_or_else(|| TaskDied::of("the watch of pods"))?),
-            event = watches.nodes.recv() => controller.observe_node(event.ok_or_else(|| TaskDied::of("the watch of nodes"))?),
-            news = watches.openkruise.recv() => controller.handle(news.ok_or_else(|| TaskDied::of("the watch of OpenKruise"))?),
-            event = watches.jobs.recv() => controller.see_job(event.ok_or_else(|| TaskDied::of("the watch of Jobs"))?),
-            news = sidecars.news.next() => controller.see_policies(news.ok_or_else(|| TaskDied::of("the watch of SidecarPolicies"))?, &mut sidecars),
+            event = heard(&mut watches.pods, "pods") => controller.observe(event?),
+            event = heard(&mut watches.nodes, "nodes") => controller.observe_node(event?),
+            news = heard(&mut watches.openkruise, "OpenKruise") => controller.handle(news?),
+            event = heard(&mut watches.jobs, "Jobs") => controller.see_job(event?),
+            news = sidecars.news.next() => controller.see_policies(news?, &mut sidecars),
             Some(reported) = sidecars.reports.join_next() => controller.policies_reported(reported),
-            Some(done) = controller.writes.join_next() => controller.finish(done)?,
+            written = finished(&mut controller.writes, A_WRITE) => controller.finish(written?),
             Some(ended) = beside.join_next() => return Err(ended.unwrap_or_else(|error| TaskDied(error.to_string()))),
             happened = controller.restarts.next() => controller.see_restart(happened?),
             Some((namespace, paths, pushed)) = controller.deriver.next() => controller.derived(&namespace, &paths, pushed),
@@ -360,7 +361,7 @@ impl Beside {
     }
 
     /// Starts a task, once the gate is open, if it has one.
-    fn start<T: Future<Output = TaskDied> + Send + 'static>(
+    fn start<T: Future<Output = Result<Infallible, TaskDied>> + Send + 'static>(
         &self,
         tasks: &mut JoinSet<TaskDied>,
         task: &'static str,
@@ -380,7 +381,7 @@ impl Beside {
 
 /// Runs a task, and starts it again after a pause when it panics: such a defect must not end the
 /// work on pods. Returns when the task ends without a panic: then it cannot continue.
-async fn anew<T: Future<Output = TaskDied>>(
+async fn anew<T: Future<Output = Result<Infallible, TaskDied>>>(
     task: &str,
     metrics: Metrics,
     mut begin: impl FnMut() -> T,
@@ -388,7 +389,7 @@ async fn anew<T: Future<Output = TaskDied>>(
     let (clock, mut defects) = (Clock::start(), Defects::default());
     loop {
         let defect = match isolated_task(task, begin()).await {
-            Ok(died) => return died,
+            Ok(Err(died)) => return died,
             Err(defect) => defect,
         };
         metrics.decisions_failed(1);

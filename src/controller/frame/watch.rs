@@ -18,6 +18,7 @@ use std::fmt::{Debug, Display};
 use std::time::Duration;
 
 use self::age::{WatchAge, WatchAges};
+use super::isolated::TaskDied;
 use super::list::{PageSize, present_version, words};
 use crate::frame::list::page;
 use futures::StreamExt;
@@ -65,10 +66,19 @@ const LIST_INSTEAD: Duration = Duration::from_secs(30);
 /// connection, not in memory.
 pub(crate) const BUFFER: usize = 256;
 
-/// Returns the next event; `None` if the watch has died. Without a watch it waits forever.
-pub(crate) async fn next_of<T>(watch: &mut Option<mpsc::Receiver<T>>) -> Option<T> {
+/// Returns the next event of the watch of these objects.
+pub(crate) async fn heard<T>(watch: &mut mpsc::Receiver<T>, of: &str) -> Result<T, TaskDied> {
+    let event = watch.recv().await;
+    event.ok_or_else(|| TaskDied(format!("the watch of {of}")))
+}
+
+/// Like [`heard`]; without a watch it waits forever.
+pub(crate) async fn heard_if<T>(
+    watch: &mut Option<mpsc::Receiver<T>>,
+    of: &str,
+) -> Result<T, TaskDied> {
     match watch {
-        Some(events) => events.recv().await,
+        Some(watch) => heard(watch, of).await,
         None => std::future::pending().await,
     }
 }

@@ -10,19 +10,19 @@ use swaplet_core::restart::pod::RestartPodWire;
 use swaplet_core::restart::reconcile::ParkImage;
 use swaplet_core::restart::request::RestartRequestWire;
 use tokio::sync::mpsc;
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::JoinSet;
 
 use crate::cluster::rules::Common;
 use crate::frame::clock::{Now, ServerClock, TimeOfDay};
 use crate::frame::connection::Namespaces;
 use crate::frame::connection::discovery::Discovery;
-use crate::frame::isolated::TaskDied;
+use crate::frame::isolated::{TaskDied, finished};
 use crate::frame::metrics::Metrics;
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::watch_all;
 use crate::frame::watch::named::NamedWatches;
 use crate::frame::watch::served::{Served, watch_served};
-use crate::frame::watch::{Event, next_of};
+use crate::frame::watch::{Event, heard_if};
 use crate::frame::writer::Writer;
 use crate::frame::writer::leash::Gate;
 use crate::frame::writer::report::Notice;
@@ -117,10 +117,10 @@ impl Driver {
     /// Returns [`TaskDied`] if a watch or a write has died.
     pub async fn next(&mut self) -> Result<Happened, TaskDied> {
         tokio::select! {
-            event = next_of(&mut self.requests) => event.map(Happened::Request).ok_or_else(|| TaskDied("the watch of requests".to_owned())),
-            event = next_of(&mut self.parked) => event.map(Happened::Parked).ok_or_else(|| TaskDied("the watch of parked pods".to_owned())),
+            event = heard_if(&mut self.requests, "requests") => event.map(Happened::Request),
+            event = heard_if(&mut self.parked, "parked pods") => event.map(Happened::Parked),
             Some((pod, event)) = self.watches.next() => Ok(Happened::Pod(pod, event)),
-            Some(done) = self.writes.join_next() => written(done),
+            written = written(&mut self.writes) => written,
         }
     }
 
@@ -198,7 +198,10 @@ impl Driver {
     /// # Errors
     /// Returns [`TaskDied`] if the write has died.
     pub async fn drain(&mut self) -> Result<Option<Happened>, TaskDied> {
-        self.writes.join_next().await.map(written).transpose()
+        if self.writes.is_empty() {
+            return Ok(None);
+        }
+        written(&mut self.writes).await.map(Some)
     }
 }
 
@@ -257,9 +260,9 @@ fn watches_of_pods(client: Client, ages: WatchAges) -> NamedWatches<Key, Restart
     })
 }
 
-fn written(done: Result<Written, JoinError>) -> Result<Happened, TaskDied> {
-    done.map(|written| Happened::Written(Box::new(written)))
-        .map_err(|error| TaskDied(format!("a write of a restart: {error}")))
+async fn written(writes: &mut JoinSet<Written>) -> Result<Happened, TaskDied> {
+    let written = finished(writes, "a write of a restart").await?;
+    Ok(Happened::Written(Box::new(written)))
 }
 
 fn log(write: &RestartWrite, outcome: &Result<Stored, WriteError>) {

@@ -7,6 +7,7 @@
 mod kept;
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::time::Duration;
 
 use kube::api::{ListParams, Patch};
@@ -30,13 +31,13 @@ use self::kept::{Kept, Room, Selected};
 use crate::cluster::rules::Common;
 use crate::frame::clock::{Clock, IDLE};
 use crate::frame::connection::discovery::Discovery;
-use crate::frame::isolated::{Defects, TaskDied, log, read};
+use crate::frame::isolated::{Defects, TaskDied, finished, log, read};
 use crate::frame::serve::rights::Right;
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::mirror::{Change, Mirror};
 use crate::frame::watch::named::NamedWatches;
 use crate::frame::watch::served::{Served, watch_served};
-use crate::frame::watch::{Event, watch};
+use crate::frame::watch::{Event, heard, watch};
 use crate::frame::writer::shares::Shares;
 use crate::frame::writer::{Built, Target, Tools, Writer, params, requests_for};
 
@@ -55,7 +56,7 @@ pub(crate) async fn run(
     common: Common,
     images: UpgradeImages,
     tools: Tools,
-) -> TaskDied {
+) -> Result<Infallible, TaskDied> {
     let mut heartbeat = tools.health.heartbeat("hot upgrades");
     let client = discovery.client().clone();
     let ages = tools.metrics.watch_ages.clone();
@@ -83,15 +84,9 @@ pub(crate) async fn run(
         upgrades.follow();
         let due = upgrades.clock.instant(upgrades.next_due());
         tokio::select! {
-            event = sets.recv() => match event {
-                Some(event) => upgrades.observe_set(event),
-                None => return TaskDied::of("the watch of SidecarSets"),
-            },
+            event = heard(&mut sets, "SidecarSets") => upgrades.observe_set(event?),
             Some((selected, event)) = upgrades.watches.next() => upgrades.observe_pod(&selected, event),
-            Some(done) = upgrades.writes.join_next() => match done {
-                Ok(written) => upgrades.written(written),
-                Err(error) => return TaskDied(format!("a write of a hot upgrade: {error}")),
-            },
+            written = finished(&mut upgrades.writes, "a write of a hot upgrade") => upgrades.written(written?),
             () = sleep_until(due) => upgrades.reconcile(),
             () = heartbeat.due() => {}
         }

@@ -9,6 +9,7 @@ mod rounds;
 mod state;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::time::Duration;
 
 use self::records::{Record, Records};
@@ -18,13 +19,13 @@ use super::driver::observe;
 use crate::frame::clock::{Clock, IDLE};
 use crate::frame::connection::Namespaces;
 use crate::frame::connection::discovery::Discovery;
-use crate::frame::isolated::{Defects, TaskDied, isolated, log, note};
+use crate::frame::isolated::{Defects, TaskDied, finished, isolated, log, note};
 use crate::frame::serve::Heartbeat;
 use crate::frame::serve::rights::Right;
-use crate::frame::watch::Event;
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::watch_all;
 use crate::frame::watch::named::NamedWatches;
+use crate::frame::watch::{Event, heard};
 use crate::frame::writer::report::Notice;
 use crate::frame::writer::{
     RETRY, Target, TargetKind, Tools, Writer, creation, deleted, requests_for,
@@ -71,12 +72,12 @@ pub struct RestartOnSettings {
 }
 
 /// Runs the loop; returns only with the reason why it cannot continue.
-pub async fn run(
+pub(crate) async fn run(
     discovery: Discovery,
     namespaces: Namespaces,
     settings: RestartOnSettings,
     tools: Tools,
-) -> TaskDied {
+) -> Result<Infallible, TaskDied> {
     let mut run = Run::new(&discovery, namespaces, settings, tools);
     run.load().await;
     let mut heartbeat = run
@@ -86,9 +87,7 @@ pub async fn run(
     loop {
         heartbeat.beat();
         run.reconcile().await;
-        if let Err(died) = run.take(&heartbeat).await {
-            return died;
-        }
+        run.take(&heartbeat).await?;
     }
 }
 
@@ -177,13 +176,13 @@ impl Run {
         };
         let due = self.clock.instant(due);
         tokio::select! {
-            event = self.pods.recv() => {
-                let event = event.ok_or_else(|| TaskDied::of("the watch of pods with configuration"))?;
+            event = heard(&mut self.pods, "pods with configuration") => {
+                let event = event?;
                 self.tools.note_watch(Right::WatchConfiguredPods, "", &event);
                 self.state.observe_pod(event, self.clock.now());
             }
-            event = self.requests.recv() => {
-                let event = event.ok_or_else(|| TaskDied::of("the watch of requests for changed configuration"))?;
+            event = heard(&mut self.requests, "requests for changed configuration") => {
+                let event = event?;
                 self.tools.note_watch(Right::WatchOwnRequests, "", &event);
                 self.state.handle(event);
             }
@@ -191,7 +190,7 @@ impl Run {
                 self.tools.note_watch(right_to_watch(object.1.kind), &object.0, &event);
                 self.state.observe_object(&object, event, self.clock.now());
             }
-            Some(called) = self.rounds.next() => self.called(called)?,
+            called = finished(&mut self.rounds.calls, "a restart for changed configuration") => self.called(called?),
             () = sleep_until(due) => {}
             () = heartbeat.due() => {}
         }

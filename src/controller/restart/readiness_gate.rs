@@ -3,6 +3,7 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::time::Duration;
 
 use kube::Client;
@@ -12,16 +13,16 @@ use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::pod::{RestartPod, RestartPodWire};
 use swaplet_core::restart::readiness_gate::{READINESS_GATE, first_readiness};
 use swaplet_core::restart::reconcile::Readiness;
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
 use super::driver::RestartSettings;
 use crate::frame::clock::{Clock, IDLE};
 use crate::frame::connection::Namespaces;
-use crate::frame::isolated::{TaskDied, read};
+use crate::frame::isolated::{TaskDied, finished, read};
 use crate::frame::serve::rights::Right;
-use crate::frame::watch::Event;
 use crate::frame::watch::many::watch_all;
+use crate::frame::watch::{Event, heard};
 use crate::frame::writer::shares::Shares;
 use crate::frame::writer::{RETRY, Target, Tools};
 
@@ -38,7 +39,7 @@ pub(crate) async fn run(
     namespaces: Namespaces,
     settings: RestartSettings,
     tools: Tools,
-) -> TaskDied {
+) -> Result<Infallible, TaskDied> {
     let mut heartbeat = tools.health.heartbeat("readiness gates");
     let labelled = ListParams::default().labels(READINESS_GATE);
     let ages = &tools.metrics.watch_ages;
@@ -61,22 +62,12 @@ pub(crate) async fn run(
         gates.begin_writes(now);
         let due = gates.clock.instant(gates.next_due(now));
         tokio::select! {
-            event = pods.recv() => match event {
-                Some(event) => gates.observe(event),
-                None => return TaskDied::of("the watch of pods with the readiness gate"),
-            },
-            Some(done) = gates.writes.join_next() => match done {
-                Ok(written) => gates.written(written),
-                Err(error) => return died(&error),
-            },
+            event = heard(&mut pods, "pods with the readiness gate") => gates.observe(event?),
+            written = finished(&mut gates.writes, "a write of a readiness gate") => gates.written(written?),
             () = sleep_until(due) => {}
             () = heartbeat.due() => {}
         }
     }
-}
-
-fn died(error: &JoinError) -> TaskDied {
-    TaskDied(format!("a write of a readiness gate: {error}"))
 }
 
 type Uid = Box<str>;

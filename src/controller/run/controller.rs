@@ -13,7 +13,7 @@ use crate::cluster::verdict_store::{AllKept, Found, VerdictStore, all_kept};
 use crate::frame::clock::{Clock, IDLE, time_of_day};
 use crate::frame::connection::UNREACHABLE;
 use crate::frame::connection::discovery::Discovery;
-use crate::frame::isolated::{TaskDied, read};
+use crate::frame::isolated::{TaskDied, finished, read};
 use crate::frame::metrics::Metrics;
 use crate::frame::serve::Health;
 use crate::frame::serve::rights::Right;
@@ -40,7 +40,7 @@ use swaplet_core::report::decision::Action;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::reconcile::Action as RestartAction;
 use tokio::sync::{mpsc, watch as channel};
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 
 /// The pause after a failed swap that concerns all pods, unless the server asks for a longer one.
@@ -50,6 +50,9 @@ const BRAKE: Duration = Duration::from_millis(250);
 const HALVED: Duration = Duration::from_secs(30);
 /// The longest pause that one answer can cause for all pods, even if the server asks for more.
 const LONGEST_BRAKE: Duration = Duration::from_secs(30);
+
+/// What has died, where the task of a write has.
+pub(super) const A_WRITE: &str = "a write";
 
 /// The state of the loop.
 pub(super) struct Controller {
@@ -241,11 +244,7 @@ impl Controller {
             .set(i64::try_from(self.index.waiting()).unwrap_or(i64::MAX));
     }
 
-    pub(super) fn finish(
-        &mut self,
-        done: Result<(Write, Outcome), JoinError>,
-    ) -> Result<(), TaskDied> {
-        let (write, outcome) = done.map_err(|error| TaskDied(format!("a write: {error}")))?;
+    pub(super) fn finish(&mut self, (write, outcome): (Write, Outcome)) {
         log_outcome(&write.target, &outcome);
         note_right(&self.health, right_of(&write.action), &outcome);
         let now = self.clock.now();
@@ -261,7 +260,6 @@ impl Controller {
             self.halved_until = now + HALVED;
         }
         self.index.written(write, &outcome, now);
-        Ok(())
     }
 
     pub(super) fn derived(&mut self, namespace: &str, paths: &[String], pushed: Pushed) {
@@ -319,8 +317,9 @@ impl Controller {
 
     async fn drain(mut self, deadline: Duration) -> Result<(), TaskDied> {
         let all = async {
-            while let Some(done) = self.writes.join_next().await {
-                self.finish(done)?;
+            while !self.writes.is_empty() {
+                let written = finished(&mut self.writes, A_WRITE).await?;
+                self.finish(written);
             }
             while let Some(happened) = self.restarts.drain().await? {
                 self.see_restart(happened);

@@ -5,6 +5,7 @@
 //! lost.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,11 +17,11 @@ use crate::frame::list::{list_with, words};
 use crate::frame::metrics::Metrics;
 use crate::frame::serve::rights::Right;
 use crate::frame::serve::{Health, Heartbeat};
-use crate::frame::watch::Event;
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::watch_all;
 use crate::frame::watch::mirror::{Change, Mirror};
 use crate::frame::watch::served::{Served, watch_served};
+use crate::frame::watch::{Event, heard};
 use crate::frame::writer::report::{Notice, Reporter};
 use crate::frame::writer::{Target, Tools, Writer, is_missing_right};
 use crate::warm::write::predownload_job;
@@ -78,7 +79,7 @@ pub(crate) async fn run(
     namespaces: Namespaces,
     own: Option<watch::Sender<OwnJobs>>,
     tools: Tools,
-) -> TaskDied {
+) -> Result<Infallible, TaskDied> {
     let client = discovery.client().clone();
     let ages = &tools.metrics.watch_ages;
     let all = ListParams::default();
@@ -109,18 +110,9 @@ pub(crate) async fn run(
         tokio::select! {
             // All that has happened first: a reconcile takes as long as a write that hangs.
             biased;
-            event = deployments.recv() => {
-                let Some(event) = event else { return TaskDied::of("the watch of Deployments") };
-                predownload.observe(event);
-            }
-            event = stateful_sets.recv() => {
-                let Some(event) = event else { return TaskDied::of("the watch of StatefulSets") };
-                predownload.observe(event);
-            }
-            event = clone_sets.recv() => {
-                let Some(event) = event else { return TaskDied::of("the watch of CloneSets") };
-                predownload.observe(event);
-            }
+            event = heard(&mut deployments, "Deployments") => predownload.observe(event?),
+            event = heard(&mut stateful_sets, "StatefulSets") => predownload.observe(event?),
+            event = heard(&mut clone_sets, "CloneSets") => predownload.observe(event?),
             () = sleep_until(next.map_or_else(|| Instant::now() + AGAIN, |(at, _)| at)) => predownload.reconcile().await,
             () = predownload.heartbeat.due() => {}
         }

@@ -14,14 +14,14 @@ use swaplet_core::report::decision::Report;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::restart::on_config::pod::ConfiguredPod;
 use swaplet_core::restart::on_config::round::{Action, Round, decide};
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::Run;
 use super::disruption_budgets::{BudgetsUnknown, DisruptionBudgets, Left};
 use super::requests::{Made, make};
 use super::state::Group;
-use crate::frame::isolated::{TaskDied, isolated, isolated_task};
+use crate::frame::isolated::{isolated, isolated_task};
 use crate::frame::queue::FairQueue;
 use crate::frame::serve::rights::Right;
 use crate::frame::writer::shares::Shares;
@@ -50,7 +50,7 @@ pub(super) struct Rounds {
     /// The namespaces that have a round in progress.
     begun: HashSet<Box<str>>,
     shares: Shares,
-    calls: JoinSet<Called>,
+    pub(super) calls: JoinSet<Called>,
     /// The rounds whose budgets have been read, and when.
     read: Vec<(Group, Moment, Budgets)>,
 }
@@ -78,11 +78,6 @@ impl Rounds {
     pub(super) fn push(&mut self, group: Group) {
         let namespace = group.0.clone();
         self.line.push(&namespace, group);
-    }
-
-    /// Waits for a part of a round; `None` while none is in progress.
-    pub(super) async fn next(&mut self) -> Option<Result<Called, JoinError>> {
-        self.calls.join_next().await
     }
 
     /// Returns the owner whose turn it is; `None` if there is no room.
@@ -136,12 +131,7 @@ impl Run {
     }
 
     /// Handles a part of a round that has been carried out.
-    ///
-    /// # Errors
-    /// Returns [`TaskDied`] if it has died.
-    pub(super) fn called(&mut self, called: Result<Called, JoinError>) -> Result<(), TaskDied> {
-        let Called { group, result } = called
-            .map_err(|error| TaskDied(format!("a restart for changed configuration: {error}")))?;
+    pub(super) fn called(&mut self, Called { group, result }: Called) {
         let now = self.clock.now();
         match result {
             Ok(Carried::Read(budgets)) => self.rounds.read.push((group, now, budgets)),
@@ -163,7 +153,6 @@ impl Run {
             }
             Err(defect) => self.broken(&group, &defect, now),
         }
-        Ok(())
     }
 
     fn round(&mut self, group: &Group, budgets: Option<Budgets>, now: Moment) {

@@ -27,8 +27,8 @@ impl Controller {
         let until = Instant::now() + FIRST_LISTS;
         while self.index.policies.are_unknown() {
             match timeout_at(until, sidecars.news.next()).await {
-                Ok(Some(news)) => self.see_policies(news, sidecars),
-                Ok(None) | Err(_) => break,
+                Ok(Ok(news)) => self.see_policies(news, sidecars),
+                Ok(Err(_)) | Err(_) => break,
             }
         }
         self.index.policies.listed_anew();

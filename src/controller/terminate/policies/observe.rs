@@ -10,10 +10,14 @@ use tokio::sync::mpsc;
 
 use crate::frame::connection::Namespaces;
 use crate::frame::connection::discovery::Discovery;
+use crate::frame::isolated::TaskDied;
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::{Unlisted, watch_all_kept};
 use crate::frame::watch::served::{Served, watch_served};
-use crate::frame::watch::{Event, next_of, watch};
+use crate::frame::watch::{Event, heard_if, watch};
+
+/// What is watched, for the error that a watch has died.
+const WHAT: &str = "SidecarPolicies";
 
 /// An event for the loop.
 #[derive(Debug)]
@@ -74,12 +78,15 @@ impl PolicyWatches {
         });
     }
 
-    /// Returns the next event; `None` if a watch has died. Without watches it waits forever.
-    pub async fn next(&mut self) -> Option<News> {
+    /// Returns the next event. Without watches it waits forever.
+    ///
+    /// # Errors
+    /// Returns [`TaskDied`] if a watch has died.
+    pub async fn next(&mut self) -> Result<News, TaskDied> {
         tokio::select! {
-            event = next_of(&mut self.namespaced) => Some(News::Policy(PolicyKind::Namespaced, event?)),
-            event = next_of(&mut self.of_cluster) => Some(News::Policy(PolicyKind::Cluster, event?)),
-            event = next_of(&mut self.namespaces) => event.map(News::Namespace),
+            event = heard_if(&mut self.namespaced, WHAT) => event.map(|event| News::Policy(PolicyKind::Namespaced, event)),
+            event = heard_if(&mut self.of_cluster, WHAT) => event.map(|event| News::Policy(PolicyKind::Cluster, event)),
+            event = heard_if(&mut self.namespaces, WHAT) => event.map(News::Namespace),
         }
     }
 }

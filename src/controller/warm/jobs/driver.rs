@@ -3,6 +3,7 @@
 mod observe;
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::future::ready;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -25,7 +26,7 @@ use swaplet_core::warm::pod::{JOB, RUN, WarmerPodWire};
 use swaplet_core::warm::pull_job::object::JobKind;
 use swaplet_core::warm::warming::{Action, Pulled};
 use tokio::sync::{mpsc, watch};
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::{sleep, sleep_until};
 
 use self::observe::{SharedManager, observe};
@@ -34,7 +35,7 @@ use crate::cluster::rules::Common;
 use crate::frame::clock::{Clock, IDLE, Now, ServerClock};
 use crate::frame::connection::Namespaces;
 use crate::frame::connection::discovery::{Discovery, Resources};
-use crate::frame::isolated::TaskDied;
+use crate::frame::isolated::{TaskDied, finished};
 use crate::frame::queue::FairQueue;
 use crate::frame::serve::rights::Right;
 use crate::frame::serve::{Health, Heartbeat};
@@ -42,7 +43,7 @@ use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::{Unlisted, watch_all, watch_all_kept};
 use crate::frame::watch::named::NamedWatches;
 use crate::frame::watch::served::{Served, Verdict, watch_judged};
-use crate::frame::watch::{Event, next_of, watch};
+use crate::frame::watch::{Event, heard, heard_if, watch};
 use crate::frame::writer::shares::Shares;
 use crate::frame::writer::{Tools, Writer, is_missing_right};
 use crate::warm::jobs::Derived;
@@ -59,14 +60,12 @@ pub(crate) async fn run(
     warm: WarmSettings,
     asked: AskedInside,
     tools: Tools,
-) -> TaskDied {
+) -> Result<Infallible, TaskDied> {
     let mut heartbeat = tools.health.heartbeat("jobs that pull images");
     let mut driver = Driver::new(&discovery, &common, warm, asked, tools);
     loop {
         heartbeat.beat();
-        if let Err(died) = driver.reconcile(&mut heartbeat).await {
-            return died;
-        }
+        driver.reconcile(&mut heartbeat).await?;
     }
 }
 
@@ -227,16 +226,16 @@ impl Driver {
     async fn next(&mut self) -> Result<Happened, TaskDied> {
         loop {
             return tokio::select! {
-                event = self.images.recv() => event.map(|event| Happened::Job(JobKind::ImagePullJob, event)).ok_or_else(|| died("ImagePullJobs")),
-                event = self.lists.recv() => event.map(|event| Happened::Job(JobKind::ImageListPullJob, event)).ok_or_else(|| died("ImageListPullJobs")),
-                event = self.nodes.recv() => event.map(Happened::Node).ok_or_else(|| died("nodes")),
-                event = self.pods.recv() => event.map(Happened::Pod).ok_or_else(|| died("warmer pods")),
-                event = next_of(&mut self.image_waits.events) => event.map(Happened::ImageWait).ok_or_else(|| died("pods that wait for images")),
+                event = heard(&mut self.images, "ImagePullJobs") => event.map(|event| Happened::Job(JobKind::ImagePullJob, event)),
+                event = heard(&mut self.lists, "ImageListPullJobs") => event.map(|event| Happened::Job(JobKind::ImageListPullJob, event)),
+                event = heard(&mut self.nodes, "nodes") => event.map(Happened::Node),
+                event = heard(&mut self.pods, "warmer pods") => event.map(Happened::Pod),
+                event = heard_if(&mut self.image_waits.events, "pods that wait for images") => event.map(Happened::ImageWait),
                 Ok(()) = self.asked.derived.changed() => Ok(Happened::Derived(self.asked.derived.borrow_and_update().clone())),
                 Ok(()) = self.asked.own.changed() => Ok(Happened::Own(self.asked.own.borrow_and_update().clone())),
                 Some((query, event)) = self.selected.next() => Ok(Happened::Selected(query, event)),
-                event = next_of(&mut self.caches) => event.map(|event| Happened::ImageCaches(self.are_caches_served.load(Relaxed), event)).ok_or_else(|| died("image caches")),
-                Some(done) = self.writes.next() => written(done),
+                event = heard_if(&mut self.caches, "image caches") => event.map(|event| Happened::ImageCaches(self.are_caches_served.load(Relaxed), event)),
+                written = finished(&mut self.writes.in_flight, "a write of a job that pulls images") => written.map(|written| Happened::Written(Box::new(written))),
                 Some((namespace, event)) = self.pulls.next() => {
                     self.tools.health.note_watch(Right::WatchPulls, &namespace, &event);
                     match event {
@@ -247,15 +246,6 @@ impl Driver {
             };
         }
     }
-}
-
-fn written(done: Result<Written, JoinError>) -> Result<Happened, TaskDied> {
-    done.map(|written| Happened::Written(Box::new(written)))
-        .map_err(|error| TaskDied(format!("a write of a job that pulls images: {error}")))
-}
-
-fn died(watched: &str) -> TaskDied {
-    TaskDied(format!("the watch of {watched}"))
 }
 
 fn watches_of_selected(client: Client, ages: WatchAges) -> NamedWatches<PodQuery, PodWire> {
@@ -390,11 +380,6 @@ impl Writes {
                 (write, answer)
             });
         }
-    }
-
-    /// Waits for a write to finish; `None` while none is in flight.
-    pub async fn next(&mut self) -> Option<Result<Written, JoinError>> {
-        self.in_flight.join_next().await
     }
 
     /// Records a write that has finished, and begins others.
