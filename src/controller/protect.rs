@@ -131,7 +131,6 @@ struct Entry {
     due: Option<Moment>,
     /// The writes to it that failed since the last applied one.
     failures: u32,
-    /// True while a write to it is in flight.
     is_writing: bool,
     /// True if its contents are watched, which takes one of the limited places.
     is_watched: bool,
@@ -333,7 +332,6 @@ impl Writer {
 /// The most writes in flight. An object has one at a time.
 const WRITES_AT_ONCE: usize = 8;
 
-/// Returns the right to write counts to the kind.
 const fn right_to_count(kind: GuardedKind) -> Right {
     match kind {
         GuardedKind::Namespace => Right::CountInNamespaces,
@@ -341,7 +339,6 @@ const fn right_to_count(kind: GuardedKind) -> Right {
     }
 }
 
-/// A write that has finished.
 struct Written {
     /// The object, as it was when this was decided.
     object: Guarded,
@@ -470,7 +467,6 @@ struct Contents {
     object: (GuardedKind, Box<str>),
     /// The epoch of the object's entry for which the watch was started.
     epoch: u64,
-    /// The kind of contents that is counted.
     what: What,
 }
 
@@ -496,7 +492,6 @@ impl Contents {
 }
 
 impl What {
-    /// Returns the right to watch these contents.
     const fn right(&self) -> Right {
         match self {
             Self::Pods => Right::WatchPodsOfNamespaces,

@@ -366,7 +366,6 @@ impl Nodes {
         !self.hidden && !self.seen.contains_key(&pod.node)
     }
 
-    /// Returns true if a kubelet runs the pod.
     pub(crate) fn is_kubelet(&self, pod: &Pod) -> bool {
         self.recognised(pod).class.is_kubelet()
     }

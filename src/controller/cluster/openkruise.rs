@@ -368,7 +368,6 @@ pub(crate) struct Followed<K> {
     /// `None` while the watch is forbidden and OpenKruise itself is not installed.
     events: Option<mpsc::Receiver<Event<K>>>,
     report: Tell<K>,
-    /// The right that the watch needs.
     right: Right,
     known: BTreeSet<Box<str>>,
     mirror: Mirror<Box<str>>,

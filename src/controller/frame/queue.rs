@@ -69,7 +69,6 @@ impl<T: Clone + Eq + Hash> FairQueue<T> {
             .filter_map(|(_, line)| line.front())
     }
 
-    /// Returns the number of queued items of a namespace.
     pub fn len_of(&self, namespace: &str) -> usize {
         self.waiting.get(namespace).map_or(0, VecDeque::len)
     }
@@ -90,12 +89,10 @@ impl<T: Clone + Eq + Hash> FairQueue<T> {
             .retain(|namespace| self.waiting.contains_key(namespace));
     }
 
-    /// Returns the number of queued items.
     pub fn len(&self) -> usize {
         self.known.len()
     }
 
-    /// Returns true if nothing is queued.
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()
     }

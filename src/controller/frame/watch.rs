@@ -91,7 +91,6 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watched fo
 /// The way in which the objects are listed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum How {
-    /// In pages.
     Paged,
     /// In pages, with selectors that somebody else has chosen. The API server may reject them (400),
     /// or they may be too long for a URL, which is no failure of the watch: [`Event::Hidden`]
@@ -167,7 +166,6 @@ struct Closed;
 
 /// The step after a watch.
 enum Next {
-    /// Watch again from this version.
     WatchFrom(String),
     /// Watch again from this version, to which events of a watch have led that has ended.
     Heard(String),

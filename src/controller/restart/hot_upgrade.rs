@@ -294,31 +294,21 @@ impl HotUpgrades {
 // The writes of hot upgrades: an image with the annotations about it, to one version of a pod; and
 // the status of a set.
 
-/// A write for a set.
 #[derive(Clone, Debug)]
 enum HotWrite {
-    /// A change of a pod.
     Pod {
-        /// The name of the set.
         set: Box<str>,
-        /// The pod.
         target: Target,
-        /// The change to write.
         change: pair::Change,
     },
-    /// A new status of a set.
     Status {
-        /// The name of the set.
         set: Box<str>,
-        /// The uid of the set.
         uid: Box<str>,
-        /// The new `status`.
         status: Value,
     },
 }
 
 impl HotWrite {
-    /// Returns the name of the set.
     fn set(&self) -> &str {
         match self {
             Self::Pod { set, .. } | Self::Status { set, .. } => set,
@@ -326,7 +316,6 @@ impl HotWrite {
     }
 }
 
-/// A write with its outcome.
 struct Written {
     write: HotWrite,
     /// The image that the API server has stored; none of a status.

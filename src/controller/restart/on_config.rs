@@ -299,7 +299,6 @@ impl Reported {
         told.insert(text)
     }
 
-    /// Forgets the pods for which `is_there` returns false.
     fn retain(&mut self, is_there: impl Fn(&Uid) -> bool) {
         self.0.retain(|uid, _| is_there(uid));
     }

@@ -72,7 +72,6 @@ pub(crate) async fn run(
 
 type Uid = Box<str>;
 
-/// A write that has finished.
 struct Written {
     pod: Target,
     /// The version of the pod that was written.

@@ -404,7 +404,6 @@ fn log_outcome(target: &Target, outcome: &Outcome) {
 
 // The rights that the writes of the loop need.
 
-/// Returns the right that the write needs.
 const fn right_of(action: &Action) -> Right {
     match action {
         Action::Swap(_) => Right::ChangeImages,
@@ -413,7 +412,6 @@ const fn right_of(action: &Action) -> Right {
     }
 }
 
-/// Like `right_of`, for a write for a request.
 const fn right_of_restart(action: &RestartAction) -> Right {
     match action {
         RestartAction::Swap(..) => Right::ChangeImages,

@@ -74,7 +74,6 @@ pub struct Index {
     pub(crate) selected: Selected,
     /// The time of day at the start of the process; `None` until it is known.
     started_at: Option<Timestamp>,
-    /// The SidecarPolicies.
     pub(crate) policies: PolicyStore,
     /// What the loop has to carry out, in the order in which it has arisen.
     pub(crate) effects: Vec<Effect>,

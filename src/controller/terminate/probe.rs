@@ -180,7 +180,6 @@ impl Probe {
 /// The result of a create request.
 enum Created {
     Yes,
-    /// Unknown.
     Maybe(String),
     No(String),
 }

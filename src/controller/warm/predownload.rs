@@ -62,7 +62,6 @@ const fn right_to_watch(kind: WorkloadKind) -> Right {
     }
 }
 
-/// Returns the right that the write needs.
 const fn right_of(action: &Action) -> Right {
     match action {
         Action::Create { .. } => Right::CreatePullJobs,

@@ -93,7 +93,6 @@ impl Beside {
         }
     }
 
-    /// Waits for the next result.
     pub async fn next(&mut self) -> Next {
         let rests = self.requests.rests() || self.daemons.rests();
         tokio::select! {

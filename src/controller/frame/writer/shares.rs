@@ -87,7 +87,6 @@ impl Shares {
         }
     }
 
-    /// Records a write that has begun.
     pub(crate) fn began(&mut self, namespace: &str) {
         self.of(namespace).in_flight += 1;
     }

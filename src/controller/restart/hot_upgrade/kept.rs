@@ -60,7 +60,6 @@ impl Selected {
 
 type Uid = Box<str>;
 
-/// A set and its state.
 pub(super) struct Kept {
     pub(super) set: SidecarSet,
     /// The time of the next reconcile.
@@ -160,7 +159,6 @@ impl Kept {
         }
     }
 
-    /// Handles a change of the set.
     pub(super) fn apply(&mut self, set: SidecarSet, places: &[Box<str>], now: Moment) {
         let places: &[Box<str>] = if self.is_left_out { &[] } else { places };
         let selected = select(&set, places, self.list);
@@ -221,7 +219,6 @@ impl Kept {
         }
     }
 
-    /// Returns true if all pods have been listed.
     pub(super) fn are_listed(&self) -> bool {
         let mut all = self.mirrors.iter();
         all.all(|(selected, mirror)| mirror.is_complete() || self.hidden.contains(selected))
@@ -463,7 +460,6 @@ impl Kept {
 /// The maximum number of pods kept per set.
 const MOST_PODS: usize = 20_000;
 
-/// The kept pods of a set.
 #[derive(Default)]
 struct Pods {
     by_uid: BTreeMap<Uid, KeptPod>,
@@ -494,7 +490,6 @@ impl Pods {
             .insert(pod.uid.clone(), KeptPod::new(pod, is_new));
     }
 
-    /// Drops a pod that is gone.
     fn forget(&mut self, uid: &str) {
         let Some(gone) = self.by_uid.remove(uid) else {
             return;
@@ -521,7 +516,6 @@ const DENIED: Backoff = Backoff::seconds(60, 900);
 /// The maximum number of reports that are remembered per pod.
 const MOST_TOLD: usize = 8;
 
-/// A pod and its state.
 struct KeptPod {
     pod: UpgradePod,
     memory: PodMemory,

@@ -91,7 +91,6 @@ impl Pods {
         }
     }
 
-    /// Returns the entry of a pod for an update.
     pub fn get_mut(&mut self, pod: &Key) -> Option<&mut PodEntry> {
         self.followed.get_mut(pod)
     }

@@ -62,7 +62,6 @@ pub(crate) struct Entry {
     failures: u32,
     /// Set when the wishes of the job or the set of nodes may have changed.
     is_stale: bool,
-    /// The nodes that have changed.
     stale_nodes: BTreeSet<Box<str>>,
     /// Set when the status may be out of date.
     has_news: bool,

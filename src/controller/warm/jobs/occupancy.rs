@@ -104,7 +104,6 @@ impl Occupancy {
             .map(|(node, _)| &**node)
     }
 
-    /// Returns the jobs with a pod on each node.
     pub fn taken(self) -> Taken {
         self.taken
     }

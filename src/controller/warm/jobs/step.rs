@@ -236,7 +236,6 @@ const DELETE_AGAIN: Duration = Duration::from_secs(60);
 /// made to look like one of ours in a namespace of their own.
 const DENIED_AGAIN: Duration = Duration::from_secs(600);
 
-/// The deletion of a pod.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deletion {
     /// When it was requested first, or when the pod was first seen terminating.

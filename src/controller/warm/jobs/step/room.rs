@@ -14,7 +14,6 @@ const EACH: usize = 1_000_000;
 
 /// The room that a job wants.
 pub(crate) struct Wanted {
-    /// True if it waits.
     pub waits: bool,
     /// When the job began.
     pub since: Option<Timestamp>,
@@ -23,7 +22,6 @@ pub(crate) struct Wanted {
 }
 
 impl PullJobs {
-    /// Decides which jobs have room.
     pub(crate) fn share_room(&mut self) {
         let nodes = &self.nodes;
         let jobs = self.jobs.all.iter();
