@@ -65,31 +65,25 @@ impl Leadership {
     }
 
     /// Completes once the Lease is not ours any more.
-    pub async fn lost(&mut self) {
-        while self.holds() {
-            let Some(changes) = &mut self.0 else {
-                return std::future::pending().await;
-            };
-            let until = changes.borrow_and_update().unwrap_or_else(Instant::now);
-            tokio::select! {
-                () = sleep_until(until) => {}
-                changed = changes.changed() => if changed.is_err() {
-                    sleep_until(until).await;
-                },
-            }
-        }
+    pub async fn lost(&self) {
+        self.clone().ended(Duration::ZERO).await;
     }
 
     /// Completes once a write in flight has to be given up, because another process may lead. One
     /// that was sent shortly before the end of the leadership could else be applied after the next
     /// leader has read the pods, and that one would not count it.
-    pub(crate) async fn over(mut self) {
+    pub(crate) async fn over(self) {
+        self.ended(Timing::default().outlasts()).await;
+    }
+
+    /// Completes so long after the end of the leadership.
+    async fn ended(mut self, since: Duration) {
         loop {
             let Some(changes) = &mut self.0 else {
                 return std::future::pending().await;
             };
             let until = *changes.borrow_and_update();
-            let Some(over) = until.map(|until| until + Timing::default().outlasts()) else {
+            let Some(over) = until.map(|until| until + since) else {
                 return;
             };
             tokio::select! {
