@@ -216,16 +216,6 @@ impl<K: Watched> Watch<K> {
         self.pages().await
     }
 
-    async fn list_failed(
-        &mut self,
-        trouble: Event<K>,
-        at_least: Duration,
-    ) -> Result<Option<String>, Closed> {
-        self.send(trouble).await?;
-        self.pause(at_least).await;
-        Ok(None)
-    }
-
     /// Returns `params` with the selectors of this watch.
     fn selected(&self, params: WatchParams) -> WatchParams {
         WatchParams {
@@ -524,38 +514,11 @@ impl<K: Watched> Watch<K> {
         loop {
             let list = match page(&self.api, &params, &mut self.page_size).await {
                 Ok(Ok(list)) => list,
-                Ok(Err(kube::Error::Api(status))) if status.code == 403 => {
-                    self.age.forbidden();
-                    return self
-                        .list_failed(
-                            Event::Forbidden(cut(&status.message, MESSAGE)),
-                            Duration::ZERO,
-                        )
-                        .await;
-                }
-                Ok(Err(error)) if self.how == How::Chosen && is_no_question(&error) => {
-                    self.age.forbidden();
-                    let why = trouble("list", &words(&error));
-                    if std::mem::replace(&mut self.is_refused, true) {
-                        return self.list_failed(Event::Hidden(why), NO_QUESTION).await;
-                    }
-                    return self.list_failed(Event::Trouble(why), ASK_ONCE_MORE).await;
-                }
-                Ok(Err(error)) => {
-                    return self
-                        .list_failed(
-                            Event::Trouble(trouble("list", &words(&error))),
-                            asked_for(&error),
-                        )
-                        .await;
-                }
-                Err(_) => {
-                    return self
-                        .list_failed(
-                            Event::Trouble("list: no answer in time".to_owned()),
-                            Duration::ZERO,
-                        )
-                        .await;
+                failed => {
+                    let (trouble, at_least) = self.list_failed(failed.ok().and_then(Result::err));
+                    self.send(trouble).await?;
+                    self.pause(at_least).await;
+                    return Ok(None);
                 }
             };
             self.age.heard();
@@ -569,6 +532,35 @@ impl<K: Watched> Watch<K> {
                     self.send(Event::ListEnd).await?;
                     return Ok(list.metadata.resource_version);
                 }
+            }
+        }
+    }
+
+    /// Returns what to report of a page that was not answered (`None`) or refused, and the least pause
+    /// before the next list.
+    fn list_failed(&mut self, error: Option<kube::Error>) -> (Event<K>, Duration) {
+        match error {
+            None => {
+                let why = "list: no answer in time".to_owned();
+                (Event::Trouble(why), Duration::ZERO)
+            }
+            Some(kube::Error::Api(status)) if status.code == 403 => {
+                self.age.forbidden();
+                let why = cut(&status.message, MESSAGE);
+                (Event::Forbidden(why), Duration::ZERO)
+            }
+            Some(error) if self.how == How::Chosen && is_no_question(&error) => {
+                self.age.forbidden();
+                let why = trouble("list", &words(&error));
+                if std::mem::replace(&mut self.is_refused, true) {
+                    (Event::Hidden(why), NO_QUESTION)
+                } else {
+                    (Event::Trouble(why), ASK_ONCE_MORE)
+                }
+            }
+            Some(error) => {
+                let why = trouble("list", &words(&error));
+                (Event::Trouble(why), asked_for(&error))
             }
         }
     }
