@@ -28,6 +28,8 @@ const READ: Duration = Duration::from_secs(10);
 /// The writes of a round, each with its pod and its outcome.
 pub(super) struct Made {
     writes: Vec<(ConfiguredPod, Write)>,
+    /// True if a write has failed, or its outcome is unknown.
+    pub(super) has_failed: bool,
     /// True if no time was left for the others.
     is_cut: bool,
 }
@@ -63,6 +65,7 @@ pub(super) async fn make(
     let last_begins = clock.now() + LAST_BEGINS;
     let mut made = Made {
         writes: Vec::new(),
+        has_failed: false,
         is_cut: false,
     };
     for (pod, action) in actions {
@@ -78,6 +81,10 @@ pub(super) async fn make(
                     }
                     outcome => outcome.map(|request| Found::New(request.map(Box::new))),
                 };
+                made.has_failed |= match &outcome {
+                    Ok(found) => matches!(found, Found::Before(Err(_))),
+                    Err(error) => is_unanswered(error),
+                };
                 Write::Ask {
                     name,
                     target,
@@ -87,6 +94,7 @@ pub(super) async fn make(
             }
             Action::Forget { name, uid } => {
                 let outcome = writer.forget_request(&pod.namespace, &name, &uid).await;
+                made.has_failed |= outcome.as_ref().is_err_and(is_unanswered);
                 Write::Forget { name, outcome }
             }
         };
@@ -105,28 +113,6 @@ async fn read(
         Ok(Ok(request)) => Ok(request.and_then(RestartRequestWire::read).map(Box::new)),
         Ok(Err(error)) => Err(words(&error)),
         Err(_) => Err(format!("no answer within {} s", READ.as_secs())),
-    }
-}
-
-impl Made {
-    /// Returns true if a write has failed, or its outcome is unknown.
-    pub(super) fn has_failed(&self) -> bool {
-        self.writes.iter().any(|(_, write)| match write {
-            Write::Ask {
-                outcome: Err(error),
-                ..
-            }
-            | Write::Forget {
-                outcome: Err(error),
-                ..
-            } => is_unanswered(error),
-            Write::Ask {
-                outcome: Ok(found), ..
-            } => matches!(found, Found::Before(Err(_))),
-            Write::Forget {
-                outcome: Ok(()), ..
-            } => false,
-        })
     }
 }
 

@@ -140,7 +140,7 @@ impl Run {
                 again,
                 was_late,
             }) => {
-                let has_failed = was_late || made.has_failed();
+                let has_failed = was_late || made.has_failed;
                 let was_fresh = self.state.is_fresh(&group);
                 match isolated(&group.1, || self.made(made)) {
                     Ok(retry) => {
