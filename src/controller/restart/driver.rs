@@ -85,9 +85,19 @@ impl Driver {
         gate: &Gate,
         ages: &WatchAges,
     ) -> Self {
-        let client = discovery.client();
-        let watches = settings.map(|_| watches(discovery, &common.namespaces, gate, ages));
-        let (requests, parked) = watches.unzip();
+        let (client, namespaces) = (discovery.client(), &common.namespaces);
+        // Containers stay parked until it is known which requests there are, or that there are none.
+        let requests = settings.map(|_| {
+            let (discovery, namespaces, ages) =
+                (discovery.clone(), namespaces.clone(), ages.clone());
+            gate.before(move || observe(discovery, namespaces, ages, true))
+        });
+        // An earlier run may have left a container parked.
+        let parked = settings.map(|_| {
+            let (pods, ages) = (namespaces.apis::<RestartPodWire>(client), ages.clone());
+            let labelled = ListParams::default().labels(PARKED);
+            gate.before(move || watch_all(pods, &labelled, &ages))
+        });
         Self {
             restarts: Restarts::new(
                 settings.and_then(|settings| settings.park.clone()),
@@ -130,26 +140,24 @@ impl Driver {
             Happened::Request(event) => {
                 metrics.count_trouble(PLURAL, &event);
                 self.restarts.handle(event, now);
-                Vec::new()
             }
             Happened::Pod(pod, event) => {
                 metrics.count_trouble("pods", &event);
                 self.restarts.observe(&pod, event);
-                Vec::new()
             }
             Happened::Parked(event) => {
                 metrics.count_trouble("pods", &event);
                 self.restarts.observe_parked(event, now);
-                Vec::new()
             }
             Happened::Written(written) => {
                 let (write, outcome) = *written;
                 log(&write, &outcome);
                 let namespace = &write.request.namespace;
                 self.shares.finished(namespace, &outcome, now);
-                self.restarts.written(write, outcome, now)
+                return self.restarts.written(write, outcome, now);
             }
         }
+        Vec::new()
     }
 
     /// Starts the writes that are pending, and watches the pods that are needed.
@@ -203,30 +211,6 @@ impl Driver {
         }
         written(&mut self.writes).await.map(Some)
     }
-}
-
-type Watches = (
-    mpsc::Receiver<Event<RestartRequestWire>>,
-    mpsc::Receiver<Event<RestartPodWire>>,
-);
-
-/// Watches requests, and pods in which containers are parked: an earlier run may have left one so.
-fn watches(
-    discovery: &Discovery,
-    namespaces: &Namespaces,
-    gate: &Gate,
-    ages: &WatchAges,
-) -> Watches {
-    let everything = || (discovery.clone(), namespaces.clone(), ages.clone());
-    let (discovery, namespaces, noted) = everything();
-    // Containers stay parked until it is known which requests there are, or that there are none.
-    let requests = gate.before(move || observe(discovery, namespaces, noted, true));
-    let (discovery, namespaces, noted) = everything();
-    let parked = gate.before(move || {
-        let parked = ListParams::default().labels(PARKED);
-        watch_all(namespaces.apis(discovery.client()), &parked, &noted)
-    });
-    (requests, parked)
 }
 
 /// Starts the watch of requests once the API server serves them, in some namespaces or in all;
