@@ -354,21 +354,16 @@ pub(crate) enum Next {
 /// How long the first list of daemons may fail until they count as hidden.
 const LISTED_WITHIN: Duration = Duration::from_secs(30);
 
-/// The functions that turn objects into events.
-pub(crate) struct Tell<K> {
-    /// Returns the key of an object and its event; `None` skips the object.
-    pub read: fn(K) -> Option<(Box<str>, News)>,
-    /// Returns the event that the object of this key is gone.
-    pub gone: fn(Box<str>) -> News,
-}
-
 /// A watch, and the keys of the objects that it has shown: one that a list does not name is gone.
 pub(crate) struct Followed<K> {
     open: Box<dyn Fn() -> mpsc::Receiver<Event<K>> + Send + Sync>,
     /// `None` while the watch is forbidden and OpenKruise itself is not installed.
     events: Option<mpsc::Receiver<Event<K>>>,
-    report: Tell<K>,
     right: Right,
+    /// Returns the key of an object and its event; `None` skips the object.
+    read: fn(K) -> Option<(Box<str>, News)>,
+    /// Returns the event that the object of this key is gone.
+    gone: fn(Box<str>) -> News,
     known: BTreeSet<Box<str>>,
     mirror: Mirror<Box<str>>,
     /// The reason why the watch, or a part of it, is forbidden.
@@ -386,14 +381,16 @@ impl<K> Followed<K> {
     pub fn new(
         open: impl Fn() -> mpsc::Receiver<Event<K>> + Send + Sync + 'static,
         right: Right,
-        report: Tell<K>,
+        read: fn(K) -> Option<(Box<str>, News)>,
+        gone: fn(Box<str>) -> News,
     ) -> Self {
         let events = Some(open());
         Self {
             open: Box::new(open),
             events,
-            report,
             right,
+            read,
+            gone,
             known: BTreeSet::new(),
             mirror: Mirror::new(),
             forbidden: None,
@@ -437,7 +434,7 @@ impl<K> Followed<K> {
             event => {
                 self.hidden &= !matches!(event, Event::ListStart);
                 let read = |object| {
-                    let (key, news) = (self.report.read)(object)?;
+                    let (key, news) = (self.read)(object)?;
                     Some((key.clone(), (key, news)))
                 };
                 let known = self.known.iter().cloned();
@@ -448,7 +445,7 @@ impl<K> Followed<K> {
                     }
                     Some(Change::Gone(keys)) => {
                         let gone = keys.into_iter().filter(|key| self.known.remove(key));
-                        gone.map(self.report.gone).collect()
+                        gone.map(self.gone).collect()
                     }
                     None => Vec::new(),
                 }
@@ -488,7 +485,7 @@ impl<K> Followed<K> {
     pub fn all_gone(&mut self) -> Vec<News> {
         std::mem::take(&mut self.known)
             .into_iter()
-            .map(self.report.gone)
+            .map(self.gone)
             .chain([News::Has(self.right)])
             .collect()
     }

@@ -11,7 +11,7 @@ use swaplet_core::objects::recreate_request::RecreateRequestWire;
 use swaplet_core::terminate::openkruise::Terminator;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};
 
-use super::{Followed, LISTED_WITHIN, Manager, News, Next, Scope, Tell, request_key};
+use super::{Followed, LISTED_WITHIN, Manager, News, Next, Scope, request_key};
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::serve::rights::Right;
 use crate::frame::watch::age::WatchAges;
@@ -62,10 +62,8 @@ impl Beside {
                     )
                 },
                 Right::FollowRecreateRequests,
-                Tell {
-                    read: read_request,
-                    gone: News::RequestGone,
-                },
+                read_request,
+                News::RequestGone,
             ),
             daemons: Followed::new(
                 move || {
@@ -76,10 +74,8 @@ impl Beside {
                     )
                 },
                 Right::WatchDaemons,
-                Tell {
-                    read: read_daemon,
-                    gone: News::DaemonGone,
-                },
+                read_daemon,
+                News::DaemonGone,
             ),
             manager: Manager::new(discovery),
             checks,
