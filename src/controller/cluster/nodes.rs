@@ -356,13 +356,9 @@ impl Nodes {
         self.probes.until(pod, done_at, now)
     }
 
-    /// Returns true if the pod's node was observed, or nodes cannot be read at all. What a pod
+    /// Returns false if the pod's node was observed, or nodes cannot be read at all. What a pod
     /// proves is kept for the node with this uid, not for its name.
-    pub fn knows_node_of(&self, pod: &Pod) -> bool {
-        !self.is_unseen(pod)
-    }
-
-    fn is_unseen(&self, pod: &Pod) -> bool {
+    pub(crate) fn is_unseen(&self, pod: &Pod) -> bool {
         !self.hidden && !self.seen.contains_key(&pod.node)
     }
 

@@ -23,7 +23,6 @@ use swaplet_core::restart::hot_upgrade::sidecar_set::{
     PLURAL, SidecarSet, UpgradeImages, resource,
 };
 use swaplet_core::terminate::openkruise::Coexist;
-use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
@@ -65,7 +64,11 @@ pub(crate) async fn run(
         is_ours_alone: common.rules.coexist != Coexist::Own,
         reports_absence: false,
     };
-    let mut sets = watch_served(discovery, served, watch_sets(ages.clone()));
+    let of_sets = ages.clone();
+    let mut sets = watch_served(discovery, served, move |discovery| {
+        let sets = Api::all_with(discovery.client().clone(), &resource());
+        watch(sets, ListParams::default(), &of_sets)
+    });
     let mut upgrades = HotUpgrades {
         clock: Clock::start(),
         images,
@@ -90,13 +93,6 @@ pub(crate) async fn run(
             () = sleep_until(due) => upgrades.reconcile(),
             () = heartbeat.due() => {}
         }
-    }
-}
-
-fn watch_sets(ages: WatchAges) -> impl Fn(&Discovery) -> mpsc::Receiver<Event<BoundedObject>> {
-    move |discovery| {
-        let sets = Api::all_with(discovery.client().clone(), &resource());
-        watch(sets, ListParams::default(), &ages)
     }
 }
 

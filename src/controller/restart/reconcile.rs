@@ -487,7 +487,7 @@ impl Restarts {
             exit_images: index.exit_images(),
             park: self.park.as_ref(),
             node,
-            kubelet: there.and_then(|pod| index.kubelet_for_restart(&pod.pod)),
+            kubelet: there.and_then(|pod| index.nodes.kubelet(&pod.pod)),
             runs_on: there.map_or_else(RunsOn::default, |pod| index.nodes.runs_on(&pod.pod)),
             room: &room,
             is_first,
@@ -508,7 +508,7 @@ impl Restarts {
 /// it does not; `None` if the node is not known yet.
 fn left_to_vendor(sight: Sight<'_>, node: Option<NodeClass>, index: &Index) -> Option<bool> {
     match sight {
-        Sight::There(pod) => node.map(|_| index.is_left_to_vendor(&pod.pod)),
+        Sight::There(pod) => node.map(|_| index.nodes.vendor_restarts(&pod.pod)),
         Sight::Unseen | Sight::Refused(_) => None,
         Sight::Absent => Some(true),
     }

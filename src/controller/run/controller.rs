@@ -169,25 +169,14 @@ impl Controller {
 
     /// Returns when to wake up if no event comes before.
     pub(super) fn next_look(&self) -> Moment {
-        let now = self.clock.now();
-        let due = self
-            .index
-            .next_due()
-            .into_iter()
-            .chain(self.restarts.next_due(now))
-            .chain(self.index.policies.next_due(now))
-            .min()
-            .unwrap_or(now + IDLE);
-        let due = self
-            .index
-            .next_budget()
-            .filter(|at| *at > now)
-            .map_or(due, |at| due.min(at));
-        if self.index.waiting() > 0 && self.brake > now {
-            due.min(self.brake)
-        } else {
-            due
-        }
+        let (now, index) = (self.clock.now(), &self.index);
+        let is_braked = index.waiting() > 0 && self.brake > now;
+        let due = index.next_due().into_iter();
+        due.chain(self.restarts.next_due(now))
+            .chain(index.policies.next_due(now))
+            .chain(index.next_budget().filter(|at| *at > now))
+            .chain(is_braked.then_some(self.brake))
+            .fold(now + IDLE, Ord::min)
     }
 
     pub(super) fn start_writes(&mut self) {

@@ -78,9 +78,9 @@ pub struct PullJobs {
     finalizers: Finalizers,
     job_mirrors: BTreeMap<JobKind, Mirror<Key>>,
     pod_mirror: Mirror<Box<str>>,
-    /// The durations of pulls that were not fetched yet.
-    pulls: Vec<Duration>,
-    /// The notices that were not fetched yet.
+    /// The durations of the pulls that kubelets have reported, until the driver takes them.
+    pub pulls: Vec<Duration>,
+    /// The notices that the driver has not taken yet.
     notices: Vec<Notice>,
 }
 
@@ -135,16 +135,6 @@ impl PullJobs {
         let (ours, others): (Vec<&str>, Vec<&str>) = all.into_iter().partition(is_ours);
         let others = others.into_iter().take(MOST_NAMESPACES);
         ours.into_iter().chain(others).map(str::to_owned).collect()
-    }
-
-    /// Returns the durations of the pulls that kubelets have reported since the last call.
-    pub fn pulls(&mut self) -> Vec<Duration> {
-        std::mem::take(&mut self.pulls)
-    }
-
-    /// Returns the notices to report since the last call.
-    pub fn notices(&mut self) -> Vec<Notice> {
-        std::mem::take(&mut self.notices)
     }
 
     /// Records an event. Returns true if there may be something to do; most events of nodes are
@@ -249,7 +239,7 @@ impl PullJobs {
                 writes.extend(begun);
             });
         }
-        self.taken = occupancy.taken();
+        self.taken = occupancy.taken;
         self.report_ended(now.moment);
         writes.extend(
             self.jobs
@@ -365,11 +355,6 @@ impl Jobs {
         if let Some(entry) = self.all.get_mut(key) {
             isolate(&mut self.defects, key, entry, now, work);
         }
-    }
-
-    /// Returns true if a job has panicked, and is left alone for now.
-    pub fn leaves_alone(&self, key: &Key, now: Moment) -> bool {
-        self.defects.is_left_alone(key, now)
     }
 
     /// Returns how often a decision has panicked since the last call, about a job or about a node

@@ -271,7 +271,7 @@ impl Predownload {
 
     /// Hands the jobs to the loop of jobs. Each reconcile tries to create the objects again.
     fn do_without_object(&mut self, workload: &Workload, jobs: Vec<Value>, words: &str) -> Trouble {
-        if !self.own.is_possible() {
+        if self.own.doer.is_none() {
             return Trouble::Lasting(format!(
                 "{words}: switch that gate on in OpenKruise's manager, or run swaplet with --warm, which then pulls by itself"
             ));
@@ -370,11 +370,6 @@ impl Own {
             doer,
             jobs: BTreeMap::new(),
         }
-    }
-
-    /// Returns true if there is a loop to run jobs.
-    pub const fn is_possible(&self) -> bool {
-        self.doer.is_some()
     }
 
     /// Sets the jobs of a workload, given as objects. A job that is known already stays as it is.

@@ -219,7 +219,7 @@ impl Entry {
     /// Returns what the pod proves about its node, if that is new and the node is known.
     pub(crate) fn proves(&mut self, nodes: &Nodes, now: Moment) -> Option<Proved> {
         let proved = proof::proved(&self.pod, &self.memory, now)
-            .filter(|_| !self.was_ended && nodes.knows_node_of(&self.pod))?;
+            .filter(|_| !self.was_ended && !nodes.is_unseen(&self.pod))?;
         (self.proved.replace(proved) != Some(proved)).then_some(proved)
     }
 

@@ -6,7 +6,6 @@ use swaplet_core::cluster::headroom::{Headroom, Ledger, Need};
 use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::cluster::node_verdicts::Proved;
 use swaplet_core::objects::moment::Moment;
-use swaplet_core::objects::node::KubeletVersion;
 use swaplet_core::objects::pod::Pod;
 
 use super::{Begun, Index};
@@ -37,11 +36,6 @@ impl Index {
                 class
             }
         })
-    }
-
-    /// Returns the version of the kubelet of a pod's node.
-    pub fn kubelet_for_restart(&self, pod: &Pod) -> Option<KubeletVersion> {
-        self.nodes.kubelet(pod)
     }
 
     /// Returns whether this many restarts fit into the headroom of the pod's Job, beside those that
@@ -82,12 +76,6 @@ impl Index {
     /// empty. `None` if that has not been read yet.
     pub fn has_daemon_for_restart(&self, node: &str) -> Option<bool> {
         self.openkruise.has_daemon_if_seen(node)
-    }
-
-    /// Returns true if the vendor of the pod's node handles requests with OpenKruise's label for
-    /// virtual nodes.
-    pub fn is_left_to_vendor(&self, pod: &Pod) -> bool {
-        self.nodes.vendor_restarts(pod)
     }
 
     /// Records that this many containers of the pod are about to be restarted: they count against

@@ -102,7 +102,7 @@ impl Trial<'_> {
         }
         index.wake(now);
         if let Some(write) = index.next_write(now) {
-            if self.is_other_way(&write.action) {
+            if matches!((self.way, &write.action), (Way::Finish, Action::Swap(_))) {
                 // The controller has given this way up and goes to the next method.
                 heard.answer = Some((
                     Answer::Fails(Reason::FinishUndone),
@@ -122,10 +122,6 @@ impl Trial<'_> {
                 Effect::Written(_) | Effect::Ended(..) | Effect::Derive(..) => {}
             }
         }
-    }
-
-    const fn is_other_way(&self, action: &Action) -> bool {
-        matches!((self.way, action), (Way::Finish, Action::Swap(_)))
     }
 
     fn handle(&self, report: Report, heard: &mut Heard) {

@@ -5,6 +5,7 @@ mod observe;
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::ready;
+use std::mem::take;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -162,10 +163,9 @@ impl Driver {
             self.writes.push(write);
         }
         self.writes.begin(now.moment);
-        self.jobs
-            .notices()
-            .into_iter()
-            .for_each(|notice| self.tools.reporter.report(notice));
+        for notice in take(&mut self.jobs.notices) {
+            self.tools.reporter.report(notice);
+        }
         self.tools
             .metrics
             .decisions_failed(self.jobs.take_defects());
@@ -216,10 +216,9 @@ impl Driver {
             self.writes.note(written, now.moment);
         }
         let is_news = self.jobs.take(happened, now);
-        self.jobs
-            .pulls()
-            .into_iter()
-            .for_each(|took| self.tools.metrics.pulled(took));
+        for took in take(&mut self.jobs.pulls) {
+            self.tools.metrics.pulled(took);
+        }
         is_news
     }
 

@@ -23,7 +23,7 @@ pub(crate) type Taken = BTreeMap<Box<str>, BTreeSet<Option<Key>>>;
 
 /// The nodes that are taken, and the jobs that wait for them.
 pub(crate) struct Occupancy {
-    taken: Taken,
+    pub taken: Taken,
     wanted: BTreeMap<Box<str>, BTreeSet<Key>>,
 }
 
@@ -102,10 +102,6 @@ impl Occupancy {
             .iter()
             .filter(|(node, holders)| self.taken.get(*node) != Some(*holders))
             .map(|(node, _)| &**node)
-    }
-
-    pub fn taken(self) -> Taken {
-        self.taken
     }
 
     /// Records that a job begins on a node.

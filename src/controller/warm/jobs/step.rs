@@ -254,7 +254,7 @@ impl PullJobs {
         strays.filter(move |pod| {
             !jobs
                 .get(&*pod.job)
-                .is_some_and(|(key, _)| self.jobs.leaves_alone(key, now))
+                .is_some_and(|(key, _)| self.jobs.defects.is_left_alone(key, now))
         })
     }
 

@@ -180,7 +180,7 @@ fn what_events_of_another_namespace_report_of_a_pull_counts_for_nothing() {
         let pulled = Pulled::read(&message).unwrap();
         let event = Happened::Pulled(namespace.to_owned(), "uid-1".into(), pulled);
         mock.takes(event);
-        mock.jobs.pulls().len()
+        std::mem::take(&mut mock.jobs.pulls).len()
     };
     assert_eq!(reported(&mut mock, "default"), 0);
     assert_eq!(reported(&mut mock, NAMESPACE), 1);
