@@ -532,7 +532,6 @@ mod tests {
     use swaplet_core::report::decision::Method;
     use swaplet_core::report::reason::Reason;
 
-    use super::heartbeats::LATE;
     use super::*;
     use crate::frame::metrics::{Metrics, Timed};
 
@@ -668,21 +667,6 @@ mod tests {
             "there is room"
         );
         assert_eq!(remarks(&health).len(), 33);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_loop_that_stands_still_is_named_and_one_that_has_ended_is_not() {
-        let all = Heartbeats::default();
-        assert_eq!(all.late(), None, "nothing runs, so nothing stands still");
-        let (mut pods, jobs) = (all.begin("pods"), all.begin("pull jobs"));
-        tokio::time::advance(LATE).await;
-        assert_eq!(all.late(), None);
-        pods.beat();
-        tokio::time::advance(Duration::from_secs(1)).await;
-        let late = "the loop of pull jobs has been stuck for 121 s";
-        assert_eq!(all.late().as_deref(), Some(late));
-        drop(jobs);
-        assert_eq!(all.late(), None);
     }
 
     #[tokio::test(start_paused = true)]

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 const INTERVAL: Duration = Duration::from_secs(30);
 /// The time after which a loop counts as stuck: each of its turns decides and waits for nothing,
 /// which takes milliseconds. It is long enough for a process that is starved of CPU.
-pub(super) const LATE: Duration = Duration::from_secs(120);
+const LATE: Duration = Duration::from_secs(120);
 
 /// The last turn of each loop that runs.
 #[derive(Clone, Default)]
@@ -79,5 +79,25 @@ impl Heartbeat {
 impl Drop for Heartbeat {
     fn drop(&mut self) {
         self.all.note(self.of, None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_loop_that_stands_still_is_named_and_one_that_has_ended_is_not() {
+        let all = Heartbeats::default();
+        assert_eq!(all.late(), None, "nothing runs, so nothing stands still");
+        let (mut pods, jobs) = (all.begin("pods"), all.begin("pull jobs"));
+        tokio::time::advance(LATE).await;
+        assert_eq!(all.late(), None);
+        pods.beat();
+        tokio::time::advance(Duration::from_secs(1)).await;
+        let late = "the loop of pull jobs has been stuck for 121 s";
+        assert_eq!(all.late().as_deref(), Some(late));
+        drop(jobs);
+        assert_eq!(all.late(), None);
     }
 }
