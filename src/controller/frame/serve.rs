@@ -140,19 +140,9 @@ impl Health {
         }
     }
 
-    /// Records that all pods were listed.
-    pub fn pods_listed(&self) {
-        self.state().pods.listed();
-    }
-
-    /// Records that a watch of pods was opened at `since`.
-    pub fn pods_current(&self, since: Instant) {
-        self.state().pods.current(since);
-    }
-
-    /// Records that pods could not be listed or watched.
-    pub fn pods_trouble(&self, error: &str) {
-        self.state().pods.trouble(error);
+    /// Records an event of the watch of pods.
+    pub fn note_pods<T>(&self, event: &Event<T>) {
+        self.state().pods.note(event);
     }
 
     /// Records that nodes can be read.
@@ -181,14 +171,9 @@ impl Health {
             .push(error.to_owned());
     }
 
-    /// Records that a watch of Jobs was opened at `since`.
-    pub fn jobs_current(&self, since: Instant) {
-        self.state().jobs.current(since);
-    }
-
-    /// Records that Jobs could not be listed or watched; returns true if this is new.
-    pub fn jobs_trouble(&self, error: &str) -> bool {
-        self.state().jobs.trouble(error)
+    /// Records an event of the watch of Jobs; returns true for a trouble that is new.
+    pub fn note_jobs<T>(&self, event: &Event<T>) -> bool {
+        self.state().jobs.note(event)
     }
 
     /// Records that the Lease can be read and written, and the leader if it is another process.
@@ -253,7 +238,7 @@ impl Health {
         }
         match (state.pods.why_not(), state.jobs.why_not()) {
             (Some(error), _) => Err(format!("cannot watch pods: {error}")),
-            (None, _) if !state.pods.is_listed() => {
+            (None, _) if !state.pods.listed => {
                 Err("the first list of pods is not complete".to_owned())
             }
             (None, Some(error)) => Err(format!(
@@ -371,6 +356,7 @@ pub(crate) const STALE: Duration = Duration::from_secs(60);
 /// The watch of one kind of objects: whether it was listed, is current or in trouble.
 #[derive(Debug, Default)]
 pub(crate) struct Sight {
+    /// True if any list was complete.
     listed: bool,
     /// The time at which the watch was opened last; of several watches, the earliest.
     current: Option<Instant>,
@@ -379,27 +365,19 @@ pub(crate) struct Sight {
 }
 
 impl Sight {
-    /// Records that a list is complete.
-    pub(crate) const fn listed(&mut self) {
-        self.listed = true;
-    }
-
-    /// Returns true if any list was complete.
-    pub(crate) const fn is_listed(&self) -> bool {
-        self.listed
-    }
-
-    /// Records that a watch was opened at `since`. A list alone does not end a trouble, because it
-    /// may be the watch that is forbidden.
-    pub(crate) fn current(&mut self, since: Instant) {
-        self.current = Some(since);
-        self.trouble = None;
-    }
-
-    /// Records an error; returns true if it is new.
-    pub(crate) fn trouble(&mut self, error: &str) -> bool {
-        let before = self.trouble.replace(error.to_owned());
-        before.is_none_or(|before| before != error)
+    /// Records an event; returns true for a trouble that is new. A list alone does not end a trouble,
+    /// because it may be the watch that is forbidden.
+    fn note<T>(&mut self, event: &Event<T>) -> bool {
+        match event {
+            Event::ListEnd => self.listed = true,
+            Event::Current(since) => (self.current, self.trouble) = (Some(*since), None),
+            Event::Trouble(error) | Event::Forbidden(error) => {
+                let before = self.trouble.replace(error.clone());
+                return before.is_none_or(|before| before != *error);
+            }
+            _ => {}
+        }
+        false
     }
 
     /// Returns why the objects are not observed as they are now; `None` if they are.
@@ -432,7 +410,7 @@ mod sight_tests {
             None,
             "nothing was seen yet, so nothing is old"
         );
-        sight.current(Instant::now());
+        sight.note(&Event::<()>::Current(Instant::now()));
         advance(STALE).await;
         assert_eq!(sight.why_not(), None);
         advance(Duration::from_secs(1)).await;
@@ -440,18 +418,19 @@ mod sight_tests {
             sight.why_not().unwrap(),
             "no watch was opened for 61 s, so their state may be out of date"
         );
-        sight.current(Instant::now());
+        sight.note(&Event::<()>::Current(Instant::now()));
         assert_eq!(sight.why_not(), None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_trouble_ends_when_a_watch_is_opened() {
         let mut sight = Sight::default();
-        assert!(sight.trouble("pods is forbidden"));
-        assert!(!sight.trouble("pods is forbidden"));
-        sight.listed();
+        let trouble = Event::<()>::Forbidden("pods is forbidden".to_owned());
+        assert!(sight.note(&trouble));
+        assert!(!sight.note(&trouble));
+        sight.note(&Event::<()>::ListEnd);
         assert_eq!(sight.why_not().unwrap(), "pods is forbidden");
-        sight.current(Instant::now());
+        sight.note(&Event::<()>::Current(Instant::now()));
         assert_eq!(sight.why_not(), None);
     }
 }
@@ -540,13 +519,13 @@ mod tests {
         let (registry, health) = (Registry::default(), Health::default());
         let ready = |health: &Health| answer("/readyz", &registry, health);
         assert_eq!(ready(&health).status(), StatusCode::SERVICE_UNAVAILABLE);
-        health.pods_listed();
+        health.note_pods(&Event::<()>::ListEnd);
         assert_eq!(ready(&health).status(), StatusCode::OK);
-        health.pods_trouble("list: forbidden");
+        health.note_pods(&Event::<()>::Trouble("list: forbidden".to_owned()));
         let response = ready(&health);
         assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(response.body(), "cannot watch pods: list: forbidden\n");
-        health.pods_current(Instant::now());
+        health.note_pods(&Event::<()>::Current(Instant::now()));
         health.nodes_hidden("nodes is forbidden");
         let response = ready(&health);
         assert_eq!(response.status(), StatusCode::OK);
@@ -567,15 +546,16 @@ mod tests {
         assert!(ready(&health).body().contains("namespace a"));
         health.nothing_hidden("pods");
         assert_eq!(ready(&health).body(), "ok\n");
-        assert!(health.jobs_trouble("list: forbidden"));
-        assert!(!health.jobs_trouble("list: forbidden"));
+        let trouble = Event::<()>::Trouble("list: forbidden".to_owned());
+        assert!(health.note_jobs(&trouble));
+        assert!(!health.note_jobs(&trouble));
         let response = ready(&health);
         assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(
             response.body(),
             "cannot watch Jobs, so pods of Jobs under OnFailure may have to wait: list: forbidden\n"
         );
-        health.jobs_current(Instant::now());
+        health.note_jobs(&Event::<()>::Current(Instant::now()));
         assert_eq!(ready(&health).status(), StatusCode::OK);
         assert!(health.lacks(Right::SendEvents, "forbidden"));
         assert!(!health.lacks(Right::SendEvents, "forbidden"));
@@ -611,7 +591,7 @@ mod tests {
         let (right, minute) = (Right::CreateRequests, Duration::from_secs(60));
         let told = |namespace: &str| format!("{}: denied in {namespace}", right.without());
         let health = Health::default();
-        health.pods_listed();
+        health.note_pods(&Event::<()>::ListEnd);
         for namespace in ["a", "b"] {
             assert!(health.lacks_in(right, namespace, &format!("denied in {namespace}")));
         }
@@ -633,7 +613,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn u134_what_is_reported_once_is_told_until_it_ends() {
         let (right, health) = (Right::WatchPoliciesOfNamespace, Health::default());
-        health.pods_listed();
+        health.note_pods(&Event::<()>::ListEnd);
         health.lacks(right, "forbidden");
         tokio::time::advance(Duration::from_secs(24 * 3600)).await;
         let told = format!("{}: forbidden", right.without());
@@ -645,7 +625,7 @@ mod tests {
     #[test]
     fn u134_a_right_that_is_missing_in_many_namespaces_is_told_of_some() {
         let health = Health::default();
-        health.pods_listed();
+        health.note_pods(&Event::<()>::ListEnd);
         let namespaces: Vec<_> = (0..1000).map(|nth| format!("n{nth}")).collect();
         let all = |right| {
             let new = namespaces.iter();
@@ -672,7 +652,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_loop_that_is_stuck_is_told_whatever_else_is_wrong() {
         let health = Health::default();
-        health.pods_listed();
+        health.note_pods(&Event::<()>::ListEnd);
         health.lease(Some("another".to_owned()));
         let _heartbeat = health.heartbeat("pods");
         tokio::time::advance(Duration::from_secs(100)).await;

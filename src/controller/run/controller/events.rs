@@ -14,6 +14,7 @@ impl Controller {
     pub(in crate::run) fn observe(&mut self, event: Event<PodWire>) {
         let now = self.clock.now();
         self.metrics.count_trouble("pods", &event);
+        self.health.note_pods(&event);
         match event {
             Event::ListStart => {
                 self.health.nothing_hidden("pods");
@@ -23,21 +24,16 @@ impl Controller {
             Event::ListEnd => {
                 self.reported.reached();
                 self.index.list_ends(now);
-                self.health.pods_listed();
             }
             Event::Relists(true) => self.index.part_list_starts(),
             Event::Relists(false) => self.index.part_list_ends(now),
-            Event::Current(since) => {
-                self.reported.reached();
-                self.health.pods_current(since);
-            }
+            Event::Current(_) => self.reported.reached(),
             Event::Deleted(pod) => {
                 if let Some(pod) = read("pod", || pod.read()) {
                     self.index.remove(&pod, now);
                 }
             }
             Event::Trouble(error) | Event::Forbidden(error) => {
-                self.health.pods_trouble(&error);
                 self.report_trouble(&error, "cannot watch pods; trying again");
             }
             Event::Hidden(error) => {
@@ -52,24 +48,18 @@ impl Controller {
 
     pub(in crate::run) fn see_job(&mut self, event: Event<JobWire>) {
         self.metrics.count_trouble("jobs", &event);
+        // A missing right would be logged every 15 s forever.
+        let is_new_trouble = self.health.note_jobs(&event);
         match &event {
             Event::Hidden(error) => {
                 self.health.hidden("jobs", error);
                 self.report_trouble(error, "cannot watch Jobs of a namespace, so pods of Jobs under OnFailure wait there; trying again");
             }
-            Event::Trouble(error) | Event::Forbidden(error) => {
-                // A missing right would be logged every 15 s forever.
-                if self.health.jobs_trouble(error) {
-                    self.report_trouble(error, "cannot watch Jobs, so pods of Jobs under OnFailure may have to wait; trying again");
-                }
+            Event::Trouble(error) | Event::Forbidden(error) if is_new_trouble => {
+                self.report_trouble(error, "cannot watch Jobs, so pods of Jobs under OnFailure may have to wait; trying again");
             }
             Event::ListStart => self.health.nothing_hidden("jobs"),
-            Event::Current(since) => self.health.jobs_current(*since),
-            Event::Listed(_)
-            | Event::ListEnd
-            | Event::Relists(_)
-            | Event::Applied(_)
-            | Event::Deleted(_) => {}
+            _ => {}
         }
         self.index
             .jobs(|headroom| take_notice(headroom, event), self.clock.now());
