@@ -10,7 +10,7 @@ use kube::api::{ListParams, ObjectList, Request};
 use kube::core::Status;
 use kube::{Api, Client, Resource};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::json;
 use serde_json::value::RawValue;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
@@ -229,28 +229,11 @@ where
 /// if it does not come soon. Without selectors, because with them the server may read every object
 /// until one matches.
 pub(crate) async fn present_version<K: Resource + Clone>(api: &Api<K>) -> Option<String> {
-    #[derive(Deserialize)]
-    struct List {
-        metadata: Metadata,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Metadata {
-        resource_version: String,
-    }
-    let text = timeout(
-        VERSION_ANSWER,
-        ask(api, &ListParams::default().limit(1), true, MOST_OF_ONE),
-    )
-    .await
-    .ok()?
-    .ok()??;
-    Some(
-        serde_json::from_slice::<List>(&text)
-            .ok()?
-            .metadata
-            .resource_version,
-    )
+    let one = ListParams::default().limit(1);
+    let answer = timeout(VERSION_ANSWER, ask(api, &one, true, MOST_OF_ONE)).await;
+    let text = answer.ok()?.ok()??;
+    let list: ObjectList<IgnoredAny> = serde_json::from_slice(&text).ok()?;
+    list.metadata.resource_version
 }
 
 /// Returns the answer; `None` if it has more than `most` bytes.
