@@ -74,11 +74,7 @@ async fn add_policies(
     namespace: Option<&str>,
     policies: &mut CheckedPolicies,
 ) -> anyhow::Result<Vec<Hint>> {
-    let listed = if policies.have_namespace_selector() {
-        Listed::read_with_namespaces(client, namespace).await
-    } else {
-        Listed::read(client, namespace).await
-    };
+    let listed = Listed::read(client, namespace, policies.have_namespace_selector()).await;
     let remarks = listed.remarks.lines();
     let mut hints: Vec<_> = remarks.into_iter().map(Hint::of_cluster).collect();
     policies.add_namespaces(listed.namespaces);

@@ -60,7 +60,7 @@ pub(super) async fn read(client: &Client, flags: &Flags) -> Policies {
         [one] => Some(one.as_str()),
         _ => None,
     };
-    let listed = Listed::read(client, namespace).await;
+    let listed = Listed::read(client, namespace, false).await;
     let missing = listed.missing.iter().map(|kind| kind.plural()).collect();
     let unread = listed.remarks.lines();
     let store = store(listed, &flags.exit_images());

@@ -34,24 +34,8 @@ pub struct Listed {
 
 impl Listed {
     /// Reads the policies of one namespace and the cluster, or of all namespaces. The labels of
-    /// namespaces are read if a policy has a namespace selector.
-    pub async fn read(client: &Client, namespace: Option<&str>) -> Self {
-        let mut listed = Self::without_namespaces(client, namespace).await;
-        if listed.has_namespace_selector() {
-            listed.read_namespaces(client, namespace).await;
-        }
-        listed
-    }
-
-    /// Like [`Listed::read`], for somebody who has other policies with a namespace selector: the
-    /// labels of namespaces are read in any case.
-    pub async fn read_with_namespaces(client: &Client, namespace: Option<&str>) -> Self {
-        let mut listed = Self::without_namespaces(client, namespace).await;
-        listed.read_namespaces(client, namespace).await;
-        listed
-    }
-
-    async fn without_namespaces(client: &Client, namespace: Option<&str>) -> Self {
+    /// namespaces are read if a policy has a namespace selector, or others of the caller have one.
+    pub async fn read(client: &Client, namespace: Option<&str>, others_select: bool) -> Self {
         let mut listed = Self::default();
         for kind in PolicyKind::ALL {
             let resource = kind.resource();
@@ -70,6 +54,9 @@ impl Listed {
                     "a container that only one of them names counts as a main container",
                 ),
             }
+        }
+        if others_select || listed.has_namespace_selector() {
+            listed.read_namespaces(client, namespace).await;
         }
         listed
     }
@@ -134,7 +121,7 @@ impl PodPolicies {
         if are_on == Some(false) {
             return Self::none();
         }
-        let listed = Listed::read(client, namespace).await;
+        let listed = Listed::read(client, namespace, false).await;
         let mut remarks = listed.remarks.clone();
         if are_on.is_none() && listed.policies.is_empty() {
             return Self {
