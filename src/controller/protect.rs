@@ -339,12 +339,8 @@ const fn right_to_count(kind: GuardedKind) -> Right {
     }
 }
 
-struct Written {
-    /// The object, as it was when this was decided.
-    object: Guarded,
-    text: Option<String>,
-    outcome: Result<(), WriteError>,
-}
+/// The object as it was when the write was decided, the count, and the outcome.
+type Written = (Guarded, Option<String>, Result<(), WriteError>);
 
 fn key_of(object: &Guarded) -> Key {
     (object.kind, object.name.clone())
@@ -383,22 +379,13 @@ impl Protect {
                 self.shares.began(&key.1);
                 self.writes.spawn(async move {
                     let outcome = writer.hold(&object, text.as_deref()).await;
-                    Written {
-                        object,
-                        text,
-                        outcome,
-                    }
+                    (object, text, outcome)
                 });
             }
         }
     }
 
-    fn written(&mut self, written: Written) {
-        let Written {
-            object,
-            text,
-            outcome,
-        } = written;
+    fn written(&mut self, (object, text, outcome): Written) {
         let now = self.clock.now();
         let right = right_to_count(object.kind);
         self.health.note_write(right, "", &outcome);
@@ -446,7 +433,7 @@ impl Protect {
             }
         }
         while let Some(done) = self.writes.join_next().await {
-            if let Ok(Written { object, .. }) = done {
+            if let Ok((object, ..)) = done {
                 let writer = self.writer.clone();
                 writes.spawn(async move { drop(writer.hold(&object, None).await) });
             }

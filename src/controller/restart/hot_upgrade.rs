@@ -265,8 +265,7 @@ impl HotUpgrades {
         }
     }
 
-    fn written(&mut self, written: Written) {
-        let Written { write, outcome } = written;
+    fn written(&mut self, (write, outcome): Written) {
         let now = self.clock.now();
         let (right, namespace) = match &write {
             HotWrite::Pod { target, .. } => {
@@ -312,11 +311,8 @@ impl HotWrite {
     }
 }
 
-struct Written {
-    write: HotWrite,
-    /// The image that the API server has stored; none of a status.
-    outcome: Result<Option<Box<str>>, WriteError>,
-}
+/// A write, and the image that the API server has stored; none of a status.
+type Written = (HotWrite, Result<Option<Box<str>>, WriteError>);
 
 impl Writer {
     /// Makes the write, within the deadline.
@@ -334,7 +330,7 @@ impl Writer {
             Ok(answer.map(|body| stored(&body, images.first()?.0)))
         });
         let outcome = sent.await;
-        Written { write, outcome }
+        (write, outcome)
     }
 }
 

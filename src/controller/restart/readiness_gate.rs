@@ -72,12 +72,8 @@ pub(crate) async fn run(
 
 type Uid = Box<str>;
 
-struct Written {
-    pod: Target,
-    /// The version of the pod that was written.
-    version: Box<str>,
-    outcome: Result<(), WriteError>,
-}
+/// The pod, its version when the write was decided, and the outcome.
+type Written = (Target, Box<str>, Result<(), WriteError>);
 
 struct Gates {
     clock: Clock,
@@ -190,23 +186,14 @@ impl Gates {
             let today = self.settings.time_of_day.now();
             self.writes.spawn(async move {
                 let outcome = writer.set_first_readiness(&target, &readiness, today).await;
-                Written {
-                    pod: target,
-                    version: readiness.version,
-                    outcome,
-                }
+                (target, readiness.version, outcome)
             });
             self.in_flight.insert(pod.target.uid.clone());
             self.wait(pod);
         }
     }
 
-    fn written(&mut self, written: Written) {
-        let Written {
-            pod,
-            version,
-            outcome,
-        } = written;
+    fn written(&mut self, (pod, version, outcome): Written) {
         let (now, health) = (self.clock.now(), &self.tools.health);
         self.in_flight.remove(&pod.uid);
         self.shares.finished(&pod.namespace, &outcome, now);

@@ -585,11 +585,7 @@ impl Restarts {
             .get_mut(&key)
             .filter(|entry| entry.request.uid == write.request.uid);
         let Some(entry) = entry else {
-            return if outcome.is_ok() {
-                write.notices()
-            } else {
-                Vec::new()
-            };
+            return outcome.map_or_else(|_| Vec::new(), |_| write.notices());
         };
         entry.memory.in_flight = false;
         self.fresh.push(&key.0, key.clone());

@@ -563,28 +563,22 @@ struct Reported {
     unreachable: Option<String>,
 }
 
-/// A line to log: the error, and what fails because of it.
-#[derive(Debug, PartialEq, Eq)]
-struct Line<'a> {
-    error: &'a str,
-    what: &'a str,
-}
-
 impl Reported {
-    /// Returns the line to log for a trouble, or `None` if it was logged before.
-    fn news<'a>(&mut self, error: &'a str, what: &'a str) -> Option<Line<'a>> {
+    /// Returns the error to log for a trouble, and what fails because of it; `None` if it was logged
+    /// before.
+    fn news<'a>(&mut self, error: &'a str, what: &'a str) -> Option<(&'a str, &'a str)> {
         if let Some(at) = error.find(UNREACHABLE) {
             let error = &error[at..];
             let known = self.unreachable.as_deref() == Some(error);
             self.unreachable = Some(error.to_owned());
             let what = "nothing can be observed or done; trying again";
-            return (!known).then_some(Line { error, what });
+            return (!known).then_some((error, what));
         }
         if self.rights.len() >= MOST_RIGHTS {
             self.rights.clear();
         }
         let is_new = !is_missing_right(error) || self.rights.insert(format!("{what}: {error}"));
-        is_new.then_some(Line { error, what })
+        is_new.then_some((error, what))
     }
 
     /// Records that the API server has answered.
@@ -600,7 +594,7 @@ impl Controller {
     /// Logs a trouble, but not with each try: a missing right once for each thing that it is needed
     /// for, an unreachable API server once for all.
     fn report_trouble(&mut self, error: &str, what: &str) {
-        if let Some(Line { error, what }) = self.reported.news(error, what) {
+        if let Some((error, what)) = self.reported.news(error, what) {
             tracing::warn!(error, "{what}");
         }
     }
@@ -688,7 +682,7 @@ mod tests {
     fn a13_what_keeps_from_the_api_server_is_told_once_for_all_until_it_answers() {
         let mut reported = Reported::default();
         let first = reported.news(LIST, "cannot watch pods").unwrap();
-        assert_eq!(first.error, "cannot connect to the API server a:1: no way");
+        assert_eq!(first.0, "cannot connect to the API server a:1: no way");
         assert_eq!(reported.news(ASK, "cannot watch nodes"), None);
         assert_eq!(reported.news(LIST, "cannot watch pods"), None);
         let another = LIST.replace("no way", "refused");

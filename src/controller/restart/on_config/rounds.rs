@@ -36,7 +36,7 @@ const HELD: Duration = Duration::from_secs(10);
 /// The labels of a pod.
 type Labels = BTreeMap<String, String>;
 
-struct Budgets {
+pub(super) struct Budgets {
     /// What remains of them.
     left: Result<Left, BudgetsUnknown>,
     /// The labels of the pods for which they were read.
@@ -55,14 +55,10 @@ pub(super) struct Rounds {
     read: Vec<(Group, Moment, Budgets)>,
 }
 
-/// A part of a round that has been carried out.
-pub(super) struct Called {
-    group: Group,
-    /// The result, or the message of a panic.
-    result: Result<Carried, String>,
-}
+/// A part of a round that has been carried out, or the message of a panic.
+pub(super) type Called = (Group, Result<Carried, String>);
 
-enum Carried {
+pub(super) enum Carried {
     Read(Budgets),
     Made {
         made: Made,
@@ -99,7 +95,7 @@ impl Rounds {
         let group = group.clone();
         self.calls.spawn(async move {
             let result = isolated_task(&group.1, part).await;
-            Called { group, result }
+            (group, result)
         });
     }
 
@@ -131,7 +127,7 @@ impl Run {
     }
 
     /// Handles a part of a round that has been carried out.
-    pub(super) fn called(&mut self, Called { group, result }: Called) {
+    pub(super) fn called(&mut self, (group, result): Called) {
         let now = self.clock.now();
         match result {
             Ok(Carried::Read(budgets)) => self.rounds.read.push((group, now, budgets)),

@@ -222,11 +222,7 @@ impl Orphans {
             write.request.pod_name.clone(),
         );
         let Some(seen) = self.pods.get_mut(&key) else {
-            return if outcome.is_ok() {
-                write.notices()
-            } else {
-                Vec::new()
-            };
+            return outcome.map_or_else(|_| Vec::new(), |_| write.notices());
         };
         seen.in_flight = false;
         self.fresh.push(&key.0, key.clone());
