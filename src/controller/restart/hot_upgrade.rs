@@ -248,7 +248,7 @@ impl HotUpgrades {
             left: AT_ONCE.saturating_sub(self.writes.len()),
             shares: &mut self.shares,
         };
-        let step = match kept.reconcile(&self.images, &taken, &mut room, now) {
+        let (writes, notices) = match kept.reconcile(&self.images, &taken, &mut room, now) {
             Ok(step) => step,
             Err(defect) => {
                 kept.due = Some(self.defects.meet(name.into(), now));
@@ -256,10 +256,10 @@ impl HotUpgrades {
                 return log("SidecarSet", "", name, &defect);
             }
         };
-        for notice in step.notices {
+        for notice in notices {
             self.tools.reporter.report(notice);
         }
-        for write in step.writes {
+        for write in writes {
             let writer = self.tools.writer.clone();
             self.writes.spawn(async move { writer.hot(write).await });
         }

@@ -110,12 +110,6 @@ impl Room<'_> {
     }
 }
 
-/// The result of a reconcile of a set.
-pub(super) struct Step {
-    pub(super) writes: Vec<HotWrite>,
-    pub(super) notices: Vec<Notice>,
-}
-
 /// The sidecars that sets claim, by the uid of the pod.
 pub(super) type Taken = BTreeMap<Uid, Vec<Box<str>>>;
 
@@ -252,7 +246,8 @@ impl Kept {
         is_due
     }
 
-    /// Reconciles the set, with as many writes to pods as there is room for.
+    /// Reconciles the set, with as many writes to pods as there is room for. Returns the writes, and
+    /// what to report.
     ///
     /// # Errors
     /// Returns the message of a panic.
@@ -262,21 +257,18 @@ impl Kept {
         taken: &Taken,
         room: &mut Room<'_>,
         now: Moment,
-    ) -> Result<Step, String> {
-        let mut step = Step {
-            writes: Vec::new(),
-            notices: Vec::new(),
-        };
+    ) -> Result<(Vec<HotWrite>, Vec<Notice>), String> {
+        let (mut writes, mut notices) = (Vec::new(), Vec::new());
         // The number that may be upgraded at once is a share of all pods, so all must be listed.
         if !self.are_listed() {
-            return Ok(step);
+            return Ok((writes, notices));
         }
         let plan = self.plan(images, taken, now)?;
         let pods: Vec<Uid> = self.pods.by_uid.keys().cloned().collect();
         self.due = plan.due;
         for (nth, report) in plan.reports {
             let kept = self.pods.by_uid.get_mut(&pods[nth]);
-            step.notices.extend(kept.and_then(|kept| kept.news(report)));
+            notices.extend(kept.and_then(|kept| kept.news(report)));
         }
         let mut waiting = plan.writes;
         while !waiting.is_empty() {
@@ -297,7 +289,7 @@ impl Kept {
                 let memory = kept.memory.entry(sidecar.into()).or_default();
                 memory.begun = Some(change.version.clone());
             }
-            step.writes.push(HotWrite::Pod {
+            writes.push(HotWrite::Pod {
                 set: self.set.name.clone(),
                 target: kept.target(),
                 change,
@@ -307,8 +299,8 @@ impl Kept {
         if self.pods.have_room {
             self.wake(self.list_at + LIST_EVERY);
         }
-        step.writes.extend(self.next_status(&plan.counts, now));
-        Ok(step)
+        writes.extend(self.next_status(&plan.counts, now));
+        Ok((writes, notices))
     }
 
     fn plan(&mut self, images: &UpgradeImages, taken: &Taken, now: Moment) -> Result<Plan, String> {
