@@ -143,19 +143,22 @@ impl PullJobs {
         match happened {
             Happened::Job(kind, event) => self.see_job(kind, event),
             Happened::Node(event) => {
-                let changes = self.nodes.observe(event, now.moment);
-                if let Some(node) = changes.ready_again {
+                let waited = self.nodes.has_tainted();
+                let changes = self.nodes.take(event, now.moment);
+                let is_news = changes.is_some() || waited || self.nodes.has_tainted();
+                let (nodes, ready_again) = changes.unwrap_or_default();
+                if let Some(node) = ready_again {
                     self.jobs.each(now.moment, |_, entry| {
                         entry.node_is_ready_again(&node, now.moment)
                     });
                 }
-                for node in changes.nodes {
+                for node in nodes {
                     self.jobs
                         .all
                         .values_mut()
                         .for_each(|entry| entry.node_has_changed(&node));
                 }
-                return changes.is_news;
+                return is_news;
             }
             Happened::Pod(event) => self.observe_pod(event, now.moment),
             Happened::ImageWait(event) => return self.see_image_wait(event, now.moment),
@@ -406,16 +409,9 @@ pub(crate) struct Nodes {
     mirror: Mirror<Box<str>>,
 }
 
-/// The changes that an event of nodes causes.
-#[derive(Default)]
-pub(crate) struct Changes {
-    /// The names of nodes that are new, gone or changed.
-    pub nodes: Vec<Box<str>>,
-    /// The name of a node that was not Ready and now is.
-    pub ready_again: Option<Box<str>>,
-    /// True if there may be something to do.
-    pub is_news: bool,
-}
+/// The changes that an event of nodes causes: the names of nodes that are new, gone or changed, and
+/// that of a node that was not Ready and now is.
+type Changes = (Vec<Box<str>>, Option<Box<str>>);
 
 impl Nodes {
     pub const fn new(
@@ -437,14 +433,6 @@ impl Nodes {
         self.mirror.is_complete()
     }
 
-    /// Records an event. Returns what jobs have to know about it.
-    pub fn observe(&mut self, event: Event<NodeWire>, now: Moment) -> Changes {
-        let waited = self.has_tainted();
-        let mut changes = self.take(event, now);
-        changes.is_news |= !changes.nodes.is_empty() || waited || self.has_tainted();
-        changes
-    }
-
     fn has_tainted(&self) -> bool {
         self.startup_taints
             .as_ref()
@@ -458,23 +446,19 @@ impl Nodes {
             .is_some_and(|taints| taints.has(node))
     }
 
-    fn take(&mut self, event: Event<NodeWire>, now: Moment) -> Changes {
+    /// Records an event. Returns what jobs have to know about it; `None` if there is nothing.
+    fn take(&mut self, event: Event<NodeWire>, now: Moment) -> Option<Changes> {
         let read = |node: NodeWire| {
             let node = read("node", || node.read())?;
             Some((node.name.clone(), node))
         };
         let known = self.all.keys().cloned();
-        match self.mirror.change(event, known, read) {
-            Some(Change::Put(node)) => self.apply(node, now),
-            Some(Change::Gone(nodes)) => {
+        match self.mirror.change(event, known, read)? {
+            Change::Put(node) => self.apply(node, now),
+            Change::Gone(nodes) => {
                 nodes.iter().for_each(|name| self.remove(name));
-                Changes {
-                    nodes,
-                    ready_again: None,
-                    is_news: true,
-                }
+                Some((nodes, None))
             }
-            None => Changes::default(),
         }
     }
 
@@ -485,7 +469,7 @@ impl Nodes {
             .for_each(|taints| taints.leave(name));
     }
 
-    fn apply(&mut self, node: Node, now: Moment) -> Changes {
+    fn apply(&mut self, node: Node, now: Moment) -> Option<Changes> {
         self.startup_taints
             .iter_mut()
             .for_each(|taints| taints.observe(&node, now));
@@ -510,17 +494,13 @@ impl Nodes {
         };
         // A heartbeat changes nothing that jobs depend on.
         if self.all.get(&node.name) == Some(&target) {
-            return Changes::default();
+            return None;
         }
         let before = self.all.insert(node.name.clone(), target);
         let ready_again = before
             .is_some_and(|before| !before.ready && node.ready)
             .then(|| node.name.clone());
-        Changes {
-            nodes: vec![node.name],
-            ready_again,
-            is_news: true,
-        }
+        Some((vec![node.name], ready_again))
     }
 }
 
