@@ -13,7 +13,7 @@ use swaplet_core::report::write_error::WriteError;
 use tokio::time::timeout;
 
 use super::list::words;
-use super::writer::{FIELD_MANAGER, Writer, creation, params, requests_for};
+use super::writer::{FIELD_MANAGER, Writer, creation, failed, params, requests_for};
 
 /// The maximum size of all entries in bytes, with a margin (`core/validation`, `MaxSecretSize`).
 pub(crate) const MOST_BYTES: usize = 900_000;
@@ -89,10 +89,7 @@ impl KeptMap {
                 Ok(())
             }
             Err(overtaken @ (WriteError::Conflict | WriteError::Gone)) => {
-                merge(self.read().await.map_err(|error| WriteError::Failed {
-                    error,
-                    retry_after: None,
-                })?);
+                merge(self.read().await.map_err(failed)?);
                 Err(overtaken)
             }
             Err(error) => Err(error),

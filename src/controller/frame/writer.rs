@@ -183,10 +183,7 @@ impl Writer {
         written: impl Future<Output = kube::Result<Result<T, WriteError>>>,
     ) -> Result<T, WriteError> {
         if !self.leadership.holds() {
-            return Err(WriteError::Failed {
-                error: "this process no longer leads".to_owned(),
-                retry_after: None,
-            });
+            return Err(failed("this process no longer leads"));
         }
         let under_way = self.metrics.as_ref().map(|metrics| metrics.sends(resource));
         let outcome = self.answered(resource, written).await;
@@ -209,10 +206,7 @@ impl Writer {
         let answer = tokio::select! {
             biased;
             () = self.leadership.clone().over() => {
-                return Err(WriteError::Failed {
-                    error: "no answer while this process led".to_owned(),
-                    retry_after: None,
-                });
+                return Err(failed("no answer while this process led"));
             }
             answer = timeout(self.deadline, isolated_task(resource, written)) => answer,
         };
@@ -224,10 +218,7 @@ impl Writer {
             }
             Err(_) => format!("no answer in {} s", self.deadline.as_secs()),
         };
-        Err(WriteError::Failed {
-            error,
-            retry_after: None,
-        })
+        Err(failed(error))
     }
 
     /// Changes images in one patch: all of them, or none.
@@ -301,6 +292,14 @@ impl Writer {
         let status = refusal(head.status.as_u16(), &body);
         let refused = classify(&status, &path, &head.headers);
         Ok(Err((status, refused)))
+    }
+}
+
+/// Returns that a write is not known to be applied, where nobody asks to wait for the next one.
+pub(crate) fn failed(error: impl Into<String>) -> WriteError {
+    WriteError::Failed {
+        error: error.into(),
+        retry_after: None,
     }
 }
 
