@@ -41,7 +41,7 @@ use crate::restart::{hot_upgrade, on_config, readiness_gate};
 use crate::terminate::JOB_PODS;
 use crate::terminate::derive::Push;
 use crate::terminate::policies::StatusWrite;
-use crate::terminate::policies::observe::{self as policies, PolicyWatches};
+use crate::terminate::policies::observe::PolicyWatches;
 use crate::terminate::public::AskPublic;
 use crate::terminate::selection::Selection;
 use crate::warm::jobs::driver::AskedInside;
@@ -458,13 +458,9 @@ struct Sidecars {
 
 impl Sidecars {
     fn begin(discovery: &Discovery, settings: &Settings, ages: &WatchAges) -> Self {
-        let scope = policies::Scope {
-            client: discovery.client().clone(),
-            namespaces: settings.namespaces.clone(),
-            ages: ages.clone(),
-        };
+        let (client, is_on) = (discovery.client().clone(), settings.sidecar_policies);
         Self {
-            news: PolicyWatches::begin(scope, settings.sidecar_policies),
+            news: PolicyWatches::begin(client, &settings.namespaces, ages, is_on),
             reports: JoinSet::new(),
         }
     }

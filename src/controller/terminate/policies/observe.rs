@@ -28,22 +28,12 @@ pub enum News {
     Namespace(Event<NamespaceWire>),
 }
 
-/// The scope of the watches.
-#[derive(Clone)]
-pub struct Scope {
-    /// The client.
-    pub client: Client,
-    /// The namespaces in which the controller works.
-    pub namespaces: Namespaces,
-    /// The ages of the watches.
-    pub ages: WatchAges,
-}
-
 type Watch<K> = Option<mpsc::Receiver<Event<K>>>;
 
 /// The watches.
 pub struct PolicyWatches {
-    scope: Scope,
+    client: Client,
+    ages: WatchAges,
     namespaced: Watch<BoundedObject>,
     of_cluster: Watch<BoundedObject>,
     namespaces: Watch<NamespaceWire>,
@@ -51,30 +41,33 @@ pub struct PolicyWatches {
 
 impl PolicyWatches {
     /// Starts the watches of policies; none if they are not `on`.
-    pub fn begin(scope: Scope, on: bool) -> Self {
-        let discovery = Discovery::of(scope.client.clone(), &format!("{GROUP}/{VERSION}"));
+    pub fn begin(client: Client, namespaces: &Namespaces, ages: &WatchAges, on: bool) -> Self {
+        let discovery = Discovery::of(client.clone(), &format!("{GROUP}/{VERSION}"));
         let policies = |kind: PolicyKind| {
             let served = Served {
                 plural: kind.plural(),
                 is_ours_alone: false,
                 reports_absence: true,
             };
-            let (discovery, scope) = (discovery.clone(), scope.clone());
-            watch_served(discovery, served, move |_| watches(kind, &scope))
+            let (namespaces, ages) = (namespaces.clone(), ages.clone());
+            watch_served(discovery.clone(), served, move |discovery| {
+                watches(kind, discovery.client(), &namespaces, &ages)
+            })
         };
         Self {
             namespaced: on.then(|| policies(PolicyKind::Namespaced)),
             of_cluster: on.then(|| policies(PolicyKind::Cluster)),
             namespaces: None,
-            scope,
+            client,
+            ages: ages.clone(),
         }
     }
 
     /// Starts the watch of namespaces, unless it was.
     pub fn ask_for_namespaces(&mut self) {
         self.namespaces.get_or_insert_with(|| {
-            let namespaces = Api::all(self.scope.client.clone());
-            watch(namespaces, ListParams::default(), &self.scope.ages)
+            let namespaces = Api::all(self.client.clone());
+            watch(namespaces, ListParams::default(), &self.ages)
         });
     }
 
@@ -91,20 +84,25 @@ impl PolicyWatches {
     }
 }
 
-fn watches(kind: PolicyKind, scope: &Scope) -> mpsc::Receiver<Event<BoundedObject>> {
-    let (client, resource) = (&scope.client, kind.resource());
+fn watches(
+    kind: PolicyKind,
+    client: &Client,
+    namespaces: &Namespaces,
+    ages: &WatchAges,
+) -> mpsc::Receiver<Event<BoundedObject>> {
+    let resource = kind.resource();
     match kind {
         PolicyKind::Namespaced => watch_all_kept(
-            scope.namespaces.dynamic_apis(client, &resource),
+            namespaces.dynamic_apis(client, &resource),
             &ListParams::default(),
-            &scope.ages,
+            ages,
             Unlisted::AreHidden,
             BoundedObject::clone,
         ),
         PolicyKind::Cluster => watch(
             Api::all_with(client.clone(), &resource),
             ListParams::default(),
-            &scope.ages,
+            ages,
         ),
     }
 }
