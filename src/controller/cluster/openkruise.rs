@@ -547,10 +547,7 @@ impl Manager {
         if !other_kinds && self.found_none {
             return Ok(Self::gone());
         }
-        let signals = timeout(ANSWER, self.signals(other_kinds))
-            .await
-            .map_err(|_| "no answer in time".to_owned())?;
-        let signals = signals.map_err(|error| error.to_string())?;
+        let signals = self.signals(other_kinds).await?;
         self.found_none = !matches!(
             (&signals.webhooks, &signals.lease),
             (Seen::Found(()), _) | (_, Seen::Found(_))
@@ -566,10 +563,7 @@ impl Manager {
     /// show whether its Lease is renewed.
     pub async fn signals_of_its_crds(&mut self) -> Result<Option<Signals>, String> {
         let is_first = self.renewed.is_none();
-        let signals = timeout(ANSWER, self.signals(true))
-            .await
-            .map_err(|_| "no answer in time".to_owned())?;
-        let signals = signals.map_err(|error| error.to_string())?;
+        let signals = self.signals(true).await?;
         let is_unclear = is_first
             && matches!(signals.lease, Seen::Found(_))
             && signals.webhooks != Seen::Found(());
@@ -585,7 +579,13 @@ impl Manager {
             .collect()
     }
 
-    async fn signals(&mut self, other_kinds: bool) -> kube::Result<Signals> {
+    async fn signals(&mut self, other_kinds: bool) -> Result<Signals, String> {
+        let signals = timeout(ANSWER, self.read_signals(other_kinds)).await;
+        let signals = signals.map_err(|_| "no answer in time".to_owned())?;
+        signals.map_err(|error| error.to_string())
+    }
+
+    async fn read_signals(&mut self, other_kinds: bool) -> kube::Result<Signals> {
         // One page is enough: there is one manager.
         let managers = self
             .deployments

@@ -525,24 +525,12 @@ impl Controller {
     }
 
     pub(in crate::run) fn learned(&self, learned: &Learned) {
-        let Learned {
-            node,
-            proved,
-            pod,
-            taken_for,
-        } = learned;
-        self.metrics.learned(*proved, *taken_for);
-        tracing::info!(%node, %proved, pod, %taken_for, "a pod has proved how its node treats a changed image");
-        self.keep_verdicts();
-    }
-
-    fn keep_verdicts(&self) {
+        let (node, proved, taken_for) = (&learned.node, learned.proved, learned.taken_for);
+        self.metrics.learned(proved, taken_for);
+        tracing::info!(%node, %proved, pod = learned.pod, %taken_for, "a pod has proved how its node treats a changed image");
         if let Some(store) = &self.verdicts {
-            store.keep(all_kept(
-                self.index.nodes.verdicts(),
-                self.clock.now(),
-                time_of_day(),
-            ));
+            let (verdicts, now) = (self.index.nodes.verdicts(), self.clock.now());
+            store.keep(all_kept(verdicts, now, time_of_day()));
         }
     }
 }

@@ -154,7 +154,8 @@ impl Discovery {
             return Ok(resources.clone());
         }
         let asked = Instant::now();
-        let (resources, date) = answer(&self.client, &self.group).await?;
+        let answer = timeout(ANSWER, received(&self.client, &self.group)).await;
+        let (resources, date) = answer.map_err(|_| "no answer in time".to_owned())??;
         if let Some(date) = date {
             self.clock.shows(date);
         }
@@ -168,16 +169,10 @@ impl Discovery {
 /// # Errors
 /// Returns an error message if the API server has not answered.
 pub async fn ask(client: &Client, group: &str) -> Result<Resources, String> {
-    Ok(answer(client, group).await?.0)
+    Discovery::of(client.clone(), group).resources_now().await
 }
 
-/// Like [`ask`], with the date in the header of the answer; `None` if it has none.
-async fn answer(client: &Client, group: &str) -> Result<(Resources, Option<Timestamp>), String> {
-    timeout(ANSWER, received(client, group))
-        .await
-        .map_err(|_| "no answer in time".to_owned())?
-}
-
+/// Returns the resources, with the date in the header of the answer; `None` if it has none.
 async fn received(client: &Client, group: &str) -> Result<(Resources, Option<Timestamp>), String> {
     let request = Request::get(format!("/apis/{group}"))
         .body(Body::empty())
