@@ -60,22 +60,8 @@ pub enum BudgetsUnknown {
     Late(Duration),
 }
 
-/// A budget that covers pods to be restarted.
-struct Selected {
-    name: String,
-    selector: Selector,
-    /// The counts of its status.
-    covered: Covered,
-}
-
-/// A pod that budgets cover.
-struct CoveredPod {
-    /// The indexes of the budgets.
-    budgets: Vec<usize>,
-    is_restarting: bool,
-    /// True if it is Ready, and not being deleted.
-    is_healthy: bool,
-}
+/// A budget that covers pods to be restarted: its name, its selector and the counts of its status.
+type Selected = (String, Selector, Covered);
 
 impl Left {
     /// Returns the indexes of the budgets that cover pods with these labels.
@@ -106,14 +92,13 @@ impl DisruptionBudgets {
             return Err(BudgetsUnknown::TooMany(selected.len()));
         }
         let pods = self.list_pods(&selected, restarting).await?;
-        for (index, budget) in selected.into_iter().enumerate() {
-            let mut covered = budget.covered;
-            for pod in pods.iter().filter(|pod| pod.budgets.contains(&index)) {
-                covered.restarting += usize::from(pod.is_restarting);
-                covered.healthy += usize::from(!pod.is_restarting && pod.is_healthy);
+        for (index, (name, selector, mut covered)) in selected.into_iter().enumerate() {
+            for (_, restarting, healthy) in pods.iter().filter(|pod| pod.0.contains(&index)) {
+                covered.restarting += restarting;
+                covered.healthy += healthy;
             }
-            left.budgets.push(Budget::of(&budget.name, &covered));
-            left.selectors.push(budget.selector);
+            left.budgets.push(Budget::of(&name, &covered));
+            left.selectors.push(selector);
         }
         Ok(left)
     }
@@ -134,13 +119,7 @@ impl DisruptionBudgets {
                 Ok(selector) => {
                     let selector = selector?;
                     let covers = waiting.iter().any(|labels| selector.matches(labels));
-                    covers.then(|| {
-                        Ok(Selected {
-                            covered: reported(&budget),
-                            name,
-                            selector,
-                        })
-                    })
+                    covers.then(|| Ok((name, selector, reported(&budget))))
                 }
                 Err(error) => Some(Err(error)),
             }
@@ -150,16 +129,17 @@ impl DisruptionBudgets {
         selected.into_iter().collect()
     }
 
-    /// Returns the pods that these budgets cover, by one list: a list for each budget would take
-    /// longer the more of them a tenant makes.
+    /// Returns the pods that these budgets cover, each with the indexes of the budgets, and whether it
+    /// counts as restarting (0 or 1) or as healthy. One list for each budget would take longer the
+    /// more of them a tenant makes.
     async fn list_pods(
         &self,
         selected: &[Selected],
         restarting: &BTreeSet<String>,
-    ) -> Result<Vec<CoveredPod>, BudgetsUnknown> {
+    ) -> Result<Vec<(Vec<usize>, usize, usize)>, BudgetsUnknown> {
         let parameters = match selected {
             [] => return Ok(Vec::new()),
-            [only] => ListParams::default().labels_from(&only.selector),
+            [(_, only, _)] => ListParams::default().labels_from(only),
             _ => ListParams::default(),
         };
         let api: Api<PodBriefWire> = Api::namespaced(self.client.clone(), &self.namespace);
@@ -168,13 +148,11 @@ impl DisruptionBudgets {
             let labels = pod.labels.into_iter();
             let labels = labels.map(|(key, value)| (key.into(), value.into()));
             let labels = labels.collect::<BTreeMap<String, String>>();
-            let covers = |index: &usize| selected[*index].selector.matches(&labels);
+            let covers = |index: &usize| selected[*index].1.matches(&labels);
             let budgets: Vec<usize> = (0..selected.len()).filter(covers).collect();
-            (!budgets.is_empty()).then(|| CoveredPod {
-                budgets,
-                is_restarting: restarting.contains(&*pod.uid),
-                is_healthy: pod.ready && !pod.deleting,
-            })
+            let is_restarting = restarting.contains(&*pod.uid);
+            let is_healthy = !is_restarting && pod.ready && !pod.deleting;
+            (!budgets.is_empty()).then(|| (budgets, is_restarting.into(), is_healthy.into()))
         });
         pods.await
             .map_err(|error| BudgetsUnknown::Pods(words(&error)))
