@@ -431,10 +431,7 @@ where
                 .await
                 .map_err(|_| BoxError::from(words.as_str()))?
                 .map_err(Into::into)?;
-            let late = (!is_watch).then(|| Late {
-                sleep: Box::pin(sleep_until(deadline)),
-                words,
-            });
+            let late = (!is_watch).then(|| (Box::pin(sleep_until(deadline)), words));
             Ok(response.map(|body| LimitedBody { body, late }))
         })
     }
@@ -447,16 +444,11 @@ fn is_watch(query: &str) -> bool {
         .any(|pair| matches!(pair, "watch=true" | "watch=1"))
 }
 
-/// The rest of the time of a request, and the error after it.
-struct Late {
-    sleep: Pin<Box<Sleep>>,
-    words: String,
-}
-
 /// The body of an answer, which fails when the time of its request is over.
 struct LimitedBody<B> {
     body: B,
-    late: Option<Late>,
+    /// The rest of the time of a request, and the error after it.
+    late: Option<(Pin<Box<Sleep>>, String)>,
 }
 
 impl<B> hyper::body::Body for LimitedBody<B>
@@ -473,11 +465,11 @@ where
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
-        let Some(late) = &mut self.late else {
+        let Some((sleep, words)) = &mut self.late else {
             return Poll::Pending;
         };
-        ready!(late.sleep.as_mut().poll(context));
-        Poll::Ready(Some(Err(BoxError::from(late.words.as_str()))))
+        ready!(sleep.as_mut().poll(context));
+        Poll::Ready(Some(Err(BoxError::from(words.as_str()))))
     }
 
     fn is_end_stream(&self) -> bool {
