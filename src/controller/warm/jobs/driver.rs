@@ -34,7 +34,6 @@ use self::observe::{SharedManager, observe};
 use super::{Happened, PodQuery, PullAnswer, PullJobs, PullWrite, Stored, WarmSettings};
 use crate::cluster::rules::Common;
 use crate::frame::clock::{Clock, IDLE, Now, ServerClock};
-use crate::frame::connection::Namespaces;
 use crate::frame::connection::discovery::{Discovery, Resources};
 use crate::frame::isolated::{TaskDied, finished};
 use crate::frame::queue::FairQueue;
@@ -91,7 +90,9 @@ struct Driver {
     lists: mpsc::Receiver<Event<BoundedObject>>,
     nodes: mpsc::Receiver<Event<NodeWire>>,
     pods: mpsc::Receiver<Event<WarmerPodWire>>,
-    image_waits: ImageWaitsWatch,
+    image_wait_apis: Vec<Api<ImageWaitWire>>,
+    /// The pods that wait for their images, while there is a job that is not completed.
+    image_waits: Option<mpsc::Receiver<Event<ImageWaitWire>>>,
     pulls: NamedWatches<String, Option<(Box<str>, Pulled)>>,
     selected: NamedWatches<PodQuery, PodWire>,
     asked: AskedInside,
@@ -146,7 +147,8 @@ impl Driver {
             lists: jobs(JobKind::ImageListPullJob),
             nodes: watch(Api::all(client.clone()), ListParams::default(), &ages),
             pods: watch_all(pods, &ListParams::default().labels(JOB), &ages),
-            image_waits: ImageWaitsWatch::new(&common.namespaces, client),
+            image_wait_apis: common.namespaces.apis(client),
+            image_waits: None,
             pulls: watches_of_pulls(client.clone()),
             selected: watches_of_selected(client.clone(), ages.clone()),
         }
@@ -156,7 +158,8 @@ impl Driver {
     async fn reconcile(&mut self, heartbeat: &mut Heartbeat) -> Result<(), TaskDied> {
         let now = self.now();
         let has_jobs = self.jobs.is_asked_for();
-        if self.image_waits.follow(has_jobs) {
+        if has_jobs != self.image_waits.is_some() {
+            self.image_waits = has_jobs.then(|| watch_image_waits(&self.image_wait_apis));
             self.jobs.watches_image_waits(has_jobs, now.moment);
         }
         for write in self.jobs.step(now) {
@@ -229,7 +232,7 @@ impl Driver {
                 event = heard(&mut self.lists, "ImageListPullJobs") => event.map(|event| Happened::Job(JobKind::ImageListPullJob, event)),
                 event = heard(&mut self.nodes, "nodes") => event.map(Happened::Node),
                 event = heard(&mut self.pods, "warmer pods") => event.map(Happened::Pod),
-                event = heard_if(&mut self.image_waits.events, "pods that wait for images") => event.map(Happened::ImageWait),
+                event = heard_if(&mut self.image_waits, "pods that wait for images") => event.map(Happened::ImageWait),
                 Ok(()) = self.asked.derived.changed() => Ok(Happened::Derived(self.asked.derived.borrow_and_update().clone())),
                 Ok(()) = self.asked.own.changed() => Ok(Happened::Own(self.asked.own.borrow_and_update().clone())),
                 Some((query, event)) = self.selected.next() => Ok(Happened::Selected(query, event)),
@@ -282,48 +285,22 @@ fn pulled(event: PullEvent) -> Option<(Box<str>, Pulled)> {
     Some((event.involved_object.uid?.into(), pulled))
 }
 
-// A watch of the pods that wait for their images. It runs while there is a job that is not
-// completed, and no longer.
-
 /// The field selector of pods that are bound to a node and have not started.
 const WAITING: &str = "status.phase=Pending,spec.nodeName!=";
 
-/// The watch of pods that wait for their images.
-struct ImageWaitsWatch {
-    apis: Vec<Api<ImageWaitWire>>,
-    events: Option<mpsc::Receiver<Event<ImageWaitWire>>>,
-}
-
-impl ImageWaitsWatch {
-    pub fn new(namespaces: &Namespaces, client: &Client) -> Self {
-        Self {
-            apis: namespaces.apis(client),
-            events: None,
-        }
-    }
-
-    /// Starts or ends the watch as wanted. Returns true if that is a change.
-    pub fn follow(&mut self, wanted: bool) -> bool {
-        let is_change = wanted != self.events.is_some();
-        if is_change {
-            self.events = wanted.then(|| self.begin());
-        }
-        is_change
-    }
-
-    /// Starts the watch. Images are pulled even without it, so its age is not recorded.
-    fn begin(&self) -> mpsc::Receiver<Event<ImageWaitWire>> {
-        let params = ListParams::default()
-            .fields(WAITING)
-            .labels(&format!("!{RUN}"));
-        watch_all_kept(
-            self.apis.clone(),
-            &params,
-            &WatchAges::default(),
-            Unlisted::AreHidden,
-            Clone::clone,
-        )
-    }
+/// Starts the watch of pods that wait for their images. Images are pulled even without it, so its
+/// age is not recorded.
+fn watch_image_waits(apis: &[Api<ImageWaitWire>]) -> mpsc::Receiver<Event<ImageWaitWire>> {
+    let params = ListParams::default()
+        .fields(WAITING)
+        .labels(&format!("!{RUN}"));
+    watch_all_kept(
+        apis.to_vec(),
+        &params,
+        &WatchAges::default(),
+        Unlisted::AreHidden,
+        Clone::clone,
+    )
 }
 
 // The writes of pull jobs: in turns by namespace, with the shares that other loops have, so that a
