@@ -44,7 +44,6 @@ use crate::terminate::policies::StatusWrite;
 use crate::terminate::policies::observe::PolicyWatches;
 use crate::terminate::public::AskPublic;
 use crate::terminate::selection::Selection;
-use crate::warm::jobs::driver::AskedInside;
 use crate::warm::jobs::{self, WarmSettings};
 use crate::warm::predownload::{self, OwnJobs};
 
@@ -283,15 +282,12 @@ impl Controller {
         if let Some(warm) = settings.warm.clone() {
             let (derived, own) = (self.derived.clone(), own.clone());
             beside.start(&mut tasks, "pulling images", None, move |beside| {
-                let mut asked = AskedInside {
-                    derived: derived.subscribe(),
-                    own: own.subscribe(),
-                };
+                let (mut derived, mut own) = (derived.subscribe(), own.subscribe());
                 // Other tasks may have requested images before this one subscribed.
-                asked.own.mark_changed();
-                asked.derived.mark_changed();
-                let (discovery, tools) = (beside.discovery, beside.tools);
-                jobs::driver::run(discovery, beside.common, warm.clone(), asked, tools)
+                derived.mark_changed();
+                own.mark_changed();
+                let (discovery, common, tools) = (beside.discovery, beside.common, beside.tools);
+                jobs::driver::run(discovery, common, warm.clone(), derived, own, tools)
             });
         }
         if settings.predownload {

@@ -548,8 +548,9 @@ impl KeptPod {
 
     /// Returns true while nothing may be written to the pod.
     fn is_held(&self, now: Moment) -> bool {
+        let is_for = |version: &str| version.is_empty() || *version == *self.pod.version;
         let hold = self.hold.as_ref();
-        hold.is_some_and(|hold| hold.holds(&self.pod, now))
+        hold.is_some_and(|hold| now < hold.until && is_for(&hold.version))
     }
 
     /// Holds writes to the current version of the pod until this time.
@@ -622,12 +623,6 @@ impl KeptPod {
             target: self.target(),
             report,
         })
-    }
-}
-
-impl Hold {
-    fn holds(&self, pod: &UpgradePod, now: Moment) -> bool {
-        now < self.until && (self.version.is_empty() || self.version == pod.version)
     }
 }
 

@@ -735,15 +735,12 @@ pub(crate) fn shows(pod: &Pod, memory: &Memory, action: &Action) -> bool {
                 .get(swap.index)
                 .filter(|container| container.name == swap.container);
             container.is_some_and(|container| {
-                container.image != swap.from && is_stored(&container.image, &swap.to)
+                // A webhook may have appended a digest.
+                container.image != swap.from
+                    && exit_image_shown(&container.image, &swap.to) == Some(true)
             })
         }),
         Action::Finish(_) => memory.phase_written_at().is_some(),
         Action::Recreate(_) => memory.request_seen_at.is_some(),
     }
-}
-
-/// Returns true if `image` is `written`; a webhook may have appended a digest.
-fn is_stored(image: &str, written: &str) -> bool {
-    exit_image_shown(image, written) == Some(true)
 }

@@ -53,28 +53,22 @@ use crate::warm::predownload::OwnJobs;
 const TOGETHER: Duration = Duration::from_millis(50);
 
 /// Runs the loop of pull jobs; returns only with the reason why it cannot continue. If it is
-/// dropped, the next run of the process continues. `asked` has the requests of other tasks.
+/// dropped, the next run of the process continues. Other tasks request the exit images that have
+/// been derived so far, and pre-downloads without an object (`own`).
 pub(crate) async fn run(
     discovery: Discovery,
     common: Common,
     warm: WarmSettings,
-    asked: AskedInside,
+    derived: watch::Receiver<Derived>,
+    own: watch::Receiver<OwnJobs>,
     tools: Tools,
 ) -> Result<Infallible, TaskDied> {
     let mut heartbeat = tools.health.heartbeat("jobs that pull images");
-    let mut driver = Driver::new(&discovery, &common, warm, asked, tools);
+    let mut driver = Driver::new(&discovery, &common, warm, derived, own, tools);
     loop {
         heartbeat.beat();
         driver.reconcile(&mut heartbeat).await?;
     }
-}
-
-/// The images that other tasks of this process request.
-pub(crate) struct AskedInside {
-    /// The exit images that have been derived so far.
-    pub derived: watch::Receiver<Derived>,
-    /// The pre-downloads without an object.
-    pub own: watch::Receiver<OwnJobs>,
 }
 
 type Written = (PullWrite, PullAnswer);
@@ -95,7 +89,8 @@ struct Driver {
     image_waits: Option<mpsc::Receiver<Event<ImageWaitWire>>>,
     pulls: NamedWatches<String, Option<(Box<str>, Pulled)>>,
     selected: NamedWatches<PodQuery, PodWire>,
-    asked: AskedInside,
+    derived: watch::Receiver<Derived>,
+    own: watch::Receiver<OwnJobs>,
     /// The events of image caches; `None` if the administrator does not want caches.
     caches: Option<mpsc::Receiver<Event<BoundedObject>>>,
     /// False while the API server is known not to serve image caches.
@@ -107,7 +102,8 @@ impl Driver {
         discovery: &Discovery,
         common: &Common,
         warm: WarmSettings,
-        asked: AskedInside,
+        derived: watch::Receiver<Derived>,
+        own: watch::Receiver<OwnJobs>,
         tools: Tools,
     ) -> Self {
         let client = discovery.client();
@@ -142,7 +138,8 @@ impl Driver {
             ),
             writes: Writes::new(tools.writer.clone(), common.concurrency),
             tools,
-            asked,
+            derived,
+            own,
             images: jobs(JobKind::ImagePullJob),
             lists: jobs(JobKind::ImageListPullJob),
             nodes: watch(Api::all(client.clone()), ListParams::default(), &ages),
@@ -233,8 +230,8 @@ impl Driver {
                 event = heard(&mut self.nodes, "nodes") => event.map(Happened::Node),
                 event = heard(&mut self.pods, "warmer pods") => event.map(Happened::Pod),
                 event = heard_if(&mut self.image_waits, "pods that wait for images") => event.map(Happened::ImageWait),
-                Ok(()) = self.asked.derived.changed() => Ok(Happened::Derived(self.asked.derived.borrow_and_update().clone())),
-                Ok(()) = self.asked.own.changed() => Ok(Happened::Own(self.asked.own.borrow_and_update().clone())),
+                Ok(()) = self.derived.changed() => Ok(Happened::Derived(self.derived.borrow_and_update().clone())),
+                Ok(()) = self.own.changed() => Ok(Happened::Own(self.own.borrow_and_update().clone())),
                 Some((query, event)) = self.selected.next() => Ok(Happened::Selected(query, event)),
                 event = heard_if(&mut self.caches, "image caches") => event.map(|event| Happened::ImageCaches(self.are_caches_served.load(Relaxed), event)),
                 written = finished(&mut self.writes.in_flight, "a write of a job that pulls images") => written.map(|written| Happened::Written(Box::new(written))),
