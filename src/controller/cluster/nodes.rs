@@ -202,7 +202,9 @@ impl Nodes {
             .filter(|until| self.is_unseen(pod) && *until > now);
         let facts = NodeFacts {
             unseen_until,
-            probed_until: self.probed_until(pod, class, done_at, now),
+            probed_until: (class == NodeClass::Unknown)
+                .then(|| self.probes.until(pod, done_at, now))
+                .flatten(),
             under_never: self.under_never(pod, class, now),
             class_until: self
                 .verdicts
@@ -341,19 +343,6 @@ impl Nodes {
         let is_tried = trial.is_some_and(|trial| trial.pod != pod.uid && trial.until > now);
         self.verdicts
             .under_never(self.id(pod), &recognised, &pod.namespace, is_tried, now)
-    }
-
-    fn probed_until(
-        &self,
-        pod: &Pod,
-        class: NodeClass,
-        done_at: Option<Moment>,
-        now: Moment,
-    ) -> Option<Moment> {
-        if class != NodeClass::Unknown {
-            return None;
-        }
-        self.probes.until(pod, done_at, now)
     }
 
     /// Returns false if the pod's node was observed, or nodes cannot be read at all. What a pod

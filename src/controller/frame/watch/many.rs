@@ -89,24 +89,15 @@ pub fn watch_all_kept<K: Watched>(
             {
                 return;
             }
-            failures = if began.elapsed() > HEALTHY {
-                0
+            if began.elapsed() > HEALTHY {
+                failures = 0;
             } else {
-                failures + 1
-            };
-            sleep(pause(failures)).await;
+                failures += 1;
+                sleep(PAUSE.after(failures)).await;
+            }
         }
     });
     receiver
-}
-
-/// Returns the pause before the next round: none after one that lived for long.
-fn pause(failures: u32) -> Duration {
-    if failures == 0 {
-        Duration::ZERO
-    } else {
-        PAUSE.after(failures)
-    }
 }
 
 /// The error that the receiver was dropped, or a watch has died.
