@@ -142,6 +142,25 @@ async fn a_request_that_somebody_deletes_and_a_pod_that_goes_are_told() {
     assert!(ran.err.contains("pod/web-b: it was deleted"), "{}", ran.err);
 }
 
+/// It has begun with others, and has so many at once.
+#[tokio::test]
+async fn u167_a_controller_that_has_accepted_one_request_is_there() {
+    let mut world = World::new().await;
+    world.deployment(3, &["web-a", "web-b", "web-c"]).await;
+    let fates = [("web-a", Fate::Hangs), ("web-b", Fate::Ignored)];
+    start(&mut world, &fates);
+    let child = world.start(&["deploy/web", "-c", "app", "--max-unavailable", "2"]);
+    world
+        .until("both are asked for", |server| {
+            server.peek_all(crate::restart::world::REQUESTS).len() == 2
+        })
+        .await;
+    tokio::time::sleep(Duration::from_secs(13)).await;
+    interrupt(&child).await;
+    let ran = world.end_of(child).await;
+    assert!(!ran.err.contains("no controller"), "{}", ran.err);
+}
+
 #[tokio::test]
 async fn it_is_told_that_nobody_takes_a_request_up() {
     let world = World::new().await;

@@ -53,6 +53,12 @@ pub struct Installation {
 }
 
 impl Installation {
+    /// Returns true unless its flags name other namespaces.
+    fn works_in(&self, namespace: &str) -> bool {
+        let own = self.flags.as_ref().map_or(&[][..], Flags::namespaces);
+        own.is_empty() || own.iter().any(|own| own == namespace)
+    }
+
     /// Returns its name in messages.
     pub fn place(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
@@ -289,6 +295,12 @@ impl Found {
                 Some(false) => others.push(installation.place()),
                 None => unsure.push(installation),
             }
+        }
+        // An account may have more rights than its installation uses.
+        if let Some(namespace) = pods_of
+            && sure.iter().any(|found| found.works_in(namespace))
+        {
+            sure.retain(|found| found.works_in(namespace));
         }
         let asked = !sure.is_empty();
         if !others.is_empty() && !asked {
@@ -542,6 +554,25 @@ mod tests {
         assert_eq!(found(&[]), Some(false));
         assert_eq!(found(&["a"]), Some(false));
         assert_eq!(found(&["a", "b"]), None);
+    }
+
+    #[test]
+    fn u168_an_installation_for_other_namespaces_is_none_for_this_one() {
+        let works_in = |flags: &[(&str, &str)], namespace: &str| {
+            let found = Installation {
+                namespace: "system".to_owned(),
+                name: "a".to_owned(),
+                account: "a".to_owned(),
+                version: String::new(),
+                image: String::new(),
+                replicas: (1, 1),
+                flags: Ok(Flags::of(flags)),
+            };
+            found.works_in(namespace)
+        };
+        let of_a = [("namespace", "team-a")];
+        assert!(works_in(&of_a, "team-a") && works_in(&[], "team-a"));
+        assert!(!works_in(&of_a, "team-b"));
     }
 
     #[test]

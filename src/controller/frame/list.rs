@@ -9,7 +9,6 @@ use k8s_openapi::NamespaceResourceScope;
 use kube::api::{ListParams, ObjectList, Request};
 use kube::core::Status;
 use kube::{Api, Client, Resource};
-use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::json;
 use serde_json::value::RawValue;

@@ -46,6 +46,9 @@ pub struct Asked {
     made: BTreeSet<String>,
     /// The pods whose request was reported as not accepted.
     unanswered: BTreeSet<String>,
+    /// True once a controller has accepted a request of this run: it has so many at once, and comes
+    /// to the others.
+    is_answered: bool,
 }
 
 impl Asked {
@@ -57,6 +60,7 @@ impl Asked {
             strategy,
             made: BTreeSet::new(),
             unanswered: BTreeSet::new(),
+            is_answered: false,
         }
     }
 
@@ -74,13 +78,15 @@ impl Asked {
         let Some(request) = self.get(member).await? else {
             return self.deleted(member).await;
         };
+        self.is_answered |= request.phase != RequestPhase::Unanswered;
         if let Some(why) = self
             .overdue(&request, age)
             .filter(|_| !request.is_completed())
         {
             return self.withdraw(member, why).await;
         }
-        let nobody = request.phase == RequestPhase::Unanswered && age >= UNANSWERED;
+        let is_waiting = request.phase == RequestPhase::Unanswered && !self.is_answered;
+        let nobody = is_waiting && age >= UNANSWERED;
         if nobody && self.unanswered.insert(member.uid.clone()) {
             return Ok(Heard::News("no controller has accepted its request yet: check that `swaplet run --restart` or OpenKruise runs".to_owned()));
         }
@@ -115,7 +121,8 @@ impl Asked {
     }
 
     fn overdue(&self, request: &RestartRequest, age: Duration) -> Option<&'static str> {
-        if request.phase == RequestPhase::Unanswered && age >= NEVER_ANSWERED {
+        let is_waiting = request.phase == RequestPhase::Unanswered && !self.is_answered;
+        if is_waiting && age >= NEVER_ANSWERED {
             return Some("no controller has accepted its request");
         }
         let deadline = Duration::from_secs(self.strategy.timeout.into());
