@@ -63,7 +63,9 @@ async fn a_denial_that_goes_on_is_told_again_when_its_event_is_gone() {
             world.delete_events().await;
         }
         world.wait(80 * 60).await;
-        assert_eq!(world.events("p"), ["WriteDenied"], "{code}");
+        let told = world.events("p");
+        assert!((1..=2).contains(&told.len()), "{code}: {told:?}");
+        assert!(told.iter().all(|told| told == "WriteDenied"), "{told:?}");
     }
 }
 

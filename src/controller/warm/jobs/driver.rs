@@ -481,10 +481,11 @@ fn observe_caches(
         is_ours_alone: false,
         reports_absence: true,
     };
+    let found = Arc::clone(&are_served);
     let judge = move |resources: Resources| {
         // Where the query is forbidden the watch may be allowed.
         let is_absent = resources.lack(IMAGE_CACHES);
-        are_served.store(!is_absent, Relaxed);
+        found.store(!is_absent, Relaxed);
         let verdict = if is_absent {
             Verdict::Absent(None)
         } else {
@@ -494,6 +495,8 @@ fn observe_caches(
     };
     let discovery = Discovery::of(client, API_VERSION);
     watch_judged(discovery, served, Box::new(judge), move |discovery| {
+        // Also where a query was not answered: then they are not known to be absent.
+        are_served.store(true, Relaxed);
         let ours = ListParams::default().labels(IMAGE_CACHE);
         let caches = Api::all_with(discovery.client().clone(), &resource());
         watch(caches, ours, &ages)
