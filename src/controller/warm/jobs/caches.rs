@@ -30,7 +30,7 @@ const UNSEEN: Duration = Duration::from_secs(60);
 /// All image caches of swaplet, and the attempts to create them.
 pub(crate) struct Caches {
     pub options: CacheOptions,
-    /// True if the API server serves image caches; `None` until that is known.
+    /// False while the API server is known not to serve image caches; `None` until the first event.
     served: Option<bool>,
     known: BTreeMap<Box<str>, ImageCache>,
     mirror: Mirror<Box<str>>,
