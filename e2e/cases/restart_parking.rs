@@ -29,9 +29,8 @@ fn name(case: &str) -> String {
     format!("imported.example/{case}:{}", std::process::id())
 }
 
-/// A container whose image has no name but the digest that the spec names already: it was imported,
-/// and its name was taken away.
-pub async fn without_a_name(restart: &Restarts, case: &str) -> Value {
+/// An image that has no name but its digest: it was imported, and its name was taken away.
+pub async fn nameless(case: &str) -> String {
     let digest = import_work(&name(case)).await;
     eventually(
         "the kubelet's runtime to know the image by its digest",
@@ -44,8 +43,13 @@ pub async fn without_a_name(restart: &Restarts, case: &str) -> Value {
     )
     .await;
     ctr(&["images", "rm", "--sync", &name(case)]).await;
+    digest
+}
+
+/// A container whose image has no name but the digest that the spec names already.
+pub async fn without_a_name(restart: &Restarts, case: &str) -> Value {
     let mut app = container(&restart.world, "app", COUNTS);
-    app["image"] = json!(digest);
+    app["image"] = json!(nameless(case).await);
     app["imagePullPolicy"] = json!("IfNotPresent");
     app
 }

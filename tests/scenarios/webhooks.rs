@@ -12,7 +12,7 @@ use super::node::Kubelet;
 use super::objects::{PARK, pod, sidecar};
 use super::policies;
 use super::restart::parking;
-use super::restart::world::{Restarts, app, pod as restart_pod};
+use super::restart::world::{APP, Restarts, app, pod as restart_pod};
 
 /// What the API server says where a webhook cannot be reached.
 const DOWN: &str = "Internal error occurred: failed calling webhook \"w.example\": failed to call webhook: Post \"https://127.0.0.1:9/v\": dial tcp 127.0.0.1:9: connect: connection refused";
@@ -231,12 +231,12 @@ async fn a_container_that_is_parked_comes_back_whatever_a_webhook_makes_of_it() 
             world.request("r", &parking::forced()).await;
             if kill {
                 for _ in 0..6_000 {
-                    if patches(&world, "pods") > 0 {
+                    if patches(&world, "pods") > 1 {
                         break;
                     }
                     tokio::time::sleep(std::time::Duration::from_millis(10)).await;
                 }
-                assert!(patches(&world, "pods") > 0, "{when}");
+                assert!(patches(&world, "pods") > 1, "{when}");
                 life.kill();
             }
             let _next = kill.then(|| world.start_controller());
@@ -262,6 +262,41 @@ async fn a_container_that_is_parked_comes_back_whatever_a_webhook_makes_of_it() 
             assert_eq!(patches(&world, "pods"), before, "{when}: it is over");
         }
     }
+}
+
+/// It is older than the webhook, which lets the park image through.
+#[tokio::test(start_paused = true)]
+async fn u150_a_container_whose_image_could_not_be_put_back_is_not_parked() {
+    let world = parking::world("Always").await;
+    let _life = world.start_controller();
+    let denial = world.fault(Effect::reply(403).message(NO), |rule| {
+        let pods = rule.verb(Verb::Patch).resource("pods");
+        pods.body(&format!("{APP:?}"))
+    });
+    world.request("r", &parking::forced()).await;
+    world.wait(900).await;
+    let (phase, words) = ended(&world, "denied");
+    assert!(
+        phase == "Failed" && words.contains("its image could not be put back"),
+        "{words}"
+    );
+    assert!(
+        words.contains("not signed") && words.contains("WriteDenied"),
+        "{words}"
+    );
+    assert_eq!((world.restarts("app"), world.image_changes("p")), (0, 0));
+    let sent = patches(&world, "pods");
+    assert!(sent <= 22, "{sent}");
+    world.end_fault(denial);
+    world.wait(600).await;
+    assert_eq!(patches(&world, "pods"), sent, "it is over");
+    // A webhook that cannot be asked so says nothing of what it would do.
+    let message = "admission webhook \"w.example\" does not support dry run";
+    world.next_patch_fault(Effect::reply(400).message(message));
+    world.request("r2", &parking::forced()).await;
+    world.wait(60).await;
+    assert_eq!(world.get("r2")["status"]["phase"], "Completed");
+    assert_eq!((world.restarts("app"), world.image_changes("p")), (2, 2));
 }
 
 /// The webhook comes when the container is parked: what was begun is ended when it is gone again.

@@ -11,8 +11,13 @@ use swaplet_core::restart::parked::PARKED;
 use super::legal::{brought_back, image, parking};
 use super::pods::{main, pod};
 use super::{Leashed, dry_post};
+use crate::controller::{Controller, Why};
+use crate::crds::requests_are_served;
+use crate::of_cluster::OfCluster;
+use crate::pods::{EXITS_143, container, spec};
 use crate::restart_forged::tenant;
-use crate::world::{eventually, kubectl};
+use crate::restart_parking::{forced, nameless};
+use crate::world::{apply, eventually, kubectl};
 
 /// The other policy, for the namespace of the case only.
 async fn install(leashed: &Leashed) {
@@ -375,5 +380,81 @@ async fn v1_a_kubelet_tells_of_a_parked_pod() {
         .pod_is("p", "back, as its kubelet tells", |pod| runs(pod, 2))
         .await;
     uninstall(&leashed).await;
+    leashed.done().await;
+}
+
+/// A policy of the cluster by which swaplet's changes of pods make another image of this one.
+async fn renamed(leashed: &Leashed, image: &str) -> OfCluster {
+    let (name, group) = (&leashed.world.namespace, "admissionregistration.k8s.io/v1");
+    let goes = OfCluster::new(
+        &["mutatingadmissionpolicybinding", "mutatingadmissionpolicy"],
+        name,
+    );
+    let expression = format!(
+        r#"[0].filter(i, object.spec.containers[i].image == "{image}").map(i,
+            JSONPatch{{op: "replace", path: "/spec/containers/0/image", value: "mirror.example/app:1"}})"#
+    );
+    let user = format!("request.userInfo.username == 'system:serviceaccount:{name}:swaplet'");
+    let policy = json!({"apiVersion": group, "kind": "MutatingAdmissionPolicy", "metadata": {"name": name}, "spec": {
+        "failurePolicy": "Fail", "reinvocationPolicy": "Never",
+        "matchConstraints": {
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}},
+            "resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["pods"]}],
+        },
+        "matchConditions": [{"name": "swaplet", "expression": user}],
+        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}],
+    }});
+    let binding = json!({"apiVersion": group, "kind": "MutatingAdmissionPolicyBinding",
+        "metadata": {"name": name}, "spec": {"policyName": name}});
+    let file = leashed.world.kubeconfig.with_file_name("renames.json");
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": [policy, binding]});
+    std::fs::write(&file, list.to_string()).unwrap();
+    apply(&file).await;
+    eventually("the policy to be in force", || async {
+        leashed.patch("p", "", &json!({})).await.err()
+    })
+    .await;
+    goes
+}
+
+/// It is older than the policy, which lets the park image through: the leash would deny the way back
+/// for ever.
+#[tokio::test]
+async fn u150_what_could_not_come_back_is_not_parked() {
+    requests_are_served().await;
+    let leashed = Leashed::new("leash-way-back").await;
+    let world = &leashed.world;
+    let mut app = container(world, "app", EXITS_143);
+    let digest = nameless("leash-way-back").await;
+    app["image"] = json!(digest);
+    app["imagePullPolicy"] = json!("IfNotPresent");
+    let object = crate::pods::pod("p", spec("Always", vec![app]));
+    world.create_pod(object).await;
+    world.pod_is("p", "running", |pod| runs(pod, 0)).await;
+    let _policy = renamed(&leashed, &digest).await;
+    let park = &world.images.park;
+    let flags = ["--restart", "--restart-without-leash", "--park-image", park];
+    let _controller = Controller::process(world, &flags, Why::NotByTheChart).await;
+    let request = json!({
+        "apiVersion": "apps.kruise.io/v1alpha1", "kind": "ContainerRecreateRequest",
+        "metadata": {"name": "r", "namespace": world.namespace}, "spec": forced(),
+    });
+    let file = world.kubeconfig.with_file_name("request.json");
+    std::fs::write(&file, request.to_string()).unwrap();
+    kubectl(&["create", "-f", file.to_str().unwrap()]).await;
+    let told = eventually("the denial to be told", || async {
+        let (kind, path) = ("events.events.k8s.io", "jsonpath={.items[*].note}");
+        let told = kubectl(&["get", "-n", &world.namespace, kind, "-o", path]).await;
+        told.contains("its image could not be put back")
+            .then_some(told)
+    })
+    .await;
+    assert!(
+        told.contains("leash-pods") && told.contains("app: mirror.example/app:1"),
+        "{told}"
+    );
+    let pod = world.pod_is("p", "there", |_| true).await;
+    let labels = pod.metadata.labels.unwrap_or_default();
+    assert!(!labels.contains_key(PARKED), "{labels:?}");
     leashed.done().await;
 }

@@ -90,17 +90,9 @@ impl Writer {
     /// Makes the write, within the deadline; returns what is stored afterwards.
     pub async fn restart(&self, write: &RestartWrite) -> Result<Stored, WriteError> {
         if let Action::Swap(change) = &write.action
-            && change.is_tried
+            && let Some(refused) = self.refusal(write, change).await
         {
-            let dry_run = PatchParams {
-                dry_run: true,
-                ..params()
-            };
-            let tried = self.swap_to_restart(write.pod.as_ref(), change, &dry_run);
-            let tried = self.in_time(write.resource(), tried).await;
-            if let Some(refused) = refused(tried, change) {
-                return Err(refused);
-            }
+            return Err(refused);
         }
         let metadata = |fields: Value| json!({"metadata": fields});
         self.in_time(write.resource(), async {
@@ -131,6 +123,35 @@ impl Writer {
             self.patch_request(&write.request, body, subresource).await
         })
         .await
+    }
+
+    /// Returns why a change of images is not made, by dry runs: of itself, where a container could be
+    /// lost by it, and of the way back, where it parks containers.
+    async fn refusal(&self, write: &RestartWrite, change: &Change) -> Option<WriteError> {
+        let dry_run = PatchParams {
+            dry_run: true,
+            ..params()
+        };
+        if change.is_tried {
+            let tried = self.swap_to_restart(write.pod.as_ref(), change, &dry_run);
+            let tried = self.in_time(write.resource(), tried).await;
+            if let Some(refused) = refused(tried, change) {
+                return Some(refused);
+            }
+        }
+        let (as_it_is, pod) = (change.as_it_is()?, write.pod.as_ref()?);
+        let pods = requests_for::<RestartPodWire>(&(), Some(&pod.namespace));
+        let patch = Patch::Json::<()>(swapped(&pod.uid, &as_it_is));
+        let back = self.sent(write.resource(), pods.patch(&pod.name, &dry_run, &patch));
+        // What a webhook would make of the image is seen when it is put back.
+        Some(
+            match refused(back.await.map(|_| Stored::Nothing), change)? {
+                WriteError::Denied(words) => {
+                    WriteError::Denied(format!("its image could not be put back: {words}"))
+                }
+                error => error,
+            },
+        )
     }
 
     /// Sets the first condition of a pod's readiness gate.

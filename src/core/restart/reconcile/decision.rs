@@ -216,14 +216,31 @@ impl Change {
     /// Returns how many container restarts are to come once it is made: a container that goes into
     /// the park image is started twice, one that comes back once.
     pub fn restarts(&self) -> u32 {
-        let parks = |swap: &&Swap| {
-            let parked = self.note.as_ref().and_then(|note| note.parked.as_ref());
-            parked.is_some_and(|parked| parked.park == swap.to)
-        };
-        let own = self.swaps.len() + self.swaps.iter().filter(parks).count();
+        let own = self.swaps.len() + self.parked().count();
         u32::try_from(own)
             .unwrap_or(u32::MAX)
             .saturating_add(self.coming)
+    }
+
+    /// Returns the same change with the images as they are, of the containers that it parks; `None`
+    /// if it parks none. Where that is denied, they could not come back.
+    pub fn as_it_is(&self) -> Option<Self> {
+        let as_it_is = |swap: &Swap| Swap {
+            to: swap.from.clone(),
+            ..swap.clone()
+        };
+        let swaps: Vec<_> = self.parked().map(as_it_is).collect();
+        (!swaps.is_empty()).then(|| Self {
+            swaps,
+            note: None,
+            ..self.clone()
+        })
+    }
+
+    fn parked(&self) -> impl Iterator<Item = &Swap> {
+        let parked = self.note.as_ref().and_then(|note| note.parked.as_ref());
+        let swaps = self.swaps.iter();
+        swaps.filter(move |swap| parked.is_some_and(|parked| parked.park == swap.to))
     }
 }
 
