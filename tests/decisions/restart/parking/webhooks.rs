@@ -5,7 +5,7 @@ use swaplet_core::restart::reconcile::Action;
 use swaplet_core::restart::request::StatePhase;
 
 use super::{note, of, orphaned, parked, starts};
-use crate::restart::world::{PARK, World, images, without_digests};
+use crate::restart::world::{DIGEST, PARK, World, images, without_digests};
 
 const MIRRORED: &str = "mirror.example/r.example/park:1";
 const REPLACED: &str = "mirror.example/cache/0a1b:v1";
@@ -216,6 +216,35 @@ fn r1_a_record_goes_only_when_another_image_than_a_park_program_is_seen_to_have_
     assert!(orphaned(&world).is_none());
     starts(&mut world);
     assert!(orphaned(&world).unwrap().change.unwrap().swaps.is_empty());
+}
+
+/// A runtime shows an image that was pulled by its digest by no name.
+#[test]
+fn u151_a_record_goes_when_a_digest_that_somebody_has_set_is_seen_to_run() {
+    const CONFIG: &str = "sha256:cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc";
+    let mut world = parked("Always");
+    world.request.completed_at = Some("2026-01-01T00:00:00Z".parse().unwrap());
+    let shows = |world: &mut World, id: &str| {
+        world.restarts("app", true).node_says("app", |pod, index| {
+            pod.pod.containers[index].image = format!("r.example/app:2@{DIGEST}").into();
+            pod.pod.containers[index].status.as_mut().unwrap().image = CONFIG.into();
+            pod.details[index].image_id = id.into();
+        });
+        orphaned(world)
+    };
+    // Still the park program, an image that says nothing, and that of somebody else.
+    let park = format!("r.example/park@{DIGEST}");
+    let other = format!("r.example/other@{DIGEST}");
+    for id in [&*park, "", CONFIG, &*other] {
+        assert!(shows(&mut world, id).is_none(), "{id}");
+    }
+    let over = shows(&mut world, &format!("r.example/app@{DIGEST}"));
+    assert!(over.unwrap().change.unwrap().swaps.is_empty());
+    // The park image is of the same repository.
+    world.node_says("app", |pod, _| {
+        pod.parked.as_mut().unwrap().park = "r.example/app:park".into();
+    });
+    assert!(shows(&mut world, &format!("r.example/app@{DIGEST}")).is_none());
 }
 
 /// An alias that is renamed is restarted all the same, and taken back where it cannot be had.

@@ -5,7 +5,7 @@
 //! (`restart::parked`) holds. The admission policy reserves that record for swaplet. The journal is
 //! no source. But where it contradicts the pod, one of the two was forged, and nothing is written.
 
-use crate::image::alias::{is_same_image, is_writable};
+use crate::image::alias::{is_bare_digest, is_same_image, is_writable, same_repository};
 use crate::objects::pod::ContainerState;
 use crate::restart::parked::{PARKED, Parked};
 use crate::restart::pod::RestartPod;
@@ -64,7 +64,7 @@ pub(crate) fn is_released(
     name: &str,
     is_park: impl Fn(&str) -> bool,
 ) -> bool {
-    let Some((_, container, _)) = pod.find(name) else {
+    let Some((_, container, details)) = pod.find(name) else {
         return true;
     };
     let parks = |image: &str| {
@@ -79,9 +79,14 @@ pub(crate) fn is_released(
             status.state,
             ContainerState::Running { .. } | ContainerState::Terminated(_)
         );
+        // Runtimes show an image that was pulled by its digest by no name, and one of several tags:
+        // then its repository counts, where that is the one that the container had.
+        let is_of = |other: &str| same_repository(&details.image_id, other);
         // Before the node has seen another image in the spec, its status is of the one before.
-        let is_current =
-            had.is_some_and(|had| is_same_image(image, had)) || is_same_image(&status.image, image);
+        let is_current = is_same_image(&status.image, image)
+            || had.is_some_and(|had| {
+                is_same_image(image, had) || is_of(image) && is_of(had) && !is_of(&parked.park)
+            });
         has_run && is_current && !parks(&status.image) && !parks(image)
     })
 }
