@@ -163,6 +163,7 @@ fn restart(readiness_gates: bool) -> RestartSettings {
         on_config: None,
         readiness_gates,
         park: None,
+        empty: Vec::new(),
         leash: None,
     }
 }

@@ -375,6 +375,7 @@ fn restart() -> Option<RestartSettings> {
         on_config: None,
         readiness_gates: false,
         park: Some(ParkImage::new(image, PathSet::new(paths).ok()?)),
+        empty: Vec::new(),
         leash: None,
     })
 }

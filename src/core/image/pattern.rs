@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::alias::{is_same_image, original};
+use super::parsed::without_digest;
 use super::reference::ImageReference;
 
 /// The word that stands for `*` while a pattern is read as a reference: letters that every part of
@@ -57,6 +59,14 @@ impl ImagePattern {
             self.normalized.as_bytes(),
             reference.normalized().as_bytes(),
         )
+    }
+
+    /// Returns true if the pattern admits this image, also where a webhook has added a digest, or a
+    /// restart has made another name of it.
+    pub fn knows(&self, image: &str) -> bool {
+        let image = original(image);
+        let reads = |image: &str| ImageReference::parse(image).is_ok_and(|it| self.matches(&it));
+        reads(&image) || reads(without_digest(&image).0) || is_same_image(&image, &self.written)
     }
 
     /// Returns true if the pattern, as it was written, admits this text: so the admission policies

@@ -112,6 +112,7 @@ pub(super) fn restarts(request: Option<&str>, pod: Option<&str>) {
         let around = reconcile::Around {
             exit_images: &rules,
             park: None,
+            empty: &[],
             node: Some(NodeClass::Kubelet),
             kubelet: None,
             runs_on: RunsOn::default(),

@@ -490,6 +490,7 @@ impl State {
                 find: &find,
                 mount_delay: settings.mount_delay,
                 park: settings.park.as_ref(),
+                empty: &settings.empty,
                 edited_at: self.edited_at.get(&pod.uid).copied().unwrap_or_default(),
                 now,
             };

@@ -73,6 +73,7 @@ impl World {
                 on_config,
                 readiness_gates: false,
                 park: None,
+                empty: Vec::new(),
                 leash: None,
             })
         });
