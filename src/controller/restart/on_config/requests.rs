@@ -5,11 +5,12 @@ use std::time::Duration;
 use kube::Api;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::report::decision::Report;
+use swaplet_core::report::denial::UNDONE;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::report::write_error::WriteError;
-use swaplet_core::restart::on_config::Contents;
 use swaplet_core::restart::on_config::pod::ConfiguredPod;
 use swaplet_core::restart::on_config::round::Action;
+use swaplet_core::restart::on_config::{Contents, from_text};
 use swaplet_core::restart::request::{RestartRequest, RestartRequestWire};
 use tokio::time::timeout;
 
@@ -116,6 +117,12 @@ async fn read(
     }
 }
 
+/// Returns true if a request says what it was to say: others may have changed it, or made it.
+fn is_for(request: &RestartRequest, pod: &ConfiguredPod, target: &Contents) -> bool {
+    let said = request.restart_on.as_deref().and_then(from_text);
+    said.as_ref() == Some(target) && request.pod_uid.as_ref() == Some(&pod.uid)
+}
+
 impl Run {
     /// Applies the outcomes of the writes of a round; returns when to try again what was not
     /// applied.
@@ -177,6 +184,10 @@ impl Run {
             }
         };
         match known {
+            Some(request) if !is_for(&request, pod, &target) => {
+                self.state.assume(pod, name, &request.uid, target);
+                Some(self.denied(pod, &format!("{UNDONE}: the request {name} does not say for which content of which pod it is; no other pod of the same owner is restarted before it does or is deleted")))
+            }
             Some(request) => {
                 self.state.know(&request);
                 self.report(pod, done);
@@ -184,7 +195,7 @@ impl Run {
             }
             // No other pod may be restarted before the outcome is known.
             None => {
-                self.state.assume(pod, name, target);
+                self.state.assume(pod, name, "", target);
                 Some(self.clock.now() + RETRY.longest)
             }
         }

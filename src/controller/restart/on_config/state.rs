@@ -154,6 +154,9 @@ impl State {
         let target = request.restart_on.as_deref().and_then(from_text);
         let said = request.pod_uid.clone().zip(target);
         let pod = said.as_ref().map(|(pod, _)| pod);
+        if pod.is_none() && self.is_assumed(request) {
+            return;
+        }
         self.name_pod(&request.namespace, &request.name, pod);
         let Some((pod, target)) = said else {
             return;
@@ -184,19 +187,31 @@ impl State {
         }
     }
 
+    /// Returns true if a request is known by its uid alone.
+    fn is_assumed(&self, request: &RestartRequest) -> bool {
+        let (namespace, name) = (&request.namespace, &request.name);
+        let pod = self.named.get(&(namespace.clone(), name.clone()));
+        let key = pod.map(|pod| (namespace.clone(), pod.clone(), name.clone()));
+        let known = key.and_then(|key| self.requests.get(&key));
+        known.is_some_and(|known| known.created_at.is_none() && known.uid == request.uid)
+    }
+
     /// Adds a request whose creation has an unknown outcome: it counts as made until that is known.
-    pub fn assume(&mut self, pod: &ConfiguredPod, name: &str, target: Contents) {
+    /// One with this uid, which does not say what it is for, counts until it is gone.
+    pub fn assume(&mut self, pod: &ConfiguredPod, name: &str, uid: &str, target: Contents) {
         let asked = Asked {
             name: name.into(),
-            uid: Box::default(),
+            uid: uid.into(),
             target,
             progress: Progress::Open,
             created_at: None,
         };
         self.name_pod(&pod.namespace, name, Some(&pod.uid));
-        self.requests
-            .entry((pod.namespace.clone(), pod.uid.clone(), name.into()))
-            .or_insert(asked);
+        let key = (pod.namespace.clone(), pod.uid.clone(), name.into());
+        let known = self.requests.entry(key).or_insert(asked);
+        if known.uid.is_empty() {
+            known.uid = uid.into();
+        }
     }
 
     /// Removes a request.

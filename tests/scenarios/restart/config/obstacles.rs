@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 use swaplet_testbed::apiserver::{Effect, Verb};
 
 use super::{Configured, ONE_POD, web};
@@ -105,6 +105,64 @@ async fn a_failure_stops_the_round() {
             .iter()
             .all(|pod| world.restarts_of(pod).0 >= 1)
     );
+    world.assert_quiet().await;
+}
+
+/// A webhook takes away what the request is for.
+#[tokio::test(start_paused = true)]
+async fn u154_a_request_of_which_a_webhook_stores_less_is_told_and_made_once() {
+    let world = Configured::pods(2, "app=configmap/settings").await;
+    let life = world.start().await;
+    world.server.set_webhook(|resource, object| {
+        if resource == "containerrecreaterequests" {
+            object["metadata"]["annotations"] = Value::Null;
+        }
+    });
+    world.set_color("blue").await;
+    world.wait(60).await;
+    let [name] = &*world.names_of_requests() else {
+        panic!("{:?}", world.names_of_requests())
+    };
+    let pod = &name[..5];
+    let made = || {
+        let requests = world.requests();
+        let made = requests.iter().filter(|request| {
+            request.verb == Verb::Create && request.resource == "containerrecreaterequests"
+        });
+        made.count()
+    };
+    let changes = async |number: usize| {
+        let labels = json!({"metadata": {"labels": {"number": number.to_string()}}});
+        world.put("pods", pod, &labels).await;
+        world.wait(2).await;
+    };
+    let before = made();
+    for number in 0..30 {
+        changes(number).await;
+    }
+    assert_eq!(made(), before, "the pod has changed");
+    // The next leader asks once, and is told the same.
+    life.kill();
+    let _next = world.start().await;
+    for number in 30..60 {
+        changes(number).await;
+    }
+    assert_eq!(made(), before + 1);
+    assert_eq!(world.names_of_requests(), [&**name]);
+    let told = format!("{:?}", world.notes(pod));
+    assert!(
+        told.contains("WriteDenied")
+            && told.contains("does not say for which content of which pod it is"),
+        "{told}"
+    );
+
+    world.server.set_webhook(|_, _| ());
+    let place = "/apis/apps.kruise.io/v1alpha1/namespaces/default/containerrecreaterequests";
+    world.delete_object(&format!("{place}/{name}")).await;
+    world.wait(600).await;
+    for pod in ["web-0", "web-1"] {
+        assert!(world.restarts_of(pod).0 >= 1, "{pod}");
+    }
     world.assert_quiet().await;
 }
 
