@@ -250,6 +250,40 @@ fn u153_a_container_with_an_empty_image_of_hot_upgrades_is_never_stale() {
     }
 }
 
+/// Requests and `swaplet restart` restart them too.
+#[test]
+fn u155_a_native_sidecar_is_restarted_like_any_other_container() {
+    let read = |annotation: &str| {
+        let uses = json!([{"configMapRef": {"name": "a"}}]);
+        let color = json!([{"name": "C", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['c']"}}}]);
+        let pod = json!({
+            "metadata": {"name": "p", "namespace": "ns", "uid": "u", "labels": {"c": "red"}, "annotations": {RESTART_ON: annotation}},
+            "spec": {"containers": [{"name": "app", "image": "r.example/app:1", "envFrom": uses}], "initContainers": [
+                {"name": "init", "image": "r.example/init:1", "envFrom": uses},
+                {"name": "mesh", "image": "r.example/mesh:1", "restartPolicy": "Always", "envFrom": uses, "env": color},
+            ]},
+            "status": {"phase": "Running", "containerStatuses": [{"name": "app", "state": {"running": {}}}],
+                "initContainerStatuses": [{"name": "init", "state": {"terminated": {"exitCode": 0}}}, {"name": "mesh", "state": {"running": {}}}]},
+        });
+        let pod: ConfiguredPodWire = serde_json::from_value(pod).unwrap();
+        pod.read().unwrap()
+    };
+    let pod = read("app=configmap/a; mesh=configmap/a,pod-metadata");
+    assert_eq!(pod.images.len(), 2);
+    assert!(
+        pod.metadata.contains_key("mesh") && pod.usage("mesh", &source("configmap/a")).required
+    );
+    let first = stand_at(&pod, &Contents::new(), &[], &seen(is("1"), 0), 1000);
+    let stale = stand_at(&pod, &first.record, &[], &seen(is("2"), 0), 1000).stale;
+    let names: Vec<_> = stale.keys().map(|name| &**name).collect();
+    assert_eq!(names, ["app", "mesh"]);
+    let problem = read("app=configmap/a; init=configmap/a").wish.unwrap_err();
+    assert!(
+        problem.to_string().contains("native sidecars can"),
+        "{problem}"
+    );
+}
+
 #[test]
 fn an_object_that_is_gone_restarts_nothing() {
     let standing = stand_at(

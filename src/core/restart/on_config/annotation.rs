@@ -77,7 +77,9 @@ pub enum Problem {
     #[error("\"{0}\" is not the name of an object: lower-case letters, digits, \"-\" and \".\"")]
     Name(Box<str>),
     /// The pod has no such container that could be restarted.
-    #[error("the pod has no container {0} in spec.containers (init containers are not restarted)")]
+    #[error(
+        "the pod has no container {0} that can be restarted (of init containers native sidecars can)"
+    )]
     NoContainer(Box<str>),
     /// The container's environment takes no label or annotation that could change.
     #[error(

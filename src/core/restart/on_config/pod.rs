@@ -109,7 +109,8 @@ impl FromView for ConfiguredPod {
         let ending = meta.deletion_timestamp.0 || status.is_over();
         let ready = status.is_ready();
         let statuses = status.container_statuses.items.into_iter();
-        let containers = spec.containers.iter();
+        let statuses = statuses.chain(status.init_container_statuses.items);
+        let containers = spec.restartable();
         let containers: Vec<_> = containers
             .filter_map(|one| one.name.value.clone())
             .collect();
@@ -122,7 +123,7 @@ impl FromView for ConfiguredPod {
             Err(problem) => (BTreeMap::new(), Err(problem)),
         };
         let is_named = |name: &str| wish.iter().flatten().any(|(named, _)| **named == *name);
-        let images = spec.containers.iter().filter_map(|one| {
+        let images = spec.restartable().filter_map(|one| {
             let name = one.name.as_ref().filter(|name| is_named(name))?;
             Some((name.clone(), one.image.value.clone()?))
         });
@@ -145,9 +146,16 @@ impl FromView for ConfiguredPod {
 }
 
 impl SpecView {
+    /// Returns the containers that can be restarted.
+    fn restartable(&self) -> impl Iterator<Item = &ContainerView> {
+        let inits = self.init_containers.iter();
+        let containers = self.containers.iter();
+        containers.chain(inits.filter(|init| init.is_native_sidecar()))
+    }
+
     fn uses(&self) -> BTreeMap<(Box<str>, Reference), Use> {
         let mut uses = BTreeMap::<_, Use>::new();
-        for container in self.containers.iter() {
+        for container in self.restartable() {
             let Some(name) = &container.name.value else {
                 continue;
             };
@@ -246,7 +254,7 @@ impl SpecView {
         let asking = wish.iter().filter(|(_, sources)| asks(sources));
         asking
             .map(|(name, _)| {
-                let containers = self.containers.iter();
+                let containers = self.restartable();
                 let fields: BTreeMap<_, _> = containers
                     .filter(|container| container.name.as_ref() == Some(name))
                     .flat_map(ContainerView::field_paths)
