@@ -57,28 +57,11 @@ pub struct Snapshot {
     remarks: Remarks,
 }
 
-/// Limits the objects that are read around the pods.
-#[derive(Default)]
-struct Narrow {
-    node: Option<String>,
-    job: Option<String>,
-    jobs_matter: bool,
-}
-
 impl Snapshot {
     /// Reads everything that decisions about these pods of the scope depend on, as [`pods`] has
     /// listed them. [`Snapshot::remarks`] reports what cannot be read.
     pub async fn of_pods(client: &Client, rules: Rules, scope: &Scope, pods: Vec<Pod>) -> Self {
-        let mut snapshot = Self::around(
-            client,
-            rules,
-            scope,
-            &Narrow {
-                jobs_matter: true,
-                ..Narrow::default()
-            },
-        )
-        .await;
+        let mut snapshot = Self::around(client, rules, scope, None).await;
         snapshot.fill(pods);
         snapshot
     }
@@ -96,7 +79,7 @@ impl Snapshot {
             namespace: Some(pod.namespace.to_string()),
             ..scope.clone()
         };
-        let mut snapshot = Self::around(client, rules, &scope, &Narrow::to(pod)).await;
+        let mut snapshot = Self::around(client, rules, &scope, Some(pod)).await;
         let listed = pods(client, &scope, policies).await;
         let mut pods = listed.unwrap_or_else(|error| {
             snapshot.remarks.unread(
@@ -179,7 +162,8 @@ impl Snapshot {
         self.today
     }
 
-    async fn around(client: &Client, rules: Rules, scope: &Scope, narrow: &Narrow) -> Self {
+    /// Reads what there is around pods; of nodes and Jobs those of the `only` pod, if there is one.
+    async fn around(client: &Client, rules: Rules, scope: &Scope, only: Option<&Pod>) -> Self {
         let openkruise =
             OpenKruiseScope::of(scope.namespace.iter().cloned().collect(), &rules, false);
         let mut snapshot = Self {
@@ -190,18 +174,18 @@ impl Snapshot {
             remarks: Remarks::default(),
         };
         snapshot.index.set_time(NOW, snapshot.today);
-        snapshot.read_nodes(client, narrow).await;
+        snapshot.read_nodes(client, only).await;
         snapshot.read_verdicts(client, scope).await;
         snapshot.read_openkruise(client, openkruise).await;
-        snapshot.read_jobs(client, scope, narrow).await;
+        snapshot.read_jobs(client, scope, only).await;
         snapshot.read_events(client, scope).await;
         snapshot
     }
 
-    async fn read_nodes(&mut self, client: &Client, narrow: &Narrow) {
+    async fn read_nodes(&mut self, client: &Client, only: Option<&Pod>) {
         match list(
             &Api::<NodeWire>::all(client.clone()),
-            &by_name(narrow.node.as_deref()),
+            &by_name(only.map(|pod| &*pod.node)),
             NodeWire::read,
         )
         .await
@@ -269,12 +253,13 @@ impl Snapshot {
         }
     }
 
-    async fn read_jobs(&mut self, client: &Client, scope: &Scope, narrow: &Narrow) {
-        if !narrow.jobs_matter {
+    async fn read_jobs(&mut self, client: &Client, scope: &Scope, only: Option<&Pod>) {
+        let job = only.and_then(|pod| pod.job.as_ref());
+        if only.is_some_and(|pod| job.is_none() || pod.restart_policy != RestartPolicy::OnFailure) {
             return;
         }
         let api: Api<JobWire> = api_in(client, scope.namespace.as_deref());
-        let events = match list(&api, &by_name(narrow.job.as_deref()), Some).await {
+        let events = match list(&api, &by_name(job.map(|job| &*job.name)), Some).await {
             Ok(jobs) => std::iter::once(Event::ListStart)
                 .chain(jobs.into_iter().map(Event::Listed))
                 .chain([Event::ListEnd])
@@ -331,18 +316,6 @@ impl Snapshot {
         };
         let age = last.map_or(0, |last| last.duration_until(self.today).as_secs());
         NOW - Duration::from_secs(u64::try_from(age).unwrap_or_default())
-    }
-}
-
-impl Narrow {
-    fn to(pod: &Pod) -> Self {
-        let job = pod.job.as_ref().map(|job| job.name.to_string());
-        let jobs_matter = job.is_some() && pod.restart_policy == RestartPolicy::OnFailure;
-        Self {
-            node: Some(pod.node.to_string()),
-            job,
-            jobs_matter,
-        }
     }
 }
 
