@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kube::Client;
 use serde::Serialize;
-use swaplet_controller::terminate::policies::Seen;
+use swaplet_controller::terminate::policies::Known;
 use swaplet_controller::terminate::snapshot::policies::{Listed, store};
 use swaplet_core::image::pattern::matches_any_run;
 use swaplet_core::objects::sidecar_policy::{PolicyKind, SidecarPolicy, Subject};
@@ -65,7 +65,7 @@ pub(super) async fn read(client: &Client, flags: &Flags) -> Policies {
     let unread = listed.remarks.lines();
     let store = store(listed, &flags.exit_images());
     let own = flags.one("state-namespace").unwrap_or_default();
-    let policy = |seen| Policy::of(seen, own);
+    let policy = |known| Policy::of(known, own);
     Policies {
         are_on: flags.reads_policies(),
         all: store.all().take(MOST).map(policy).collect(),
@@ -101,8 +101,8 @@ impl Policies {
 }
 
 impl Policy {
-    fn of(seen: Seen<'_>, own: &str) -> Self {
-        let (policy, status) = (seen.policy, seen.status);
+    fn of(known: &Known, own: &str) -> Self {
+        let (policy, status) = (&known.policy, &known.status);
         let number = |field: &str| status[field].as_u64().unwrap_or_default();
         let refused = status["refused"].as_array().into_iter().flatten();
         let refused = refused.take(MOST_REASONS).filter_map(|refused| {
@@ -119,7 +119,7 @@ impl Policy {
             matched: number("matched"),
             ended: number("ended"),
             refused: refused.collect(),
-            problems: seen.problems.to_vec(),
+            problems: known.problems.clone(),
             names: names(policy),
         }
     }

@@ -71,12 +71,15 @@ pub struct PolicyStore {
     is_owner_told: bool,
 }
 
+/// A known policy.
 #[derive(Debug)]
-struct Known {
-    policy: SidecarPolicy,
-    problems: Vec<String>,
+pub struct Known {
+    /// The policy as it was read.
+    pub policy: SidecarPolicy,
+    /// The parts without effect, each with the fix.
+    pub problems: Vec<String>,
     /// `status` as the API server has it, or as it was written last.
-    status: Value,
+    pub status: Value,
     /// The last status that was written, and until when it is not written again: another
     /// installation counts its own pods, and may write another one each time. Null if it was not
     /// applied: then none is written until then.
@@ -85,17 +88,6 @@ struct Known {
     unread_since: Option<Moment>,
     /// False if there were too many others: its rules are ignored.
     counts: bool,
-}
-
-/// A known policy.
-#[derive(Clone, Copy, Debug)]
-pub struct Seen<'a> {
-    /// The policy as it was read.
-    pub policy: &'a SidecarPolicy,
-    /// The parts without effect, each with the fix.
-    pub problems: &'a [String],
-    /// Its `status`.
-    pub status: &'a Value,
 }
 
 /// The time of the next relist of all pods.
@@ -128,12 +120,8 @@ impl PolicyStore {
     }
 
     /// Returns all known policies, by descending precedence.
-    pub fn all(&self) -> impl Iterator<Item = Seen<'_>> {
-        self.known.values().map(|known| Seen {
-            policy: &known.policy,
-            problems: &known.problems,
-            status: &known.status,
-        })
+    pub fn all(&self) -> impl Iterator<Item = &Known> {
+        self.known.values()
     }
 
     /// Returns true once both kinds have been listed.

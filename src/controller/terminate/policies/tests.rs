@@ -25,7 +25,7 @@ fn handle(store: &mut PolicyStore, event: Event<BoundedObject>) -> bool {
 
 /// Returns the numbers of policies with rules, and of those with problems.
 fn counted(store: &PolicyStore) -> (usize, usize) {
-    let with = |has: fn(&Seen<'_>) -> bool| store.all().filter(has).count();
+    let with = |has: fn(&&Known) -> bool| store.all().filter(has).count();
     (
         with(|seen| !seen.policy.rules.is_empty()),
         with(|seen| seen.problems.iter().any(|words| words.contains("too many"))),

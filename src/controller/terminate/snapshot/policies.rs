@@ -158,7 +158,7 @@ impl PodPolicies {
     /// Returns true if there is a policy of this kind, namespace and name.
     pub fn has(&self, kind: PolicyKind, namespace: &str, name: &str) -> bool {
         self.store.all().any(|seen| {
-            let policy = seen.policy;
+            let policy = &seen.policy;
             policy.kind == kind && *policy.namespace == *namespace && *policy.name == *name
         })
     }
