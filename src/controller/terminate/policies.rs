@@ -370,9 +370,7 @@ pub struct Counts {
 /// A pending write of a status.
 #[derive(Clone, Debug)]
 pub struct StatusWrite {
-    kind: PolicyKind,
-    namespace: Box<str>,
-    name: Box<str>,
+    key: PolicyKey,
     uid: Box<str>,
     status: Value,
 }
@@ -411,8 +409,7 @@ impl PolicyStore {
     /// Forgets a status that could not be written, because what the API server has is unknown, and
     /// waits before the next one, whatever that says.
     pub fn not_written(&mut self, write: &StatusWrite, now: Moment) {
-        let key = (write.kind, write.namespace.clone(), write.name.clone());
-        if let Some(known) = self.known.get_mut(&key) {
+        if let Some(known) = self.known.get_mut(&write.key) {
             known.status = Value::Null;
             known.written = Some((Value::Null, now + SAME_STATUS_EVERY));
         }
@@ -473,9 +470,7 @@ impl Known {
         self.written = Some((status.clone(), now + SAME_STATUS_EVERY));
         self.status = status.clone();
         Some(StatusWrite {
-            kind: policy.kind,
-            namespace: policy.namespace.clone(),
-            name: policy.name.clone(),
+            key: key(policy),
             uid: policy.uid.clone(),
             status,
         })
@@ -511,11 +506,12 @@ impl Writer {
     /// Returns why the write was not applied.
     pub async fn report_policy(&self, write: &StatusWrite) -> Result<(), WriteError> {
         let body = json!({"metadata": {"uid": write.uid}, "status": write.status});
-        let namespace = (write.kind == PolicyKind::Namespaced).then_some(&*write.namespace);
-        let policies = requests_for::<BoundedObject>(&write.kind.resource(), namespace);
+        let (kind, namespace, name) = &write.key;
+        let namespace = (*kind == PolicyKind::Namespaced).then_some(&**namespace);
+        let policies = requests_for::<BoundedObject>(&kind.resource(), namespace);
         let patch = Patch::Merge(body);
-        let built = policies.patch_subresource("status", &write.name, &params(), &patch);
-        self.sent(write.kind.plural(), built).await.map(drop)
+        let built = policies.patch_subresource("status", name, &params(), &patch);
+        self.sent(kind.plural(), built).await.map(drop)
     }
 }
 
