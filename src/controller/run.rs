@@ -12,7 +12,6 @@ use swaplet_core::objects::job::JobWire;
 use swaplet_core::objects::node::NodeWire;
 use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::report::reason::Reason;
-use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::hot_upgrade::sidecar_set::UpgradeImages;
 use tokio::sync::mpsc;
 use tokio::sync::watch::{self, channel};
@@ -40,7 +39,6 @@ use crate::restart::driver::RestartSettings;
 use crate::restart::{hot_upgrade, on_config, readiness_gate};
 use crate::terminate::JOB_PODS;
 use crate::terminate::derive::Push;
-use crate::terminate::policies::StatusWrite;
 use crate::terminate::policies::observe::PolicyWatches;
 use crate::terminate::public::AskPublic;
 use crate::terminate::selection::Selection;
@@ -78,10 +76,11 @@ pub async fn run(
     }
     controller.select(settings.selection.clone());
     tokio::pin!(shutdown);
-    let mut sidecars = Sidecars::begin(&discovery, &settings, &watch_ages);
+    let (client, is_on) = (discovery.client().clone(), settings.sidecar_policies);
+    let mut policies = PolicyWatches::begin(client, &settings.namespaces, &watch_ages, is_on);
     tokio::select! {
         () = &mut shutdown => return controller.end(&stop, settings.write_deadline).await,
-        () = controller.first_policies(&mut sidecars) => {}
+        () = controller.first_policies(&mut policies) => {}
     }
     let mut watches = Watches::begin(&discovery, &settings, &watch_ages);
     tokio::select! {
@@ -91,7 +90,7 @@ pub async fn run(
     let mut heartbeat = controller.health.heartbeat("pods");
     loop {
         heartbeat.beat();
-        if controller.go_on_with_policies(&mut sidecars, &discovery, &settings) {
+        if controller.go_on_with_policies(&discovery, &settings) {
             watches.pods = pods(&discovery, &settings, &watch_ages);
         }
         controller.go_on_with_restarts();
@@ -104,8 +103,8 @@ pub async fn run(
             event = heard(&mut watches.nodes, "nodes") => controller.observe_node(event?),
             news = heard(&mut watches.openkruise, "OpenKruise") => controller.handle(news?),
             event = heard(&mut watches.jobs, "Jobs") => controller.see_job(event?),
-            news = sidecars.news.next() => controller.see_policies(news?, &mut sidecars),
-            Some(reported) = sidecars.reports.join_next() => controller.policies_reported(reported),
+            news = policies.next() => controller.see_policies(news?, &mut policies),
+            Some(reported) = controller.reports.join_next() => controller.policies_reported(reported),
             written = finished(&mut controller.writes, A_WRITE) => controller.finish(written?),
             Some(ended) = beside.join_next() => return Err(ended.unwrap_or_else(|error| TaskDied(error.to_string()))),
             happened = controller.restarts.next() => controller.see_restart(happened?),
@@ -444,22 +443,6 @@ fn pods(
         Unlisted::AreHiddenFor(settings.write_deadline),
         PodWire::without_containers,
     )
-}
-
-/// The watches of policies, and the writes of their statuses.
-struct Sidecars {
-    pub news: PolicyWatches,
-    pub reports: JoinSet<Vec<(StatusWrite, WriteError)>>,
-}
-
-impl Sidecars {
-    fn begin(discovery: &Discovery, settings: &Settings, ages: &WatchAges) -> Self {
-        let (client, is_on) = (discovery.client().clone(), settings.sidecar_policies);
-        Self {
-            news: PolicyWatches::begin(client, &settings.namespaces, ages, is_on),
-            reports: JoinSet::new(),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ use crate::frame::writer::{Outcome, Target, Writer, is_missing_right};
 use crate::restart::driver::{Driver, Happened};
 use crate::terminate::derive::{Deriver, Pushed};
 use crate::terminate::index::{Effect, Index, Write};
+use crate::terminate::policies::StatusWrite;
 use crate::terminate::public::{FIRST, Questions};
 use crate::terminate::selection::{Progress, Selected, Selection};
 use crate::warm::jobs::Derived;
@@ -71,6 +72,8 @@ pub(super) struct Controller {
     shares: Shares,
     pub(super) writes: JoinSet<(Write, Outcome)>,
     pub(super) restarts: Driver,
+    /// The writes of statuses of policies, each with those that were not applied.
+    pub(super) reports: JoinSet<Vec<(StatusWrite, WriteError)>>,
     pub(super) deriver: Deriver,
     /// Whether exit images can be pulled without credentials.
     pub(super) questions: Questions,
@@ -124,6 +127,7 @@ impl Controller {
             halved_until: Moment::START,
             shares: Shares::default(),
             writes: JoinSet::new(),
+            reports: JoinSet::new(),
             deriver: Deriver::new(settings.push.clone()),
             questions: questions(settings),
             derived: channel::Sender::default(),

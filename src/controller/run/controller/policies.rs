@@ -14,8 +14,8 @@ use crate::frame::connection::discovery::Discovery;
 use crate::frame::isolated::read;
 use crate::frame::serve::rights::Right;
 use crate::frame::watch::Event;
-use crate::run::{Settings, Sidecars};
-use crate::terminate::policies::observe::News;
+use crate::run::Settings;
+use crate::terminate::policies::observe::{News, PolicyWatches};
 use crate::terminate::policies::{PATIENCE, StatusWrite};
 
 /// The longest wait for policies before pods are listed; later ones cause another list.
@@ -23,24 +23,24 @@ const FIRST_LISTS: Duration = Duration::from_secs(5);
 
 impl Controller {
     /// Waits until policies are known, at most `FIRST_LISTS`, so that pods are not listed twice.
-    pub(in crate::run) async fn first_policies(&mut self, sidecars: &mut Sidecars) {
+    pub(in crate::run) async fn first_policies(&mut self, watches: &mut PolicyWatches) {
         let until = Instant::now() + FIRST_LISTS;
         while self.index.policies.are_unknown() {
-            match timeout_at(until, sidecars.news.next()).await {
-                Ok(Ok(news)) => self.see_policies(news, sidecars),
+            match timeout_at(until, watches.next()).await {
+                Ok(Ok(news)) => self.see_policies(news, watches),
                 Ok(Err(_)) | Err(_) => break,
             }
         }
         self.index.policies.listed_anew();
     }
 
-    pub(in crate::run) fn see_policies(&mut self, news: News, sidecars: &mut Sidecars) {
+    pub(in crate::run) fn see_policies(&mut self, news: News, watches: &mut PolicyWatches) {
         match news {
             News::Policy(kind, event) => self.observe_policy(kind, event),
             News::Namespace(event) => self.observe_namespace(event),
         }
         if self.index.policies.set.ask_for_namespaces() {
-            sidecars.news.ask_for_namespaces();
+            watches.ask_for_namespaces();
         }
     }
 
@@ -102,12 +102,11 @@ impl Controller {
     /// all pods are to be listed again now.
     pub(in crate::run) fn go_on_with_policies(
         &mut self,
-        sidecars: &mut Sidecars,
         discovery: &Discovery,
         settings: &Settings,
     ) -> bool {
         self.set_time(discovery, settings);
-        self.report_policies(sidecars);
+        self.report_policies();
         if self.index.policies.take_unknown(self.clock.now()) {
             let words = format!(
                 "they were not listed within {} s of the start, so sidecars that are marked by their environment are ended without them",
@@ -120,13 +119,13 @@ impl Controller {
     }
 
     /// Starts to write the statuses that have changed, one by one, yielding to swaps.
-    fn report_policies(&mut self, sidecars: &mut Sidecars) {
+    fn report_policies(&mut self) {
         let (now, today) = (self.clock.now(), self.today);
         if !self.index.policies.is_on() {
             return;
         }
         // The counts of selected pods are not those of the policy.
-        if !sidecars.reports.is_empty() || self.index.selected.are_some_only() {
+        if !self.reports.is_empty() || self.index.selected.are_some_only() {
             return self.index.policies.put_off(now);
         }
         let index = &mut self.index;
@@ -138,7 +137,7 @@ impl Controller {
         }
         let (writer, precedence) = (self.writer.clone(), self.precedence.clone());
         let since = Instant::now();
-        sidecars.reports.spawn(async move {
+        self.reports.spawn(async move {
             let mut answers = Vec::new();
             for write in writes {
                 precedence.yield_to_swaps(since).await;
