@@ -26,6 +26,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
+use crate::cluster::rules::Beside;
 use crate::frame::clock::{Clock, IDLE};
 use crate::frame::connection::Namespaces;
 use crate::frame::isolated::{TaskDied, finished, read as isolated_read};
@@ -36,7 +37,7 @@ use crate::frame::watch::mirror::{Change, Mirror};
 use crate::frame::watch::named::NamedWatches;
 use crate::frame::watch::{Event, heard, watch};
 use crate::frame::writer::shares::Shares;
-use crate::frame::writer::{RETRY, Tools, Writer, params, requests_for};
+use crate::frame::writer::{RETRY, Writer, params, requests_for};
 
 /// The most objects whose contents are watched at a time; any others stay until there is room.
 const AT_ONCE: usize = 256;
@@ -53,11 +54,10 @@ type Key = (GuardedKind, Box<str>);
 /// Counts until `stopping` is true; then withdraws every count that allows a deletion, because it
 /// would get stale. Returns otherwise only with the reason why it cannot continue.
 pub(crate) async fn run(
-    client: Client,
-    namespaces: Namespaces,
-    tools: Tools,
+    beside: Beside,
     mut stopping: watch::Receiver<bool>,
 ) -> Result<Infallible, TaskDied> {
+    let (client, tools) = (beside.discovery.client().clone(), beside.tools);
     let mut heartbeat = tools.health.heartbeat("protected objects");
     let ages = &tools.metrics.watch_ages;
     let labelled = || ListParams::default().labels(LABEL);
@@ -72,7 +72,7 @@ pub(crate) async fn run(
         writes: JoinSet::new(),
         shares: Shares::default(),
         health: tools.health,
-        namespaces,
+        namespaces: beside.common.namespaces,
         objects: BTreeMap::new(),
         mirrors: BTreeMap::new(),
         epoch: 0,

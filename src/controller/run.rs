@@ -20,7 +20,7 @@ use tokio::time::sleep_until;
 
 use self::controller::{A_WRITE, Controller};
 use crate::cluster::openkruise::{self, Scope, observe};
-use crate::cluster::rules::{Common, Rules};
+use crate::cluster::rules::{Beside, Common, Rules};
 use crate::frame::clock::Clock;
 pub use crate::frame::clock::TimeOfDay;
 use crate::frame::connection::Namespaces;
@@ -285,34 +285,25 @@ impl Controller {
                 // Other tasks may have requested images before this one subscribed.
                 derived.mark_changed();
                 own.mark_changed();
-                let (discovery, common, tools) = (beside.discovery, beside.common, beside.tools);
-                jobs::driver::run(discovery, common, warm.clone(), derived, own, tools)
+                jobs::driver::run(beside, warm.clone(), derived, own)
             });
         }
         if settings.predownload {
             let own = settings.warm.is_some().then_some(own);
             beside.start(&mut tasks, "pre-download", None, move |beside| {
-                let namespaces = beside.common.namespaces;
-                predownload::run(beside.discovery, namespaces, own.clone(), beside.tools)
+                predownload::run(beside, own.clone())
             });
         }
         if settings.protect {
             let stopping = stopping.clone();
             let name = "the counting of protected objects";
             beside.start(&mut tasks, name, None, move |beside| {
-                let client = beside.discovery.client().clone();
-                let namespaces = beside.common.namespaces;
-                protect::run(client, namespaces, beside.tools, stopping.clone())
+                protect::run(beside, stopping.clone())
             });
         }
         if let Some(images) = settings.hot_upgrade.clone() {
             beside.start(&mut tasks, "hot upgrades", None, move |beside| {
-                hot_upgrade::run(
-                    beside.discovery,
-                    beside.common,
-                    images.clone(),
-                    beside.tools,
-                )
+                hot_upgrade::run(beside, images.clone())
             });
         }
         if let Some(restart) = settings.restart.clone() {
@@ -322,35 +313,19 @@ impl Controller {
     }
 }
 
-/// The state that each of the tasks needs.
-#[derive(Clone)]
-struct Beside {
-    discovery: Discovery,
-    common: Common,
-    tools: Tools,
-}
-
 impl Beside {
     /// Starts the tasks that restart containers, or let pods be Ready, once the gate is open.
     fn start_restarts(&self, tasks: &mut JoinSet<TaskDied>, restart: RestartSettings, gate: &Gate) {
         if let Some(on_config) = restart.on_config.clone() {
             let name = "restarts for changed configuration";
             self.start(tasks, name, Some(gate), move |beside| {
-                let namespaces = beside.common.namespaces;
-                on_config::run(
-                    beside.discovery,
-                    namespaces,
-                    on_config.clone(),
-                    beside.tools,
-                )
+                on_config::run(beside, on_config.clone())
             });
         }
         if restart.readiness_gates {
             let name = "the first readiness of pods";
             self.start(tasks, name, Some(gate), move |beside| {
-                let client = beside.discovery.client().clone();
-                let namespaces = beside.common.namespaces;
-                readiness_gate::run(client, namespaces, restart.clone(), beside.tools)
+                readiness_gate::run(beside, restart.clone())
             });
         }
     }

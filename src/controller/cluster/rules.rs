@@ -6,6 +6,19 @@ use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_core::terminate::openkruise::Coexist;
 
 use crate::frame::connection::Namespaces;
+use crate::frame::connection::discovery::Discovery;
+use crate::frame::writer::Tools;
+
+/// What each loop beside that of pods is started with.
+#[derive(Clone)]
+pub(crate) struct Beside {
+    /// The kinds that the API server has.
+    pub(crate) discovery: Discovery,
+    /// The settings of every loop.
+    pub(crate) common: Common,
+    /// The tools that all loops share.
+    pub(crate) tools: Tools,
+}
 
 /// The settings that every loop is started with.
 #[derive(Clone, Debug)]

@@ -27,9 +27,8 @@ use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
 use self::kept::{Kept, Room, Selected};
-use crate::cluster::rules::Common;
+use crate::cluster::rules::Beside;
 use crate::frame::clock::{Clock, IDLE};
-use crate::frame::connection::discovery::Discovery;
 use crate::frame::isolated::{Defects, TaskDied, finished, log, read};
 use crate::frame::serve::rights::Right;
 use crate::frame::watch::age::WatchAges;
@@ -50,12 +49,8 @@ const AT_ONCE: usize = 8;
 const GATHER: Duration = Duration::from_millis(200);
 
 /// Runs the loop, which writes no images but these; returns only with the reason why it cannot continue.
-pub(crate) async fn run(
-    discovery: Discovery,
-    common: Common,
-    images: UpgradeImages,
-    tools: Tools,
-) -> Result<Infallible, TaskDied> {
+pub(crate) async fn run(beside: Beside, images: UpgradeImages) -> Result<Infallible, TaskDied> {
+    let (discovery, common, tools) = (beside.discovery, beside.common, beside.tools);
     let mut heartbeat = tools.health.heartbeat("hot upgrades");
     let client = discovery.client().clone();
     let ages = tools.metrics.watch_ages.clone();

@@ -16,6 +16,7 @@ use self::records::{Record, Records};
 use self::rounds::Rounds;
 use self::state::{Group, Object, State, Uid};
 use super::driver::observe;
+use crate::cluster::rules::Beside;
 use crate::frame::clock::{Clock, IDLE};
 use crate::frame::connection::Namespaces;
 use crate::frame::connection::discovery::Discovery;
@@ -76,12 +77,11 @@ pub struct RestartOnSettings {
 
 /// Runs the loop; returns only with the reason why it cannot continue.
 pub(crate) async fn run(
-    discovery: Discovery,
-    namespaces: Namespaces,
+    beside: Beside,
     settings: RestartOnSettings,
-    tools: Tools,
 ) -> Result<Infallible, TaskDied> {
-    let mut run = Run::new(&discovery, namespaces, settings, tools);
+    let namespaces = beside.common.namespaces;
+    let mut run = Run::new(&beside.discovery, namespaces, settings, beside.tools);
     run.load().await;
     let mut heartbeat = run
         .tools

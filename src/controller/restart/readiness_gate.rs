@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::time::Duration;
 
-use kube::Client;
 use kube::api::ListParams;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::report::write_error::WriteError;
@@ -17,8 +16,8 @@ use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
 use super::driver::RestartSettings;
+use crate::cluster::rules::Beside;
 use crate::frame::clock::{Clock, IDLE};
-use crate::frame::connection::Namespaces;
 use crate::frame::isolated::{TaskDied, finished, read};
 use crate::frame::serve::rights::Right;
 use crate::frame::watch::many::watch_all;
@@ -34,16 +33,12 @@ const WRITTEN_AGAIN: Duration = Duration::from_secs(60);
 const DENIED_RETRY: Duration = Duration::from_secs(60);
 
 /// Runs the loop; returns only with the reason why it cannot continue.
-pub(crate) async fn run(
-    client: Client,
-    namespaces: Namespaces,
-    settings: RestartSettings,
-    tools: Tools,
-) -> Result<Infallible, TaskDied> {
+pub(crate) async fn run(beside: Beside, settings: RestartSettings) -> Result<Infallible, TaskDied> {
+    let (namespaces, tools) = (beside.common.namespaces, beside.tools);
     let mut heartbeat = tools.health.heartbeat("readiness gates");
     let labelled = ListParams::default().labels(READINESS_GATE);
     let ages = &tools.metrics.watch_ages;
-    let mut pods = watch_all(namespaces.apis(&client), &labelled, ages);
+    let mut pods = watch_all(namespaces.apis(beside.discovery.client()), &labelled, ages);
     let mut gates = Gates {
         clock: Clock::start(),
         settings,

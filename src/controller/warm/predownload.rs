@@ -9,6 +9,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::cluster::rules::Beside;
 use crate::frame::clock::Clock;
 use crate::frame::connection::Namespaces;
 use crate::frame::connection::discovery::Discovery;
@@ -23,7 +24,7 @@ use crate::frame::watch::mirror::{Change, Mirror};
 use crate::frame::watch::served::{Served, watch_served};
 use crate::frame::watch::{Event, heard};
 use crate::frame::writer::report::{Notice, Reporter};
-use crate::frame::writer::{Target, Tools, Writer, is_missing_right};
+use crate::frame::writer::{Target, Writer, is_missing_right};
 use crate::warm::write::predownload_job;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
@@ -74,12 +75,11 @@ type Key = (WorkloadKind, Box<str>, Box<str>);
 /// Runs pre-downloads; returns only with the reason why it cannot continue. `own` receives the jobs
 /// that cannot be created as objects.
 pub(crate) async fn run(
-    discovery: Discovery,
-    namespaces: Namespaces,
+    beside: Beside,
     own: Option<watch::Sender<OwnJobs>>,
-    tools: Tools,
 ) -> Result<Infallible, TaskDied> {
-    let client = discovery.client().clone();
+    let (discovery, tools) = (beside.discovery, beside.tools);
+    let (client, namespaces) = (discovery.client().clone(), beside.common.namespaces);
     let ages = &tools.metrics.watch_ages;
     let all = ListParams::default();
     let mut deployments =

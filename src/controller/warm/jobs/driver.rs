@@ -32,7 +32,7 @@ use tokio::time::{sleep, sleep_until};
 
 use self::observe::{SharedManager, observe};
 use super::{Happened, PodQuery, PullAnswer, PullJobs, PullWrite, Stored, WarmSettings};
-use crate::cluster::rules::Common;
+use crate::cluster::rules::Beside;
 use crate::frame::clock::{Clock, IDLE, Now, ServerClock};
 use crate::frame::connection::discovery::{Discovery, Resources};
 use crate::frame::isolated::{TaskDied, finished};
@@ -56,15 +56,13 @@ const TOGETHER: Duration = Duration::from_millis(50);
 /// dropped, the next run of the process continues. Other tasks request the exit images that have
 /// been derived so far, and pre-downloads without an object (`own`).
 pub(crate) async fn run(
-    discovery: Discovery,
-    common: Common,
+    beside: Beside,
     warm: WarmSettings,
     derived: watch::Receiver<Derived>,
     own: watch::Receiver<OwnJobs>,
-    tools: Tools,
 ) -> Result<Infallible, TaskDied> {
-    let mut heartbeat = tools.health.heartbeat("jobs that pull images");
-    let mut driver = Driver::new(&discovery, &common, warm, derived, own, tools);
+    let mut heartbeat = beside.tools.health.heartbeat("jobs that pull images");
+    let mut driver = Driver::new(beside, warm, derived, own);
     loop {
         heartbeat.beat();
         driver.reconcile(&mut heartbeat).await?;
@@ -99,16 +97,18 @@ struct Driver {
 
 impl Driver {
     fn new(
-        discovery: &Discovery,
-        common: &Common,
+        Beside {
+            discovery,
+            common,
+            tools,
+        }: Beside,
         warm: WarmSettings,
         derived: watch::Receiver<Derived>,
         own: watch::Receiver<OwnJobs>,
-        tools: Tools,
     ) -> Self {
         let client = discovery.client();
         let ages = tools.metrics.watch_ages.clone();
-        let (coexist, manager) = (warm.coexist, SharedManager::new(discovery));
+        let (coexist, manager) = (warm.coexist, SharedManager::new(&discovery));
         let jobs = |kind| {
             observe(
                 discovery.clone(),
