@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use swaplet_controller::frame::clock::time_of_day;
 use swaplet_controller::frame::list::words;
-use swaplet_controller::warm::status::{Answer, Question, ask};
+use swaplet_controller::warm::status::ask;
 use swaplet_core::warm::known::{Knowledge, Known, Shown};
 
 use super::NodeArgs;
@@ -78,15 +78,12 @@ impl StatusArgs {
         let table = self.table.table()?;
         let client = self.cluster.client().await?;
         let namespace = named_or_own(&client, self.namespace.as_deref());
-        let question = Question {
-            images: super::each_once(&self.images),
-            namespace: (!self.all_namespaces).then_some(namespace),
-            selector: self.on.selector,
-            names: self.on.nodes.into_iter().collect(),
-            table,
-        };
-        let asked = slowly("reading nodes and warmer pods", ask(&client, &question)).await;
-        let Answer { known, remarks } = asked
+        let namespace = (!self.all_namespaces).then_some(&*namespace);
+        let images = super::each_once(&self.images);
+        let nodes = (&*self.on.selector, &*self.on.nodes);
+        let asking = ask(&client, &images, namespace, nodes, &table);
+        let (known, remarks) = slowly("reading nodes and warmer pods", asking)
+            .await
             .map_err(|error| anyhow::anyhow!(words(&error)))
             .context("cannot list nodes")?;
         print(&show(

@@ -14,54 +14,38 @@ use swaplet_core::warm::warming::shape;
 
 use crate::frame::list::{api_in, list_with, words};
 
-/// The query of `swaplet warm status`.
-#[derive(Clone, Debug)]
-pub struct Question {
-    /// The images; empty for all images of warmer pods.
-    pub images: Vec<Box<str>>,
-    /// The namespace of the pods; `None` for all.
-    pub namespace: Option<String>,
-    /// The label selector of the nodes; empty selects all.
-    pub selector: String,
-    /// The names of the only nodes to report; empty selects all.
-    pub names: BTreeSet<String>,
-    /// The table by which nodes are classified.
-    pub table: NodeTable,
-}
-
-/// The knowledge about images, in the order of nodes.
-#[derive(Clone, Debug)]
-pub struct Answer {
-    /// A row for each image and node.
-    pub known: Vec<Known>,
-    /// What could not be read, and what that means.
-    pub remarks: Vec<String>,
-}
-
-/// Reads nodes and warmer pods.
+/// Reads nodes and warmer pods, and returns a row for each image and node, and remarks on what could
+/// not be read. The nodes are those that the label selector matches, and of these only the ones with
+/// such a name, if there are any; without images all images of warmer pods are reported; the pods
+/// are those of the namespace, or of all.
 ///
 /// # Errors
 /// The error of the API server if the nodes cannot be listed.
-pub async fn ask(client: &Client, question: &Question) -> kube::Result<Answer> {
+pub async fn ask(
+    client: &Client,
+    images: &[Box<str>],
+    namespace: Option<&str>,
+    (selector, names): (&str, &[String]),
+    table: &NodeTable,
+) -> kube::Result<(Vec<Known>, Vec<String>)> {
+    let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
     let mut remarks = Vec::new();
-    let selected = ListParams::default().labels(&question.selector);
+    let selected = ListParams::default().labels(selector);
     let mut nodes = list_with(
         &Api::all(client.clone()),
         selected,
         |node: NodeImagesWire| node.read(),
     )
     .await?;
-    nodes.retain(|node| question.names.is_empty() || question.names.contains(&*node.node.name));
+    nodes.retain(|node| names.is_empty() || names.contains(&*node.node.name));
     nodes.sort_by(|a, b| a.node.name.cmp(&b.node.name));
-    for name in question
-        .names
-        .iter()
-        .filter(|name| !nodes.iter().any(|node| *node.node.name == ***name))
-    {
-        remarks.push(format!("there is no node {name} among those selected"));
+    for name in &names {
+        if !nodes.iter().any(|node| *node.node.name == **name) {
+            remarks.push(format!("there is no node {name} among those selected"));
+        }
     }
     let pods = list_with(
-        &api_in(client, question.namespace.as_deref()),
+        &api_in(client, namespace),
         ListParams::default().labels(RUN),
         WarmerPodWire::read,
     )
@@ -73,14 +57,8 @@ pub async fn ask(client: &Client, question: &Question) -> kube::Result<Answer> {
         ));
         Vec::new()
     });
-    let nodes: Vec<_> = nodes
-        .into_iter()
-        .map(|node| listed(node, &question.table))
-        .collect();
-    Ok(Answer {
-        known: known(&question.images, &nodes, &pods),
-        remarks,
-    })
+    let nodes: Vec<_> = nodes.into_iter().map(|node| listed(node, table)).collect();
+    Ok((known(images, &nodes, &pods), remarks))
 }
 
 fn listed(node: NodeImages, table: &NodeTable) -> ListedNode {
