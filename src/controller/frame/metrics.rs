@@ -264,9 +264,7 @@ impl Metrics {
 
     /// Sets the number of pods that are kept for this reason.
     pub fn kept(&self, reason: Reason, pods: usize) {
-        self.pods
-            .get_or_create(&of_reason(reason))
-            .set(i64::try_from(pods).unwrap_or(i64::MAX));
+        set(&self.pods.get_or_create(&of_reason(reason)), pods);
     }
 
     /// Returns the number of pods that are kept.
@@ -300,7 +298,12 @@ impl Metrics {
 
     /// Begins a write to `resource`; [`InFlight::answered`] ends it.
     pub fn sends(&self, resource: &'static str) -> InFlight {
-        InFlight::begin(self.clone(), resource)
+        self.writes_in_flight.inc();
+        InFlight {
+            metrics: self.clone(),
+            resource,
+            since: Instant::now(),
+        }
     }
 
     /// Counts an event that reports a failure to list or watch.
@@ -347,6 +350,11 @@ impl Metrics {
     }
 }
 
+/// Sets a gauge to a number of objects.
+pub(crate) fn set(gauge: &Gauge, number: usize) {
+    gauge.set(i64::try_from(number).unwrap_or(i64::MAX));
+}
+
 fn product<A: Copy, B: Copy>(one: &[A], other: &[B]) -> impl Iterator<Item = (A, B)> {
     one.iter()
         .flat_map(move |one| other.iter().map(move |other| (*one, *other)))
@@ -368,15 +376,6 @@ pub struct InFlight {
 }
 
 impl InFlight {
-    fn begin(metrics: Metrics, resource: &'static str) -> Self {
-        metrics.writes_in_flight.inc();
-        Self {
-            metrics,
-            resource,
-            since: Instant::now(),
-        }
-    }
-
     /// Records the outcome and the duration of the write, which was answered or given up.
     pub fn answered(self, outcome: &'static str) {
         self.metrics.wrote(self.resource, outcome);

@@ -18,7 +18,7 @@ use crate::frame::clock::{Now, ServerClock, TimeOfDay};
 use crate::frame::connection::Namespaces;
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::isolated::{TaskDied, finished};
-use crate::frame::metrics::Metrics;
+use crate::frame::metrics::{Metrics, set};
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::watch_all;
 use crate::frame::watch::named::NamedWatches;
@@ -193,9 +193,7 @@ impl Driver {
             self.watches.follow(pods);
         }
         metrics.decisions_failed(self.restarts.take_defects());
-        metrics
-            .requests
-            .set(i64::try_from(self.restarts.len()).unwrap_or(i64::MAX));
+        set(&metrics.requests, self.restarts.len());
         // Headroom that a restart has released may be granted to waiting pods.
         index.reconcile_woken(moment);
     }

@@ -14,7 +14,7 @@ use crate::frame::clock::{Clock, IDLE, time_of_day};
 use crate::frame::connection::UNREACHABLE;
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::isolated::{TaskDied, finished, read};
-use crate::frame::metrics::Metrics;
+use crate::frame::metrics::{Metrics, set};
 use crate::frame::serve::Health;
 use crate::frame::serve::rights::Right;
 use crate::frame::watch::Event;
@@ -229,12 +229,9 @@ impl Controller {
                 .waits_since()
                 .map(|since| self.clock.instant(since)),
         );
-        self.metrics
-            .waiting_for_headroom
-            .set(i64::try_from(self.index.waiting_for_headroom()).unwrap_or(i64::MAX));
-        self.metrics
-            .waiting
-            .set(i64::try_from(self.index.waiting()).unwrap_or(i64::MAX));
+        let waiting = self.index.waiting_for_headroom();
+        set(&self.metrics.waiting_for_headroom, waiting);
+        set(&self.metrics.waiting, self.index.waiting());
     }
 
     pub(super) fn finish(&mut self, (write, outcome): (Write, Outcome)) {

@@ -36,6 +36,7 @@ use crate::cluster::rules::Beside;
 use crate::frame::clock::{Clock, IDLE, Now, ServerClock};
 use crate::frame::connection::discovery::{Discovery, Resources};
 use crate::frame::isolated::{TaskDied, finished};
+use crate::frame::metrics::set;
 use crate::frame::queue::FairQueue;
 use crate::frame::serve::rights::Right;
 use crate::frame::serve::{Health, Heartbeat};
@@ -171,10 +172,7 @@ impl Driver {
             .decisions_failed(self.jobs.take_defects());
         self.selected.follow(self.jobs.queries().iter());
         self.pulls.follow(self.jobs.pod_namespaces().iter());
-        self.tools
-            .metrics
-            .pull_jobs
-            .set(i64::try_from(self.jobs.open()).unwrap_or(i64::MAX));
+        set(&self.tools.metrics.pull_jobs, self.jobs.open());
         let due = self
             .clock
             .instant(self.jobs.next_due(now).unwrap_or(now.moment + IDLE));
