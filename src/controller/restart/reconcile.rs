@@ -533,7 +533,7 @@ impl Entry {
     /// Updates the memory of the request.
     fn observe(&mut self, sight: Sight<'_>, index: &Index, now: Moment) {
         if self.request.is_taken() || self.request.ends_sidecars() {
-            let is_gone = index.has_daemon_for_restart(&self.request.node) == Some(false);
+            let is_gone = index.openkruise.has_daemon_if_seen(&self.request.node) == Some(false);
             self.memory.without_daemon = is_gone.then(|| self.memory.without_daemon.unwrap_or(now));
         }
         if let Sight::There(pod) = sight {

@@ -26,7 +26,7 @@ use crate::frame::writer::{Outcome, Target, Writer, is_missing_right};
 use crate::restart::driver::{Driver, Happened};
 use crate::terminate::derive::{Deriver, Pushed};
 use crate::terminate::index::{Effect, Index, Write};
-use crate::terminate::policies::StatusWrite;
+use crate::terminate::policies::{PolicyStore, StatusWrite};
 use crate::terminate::public::{FIRST, Questions};
 use crate::terminate::selection::{Progress, Selected, Selection};
 use crate::warm::jobs::Derived;
@@ -330,10 +330,11 @@ impl Controller {
 fn index(settings: &Settings) -> Index {
     let mut index = Index::new(settings.rules.clone());
     if settings.restart.is_some() {
-        index = index.with_restarts();
+        index.openkruise.require_sight();
     }
     if settings.sidecar_policies {
-        index = index.with_policies(settings.state_namespace.as_deref());
+        let state_namespace = settings.state_namespace.as_deref();
+        index.policies = PolicyStore::watched().of_installation(state_namespace);
     }
     index
 }
@@ -461,7 +462,9 @@ impl Controller {
     /// Handles the answer of a registry.
     pub(in crate::run) fn answered(&mut self, image: &ImageReference, public: Public) {
         tracing::info!(%image, ?public, "whether the exit image can be pulled without credentials");
-        self.index.public_came(image, public);
+        let exit_images = &mut self.index.rules.exit_images;
+        exit_images.answered_public(image, public);
+        self.index.enqueue_where(|_| true);
     }
 }
 
@@ -638,24 +641,17 @@ impl Controller {
                 let right = right_of_restart(&written.0.action);
                 note_right(&self.health, right, &written.1);
             }
-            Happened::Pod(
-                _,
-                Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error),
-            ) => {
-                self.report_trouble(
-                    error,
-                    "cannot watch pods whose containers are to be restarted; trying again",
-                );
+            Happened::Pod(_, event) => {
+                let what = "cannot watch pods whose containers are to be restarted; trying again";
+                let error = event.trouble().into_iter();
+                error.for_each(|error| self.report_trouble(error, what));
             }
-            Happened::Parked(
-                Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error),
-            ) => {
-                self.report_trouble(
-                    error,
-                    "cannot watch pods in which containers are parked; trying again",
-                );
+            Happened::Parked(event) => {
+                let what = "cannot watch pods in which containers are parked; trying again";
+                let error = event.trouble().into_iter();
+                error.for_each(|error| self.report_trouble(error, what));
             }
-            Happened::Request(_) | Happened::Pod(..) | Happened::Parked(_) => {}
+            Happened::Request(_) => {}
         }
     }
 }

@@ -50,12 +50,12 @@ use swaplet_core::terminate::methods::swap::{grace, patience};
 
 /// The pods, and the queues of those that need a write or another reconcile.
 pub struct Index {
-    rules: Rules,
+    pub(crate) rules: Rules,
     /// The nodes of the pods. Code that changes them must enqueue the pods concerned
     /// ([`Index::enqueue_where`]).
     pub nodes: Nodes,
     budgets: Budgets,
-    openkruise: Known,
+    pub(crate) openkruise: Known,
     /// Boxed, because a hash table allocates room for up to twice as many entries as it holds.
     entries: HashMap<Box<str>, Box<Entry>>,
     /// Has more pods than `entries`: all whose restarts count against the limit of a Job.

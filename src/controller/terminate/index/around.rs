@@ -1,7 +1,6 @@
 //! Builds the circumstances of a decision, and explains decisions step by step.
 
 use jiff::Timestamp;
-use swaplet_core::cluster::exit_images::Public;
 use swaplet_core::cluster::headroom::Ledger;
 use swaplet_core::image::reference::ImageReference;
 use swaplet_core::objects::moment::Moment;
@@ -98,12 +97,6 @@ impl Index {
             &around.of(&pod, &memory, now),
             &self.nodes.why(&pod, now),
         )
-    }
-
-    /// Handles the answer of a registry: the pods are decided again.
-    pub fn public_came(&mut self, image: &ImageReference, public: Public) {
-        self.rules.exit_images.answered_public(image, public);
-        self.enqueue_where(|_| true);
     }
 
     /// Returns the rules in effect.

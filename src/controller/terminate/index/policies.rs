@@ -21,13 +21,6 @@ const NO_MAIN: &str = "NoMainContainer";
 const OUTRANKED: &str = "Outranked";
 
 impl Index {
-    /// Enables SidecarPolicies, for the installation with this state namespace.
-    #[must_use]
-    pub fn with_policies(mut self, state_namespace: Option<&str>) -> Self {
-        self.policies = PolicyStore::watched().of_installation(state_namespace);
-        self
-    }
-
     /// Decodes a pod and marks its containers with the rules that apply to them.
     pub(crate) fn read_pod(&mut self, pod: PodWire) -> Option<Pod> {
         let (images, entries) = (&self.rules.exit_images, &self.entries);

@@ -11,13 +11,6 @@ use swaplet_core::objects::pod::Pod;
 use super::{Begun, Index};
 
 impl Index {
-    /// Enables restarts of single containers.
-    #[must_use]
-    pub const fn with_restarts(mut self) -> Self {
-        self.openkruise.require_sight();
-        self
-    }
-
     /// Returns the exit images of the installation.
     pub const fn exit_images(&self) -> &ExitImages {
         &self.rules.exit_images
@@ -70,12 +63,6 @@ impl Index {
         if let Some(learned) = self.nodes.learn(pod, proved, now) {
             self.learned(learned, &pod.uid);
         }
-    }
-
-    /// Returns whether OpenKruise's daemon is on a node, Ready or not; on any node, if `node` is
-    /// empty. `None` if that has not been read yet.
-    pub fn has_daemon_for_restart(&self, node: &str) -> Option<bool> {
-        self.openkruise.has_daemon_if_seen(node)
     }
 
     /// Records that this many containers of the pod are about to be restarted: they count against
