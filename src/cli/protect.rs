@@ -5,12 +5,11 @@ use std::process::ExitCode;
 
 use anyhow::{anyhow, ensure};
 use clap::Args;
-use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
 use kube::api::{ApiResource, ListParams};
 use kube::core::GroupVersionKind;
 use kube::{Api, Client};
 use serde_json::json;
-use swaplet_controller::frame::list::{is_page, list, list_with, words};
+use swaplet_controller::frame::list::{is_page, list_with, words};
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::protect::kinds::{Cascading, KINDS, ProtectedKind};
 use swaplet_core::protect::object::{GuardedKind, LABEL, Mode};
@@ -20,6 +19,7 @@ use crate::cli::exit::{FAILED, code};
 use crate::cli::print;
 use crate::cli::program::process::slowly;
 use crate::cli::program::table::{Output, render};
+use crate::cli::status::ask::bound_policies;
 
 /// The suffixes of the policy names in `deploy/protection.yaml`.
 const POLICIES: [&str; 3] = [
@@ -206,13 +206,7 @@ fn read(kind: &'static ProtectedKind, object: BoundedObject) -> Option<Labelled>
 
 /// Returns which policies are missing, if any; `None` also if the caller may not list them.
 async fn missing_policies(client: &Client) -> Option<String> {
-    let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(client.clone());
-    let policy = |binding: ValidatingAdmissionPolicyBinding| {
-        let spec = binding.spec?;
-        let denies = spec.validation_actions?.contains(&"Deny".to_owned());
-        spec.policy_name.filter(|_| denies)
-    };
-    let bound = match list(&bindings, "", policy).await {
+    let bound = match bound_policies(client).await {
         Ok(bound) => bound,
         // Before Kubernetes 1.30 there are none.
         Err(kube::Error::Api(status)) if status.code == 404 && !is_page(&status) => Vec::new(),

@@ -208,17 +208,8 @@ pub async fn leash(client: &Client, installation: &Installation) -> Result<Leash
     let Some((leash, opened)) = policies.iter().find_map(of_pods) else {
         return Ok(Leash::default());
     };
-    let denies = |binding: ValidatingAdmissionPolicyBinding| {
-        let spec = binding.spec?;
-        let mut actions = spec.validation_actions.into_iter().flatten();
-        actions
-            .any(|action| action == "Deny")
-            .then_some(spec.policy_name)?
-    };
-    let api: Api<ValidatingAdmissionPolicyBinding> = Api::all(client.clone());
-    let bound = list(&api, "", denies)
-        .await
-        .map_err(|error| words(&error))?;
+    let bound = bound_policies(client).await;
+    let bound = bound.map_err(|error| words(&error))?;
     let parts = policies.iter().filter_map(|(name, _)| {
         let part = name.strip_prefix(&leash)?.strip_prefix('-')?;
         Some((part.to_owned(), bound.contains(name)))
@@ -228,6 +219,19 @@ pub async fn leash(client: &Client, installation: &Installation) -> Result<Leash
         name: leash,
         opened,
     })
+}
+
+/// Returns the names of the admission policies by which a binding denies.
+///
+/// # Errors
+/// The bindings cannot be listed.
+pub async fn bound_policies(client: &Client) -> kube::Result<Vec<String>> {
+    let denies = |binding: ValidatingAdmissionPolicyBinding| {
+        let spec = binding.spec?;
+        let denies = spec.validation_actions?.contains(&"Deny".to_owned());
+        spec.policy_name.filter(|_| denies)
+    };
+    list(&Api::all(client.clone()), "", denies).await
 }
 
 /// Returns the list of a variable that is nothing else: `["istio-proxy", "log-*"]`.

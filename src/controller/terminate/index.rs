@@ -596,12 +596,10 @@ impl Index {
         let gone = (*outcome == Err(WriteError::Gone)).then(|| entry.pod.clone());
         if matches!(outcome, Err(WriteError::Conflict | WriteError::Denied(_))) {
             self.nodes.trial_ends(&entry.pod);
-        }
-        if matches!(outcome, Err(WriteError::Conflict | WriteError::Denied(_)))
-            && self.nodes.probe_ends(&entry.pod)
-        {
-            let node = entry.pod.node.clone();
-            self.enqueue_where(|pod| pod.node == node);
+            if self.nodes.probe_ends(&entry.pod) {
+                let node = entry.pod.node.clone();
+                self.enqueue_where(|pod| pod.node == node);
+            }
         }
         if let Some(pod) = gone {
             self.remove(&pod, now);

@@ -101,7 +101,7 @@ impl GivenArgs {
 /// Fails if a policy of the command line has the name of one of the cluster: only one would count.
 pub(super) fn is_new(given: &Given, policies: &PodPolicies) -> anyhow::Result<()> {
     let mut given = given.policies.iter();
-    match given.find(|given| policies.has_like(given)) {
+    match given.find(|given| policies.has(given.kind, &given.namespace, &given.name)) {
         Some(given) => bail!(
             "--policy: {} is in the cluster too: give that of the file another name, or leave --policy out",
             given.place()

@@ -163,11 +163,6 @@ impl PodPolicies {
         })
     }
 
-    /// Returns true if there is a policy of the same kind, namespace and name.
-    pub fn has_like(&self, policy: &SidecarPolicy) -> bool {
-        self.has(policy.kind, &policy.namespace, &policy.name)
-    }
-
     /// Adds policies that only this command knows.
     pub fn give(&mut self, given: &Given) {
         given.add_to(&mut self.store.set);
