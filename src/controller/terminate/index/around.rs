@@ -1,52 +1,41 @@
 //! Builds the circumstances of a decision, and explains decisions step by step.
 
-use jiff::Timestamp;
-use swaplet_core::cluster::headroom::Ledger;
 use swaplet_core::image::reference::ImageReference;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::{Pod, roles};
 use swaplet_core::terminate::Circumstances;
 use swaplet_core::terminate::explain::{Explanation, explain};
 use swaplet_core::terminate::memory::Memory;
-use swaplet_core::terminate::memory::image_troubles::ImageTroubles;
 
 use super::Index;
-use crate::cluster::nodes::Nodes;
-use crate::cluster::openkruise::Known;
 use crate::cluster::rules::Rules;
 
-/// Everything that is known besides the pods.
-pub(crate) struct Around<'a> {
-    pub(crate) rules: &'a Rules,
-    pub(crate) nodes: &'a Nodes,
-    pub(crate) headroom: &'a Ledger,
-    pub(crate) openkruise: &'a Known,
-    pub(crate) image_troubles: &'a ImageTroubles,
-    pub(crate) started_at: Option<Timestamp>,
-    /// The time until which nothing is ended of a pod that was read without policies.
-    pub(crate) policies_unseen_until: Option<Moment>,
-}
-
-impl<'a> Around<'a> {
-    /// Returns the circumstances for a decision about this pod.
-    pub(crate) fn of(&self, pod: &Pod, memory: &Memory, now: Moment) -> Circumstances<'a> {
+impl Index {
+    /// Returns the circumstances for a decision about this pod by these rules. Until the given time
+    /// nothing is ended of a pod that was read without policies.
+    pub(crate) fn circumstances<'a>(
+        &'a self,
+        rules: &'a Rules,
+        pod: &Pod,
+        memory: &Memory,
+        policies_unseen_until: Option<Moment>,
+        now: Moment,
+    ) -> Circumstances<'a> {
         let (node, facts) = self.nodes.about(pod, memory.mains_done_at, now);
         Circumstances {
-            exit_images: &self.rules.exit_images,
-            allowed: &self.rules.allowed,
-            headroom: self.headroom,
-            image_troubles: self.image_troubles,
+            exit_images: &rules.exit_images,
+            allowed: &rules.allowed,
+            headroom: &self.headroom,
+            image_troubles: &self.image_troubles,
             node: self.openkruise.class(pod, node),
             facts,
             openkruise: self.openkruise.around(pod),
-            policies_unseen_until: self.policies_unseen_until,
+            policies_unseen_until,
             now,
             started_at: self.started_at,
         }
     }
-}
 
-impl Index {
     /// Explains the decision that the index takes about a pod now, step by step; also for a pod
     /// that it does not keep. Earlier reports are repeated.
     pub fn explain(&self, pod: &Pod, now: Moment) -> Explanation {
@@ -81,22 +70,9 @@ impl Index {
         memory.observe(&pod, &rules.exit_images, now);
         memory.observe_request(self.openkruise.around(&pod).request, now);
         memory.said.clear();
-        let around = Around {
-            rules,
-            nodes: &self.nodes,
-            headroom: &self.headroom,
-            openkruise: &self.openkruise,
-            image_troubles: &self.image_troubles,
-            started_at: self.started_at,
-            policies_unseen_until: entry
-                .and_then(|entry| entry.policies_unseen_until(&self.policies, now)),
-        };
-        explain(
-            &pod,
-            &memory,
-            &around.of(&pod, &memory, now),
-            &self.nodes.why(&pod, now),
-        )
+        let until = entry.and_then(|entry| entry.policies_unseen_until(&self.policies, now));
+        let circumstances = self.circumstances(rules, &pod, &memory, until, now);
+        explain(&pod, &memory, &circumstances, &self.nodes.why(&pod, now))
     }
 
     /// Returns the rules in effect.

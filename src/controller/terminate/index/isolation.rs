@@ -10,7 +10,6 @@ use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::memory::proof::image_failed;
 use swaplet_core::terminate::{decide, unselected};
 
-use super::around::Around;
 use super::entry::is_over;
 use super::{Begun, Effect, Index, probe_until};
 use crate::cluster::nodes::Learned;
@@ -54,7 +53,6 @@ impl Index {
         let (shown, learned) = self.observe(uid, now)?;
         let decision = self.judge_observed(uid, shown, now)?;
         self.note(uid, &decision, now)?;
-        self.look_again(uid, &decision, now);
         if is_over(decision.reason) {
             self.forget(uid);
         }
@@ -95,24 +93,19 @@ impl Index {
 
     /// Decides from what was observed, and reserves headroom in the pod's Job for the decision.
     fn judge_observed(&mut self, uid: &str, shown: bool, now: Moment) -> Option<Decision> {
-        let entry = self.entries.get_mut(uid)?;
-        let around = Around {
-            rules: &self.rules,
-            nodes: &self.nodes,
-            headroom: &self.headroom,
-            openkruise: &self.openkruise,
-            image_troubles: &self.image_troubles,
-            started_at: self.started_at,
-            policies_unseen_until: entry.policies_unseen_until(&self.policies, now),
-        };
-        let circumstances = around.of(&entry.pod, &entry.memory, now);
-        entry.class = circumstances.node;
+        let entry = self.entries.get(uid)?;
+        let (pod, memory) = (&entry.pod, &entry.memory);
+        let until = entry.policies_unseen_until(&self.policies, now);
+        let circumstances = self.circumstances(&self.rules, pod, memory, until, now);
+        let class = circumstances.node;
         let mut decision = if self.selected.may_be_written(uid) {
-            break_if_asked(&entry.pod.name);
-            decide(&entry.pod, &entry.memory, &circumstances)
+            break_if_asked(&pod.name);
+            decide(pod, memory, &circumstances)
         } else {
-            unselected(&entry.pod)
+            unselected(pod)
         };
+        let entry = self.entries.get_mut(uid)?;
+        entry.class = class;
         // Restarts that have begun in this pod come besides its swaps.
         let coming = self.restarting.get(uid).map_or(0, Begun::coming);
         let all = decision.swaps_wanted.saturating_add(coming);
@@ -137,7 +130,7 @@ impl Index {
         Some(decision)
     }
 
-    /// Notes what a decision changes besides its write.
+    /// Notes what a decision changes besides its write, and when the pod is looked at again.
     fn note(&mut self, uid: &str, decision: &Decision, now: Moment) -> Option<()> {
         let entry = self.entries.get_mut(uid)?;
         self.effects
@@ -159,13 +152,6 @@ impl Index {
                 .cloned()
                 .map(|paths| Effect::Derive(namespace.clone(), paths)),
         );
-        Some(())
-    }
-
-    fn look_again(&mut self, uid: &str, decision: &Decision, now: Moment) {
-        let Some(entry) = self.entries.get_mut(uid) else {
-            return;
-        };
         let again = decision
             .again
             .into_iter()
@@ -174,6 +160,7 @@ impl Index {
         // A time that has passed would be due again at once, forever.
         let again = again.map(|at| if at > now { at } else { now + SOON });
         reschedule(&mut self.due, &entry.pod.uid, &mut entry.due, again);
+        Some(())
     }
 }
 
