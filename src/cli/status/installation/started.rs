@@ -44,23 +44,18 @@ pub(super) async fn flags(
         return Err(format!("it has more than {MOST} arguments or variables"));
     }
     let (args, variables) = expanded(args, env, namespace, name)?;
-    let files = Files {
-        client,
-        namespace,
-        pod,
-        container,
-    };
+    let in_map = |path: &str| source(pod, container, Path::new(path));
     let config = value_of("config", &args).or_else(|| variables.get("SWAPLET_CONFIG").cloned());
     let config = match config {
         Some(path) => {
-            let text = files.text(&path).await?;
+            let text = text(client, namespace, &path, in_map(&path)).await?;
             Some((PathBuf::from(path), text))
         }
         None => None,
     };
     let mut flags = Flags::read(&args, &variables, config)?;
     if let Some(path) = flags.one("node-classes").map(str::to_owned) {
-        flags.node_classes = Some(files.text(&path).await?);
+        flags.node_classes = Some(text(client, namespace, &path, in_map(&path)).await?);
     }
     Ok(flags)
 }
@@ -146,50 +141,44 @@ fn value_of(flag: &str, args: &[String]) -> Option<String> {
     None
 }
 
-/// The files of the container that come from ConfigMaps.
-struct Files<'a> {
-    client: &'a Client,
-    namespace: &'a str,
-    pod: &'a PodSpec,
-    container: &'a Container,
+/// Returns the text of a file of the container, which is in this key of this ConfigMap.
+async fn text(
+    client: &Client,
+    namespace: &str,
+    path: &str,
+    in_map: Option<(String, String)>,
+) -> Result<String, String> {
+    let (map, key) = in_map.ok_or_else(|| format!("its file {path} is in no ConfigMap"))?;
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+    let read = maps
+        .get(&map)
+        .await
+        .map_err(|error| format!("ConfigMap {map}: {}", words(&error)))?;
+    read.data
+        .and_then(|mut data| data.remove(&key))
+        .ok_or_else(|| format!("ConfigMap {map} has no key {key}"))
 }
 
-impl Files<'_> {
-    async fn text(&self, path: &str) -> Result<String, String> {
-        let (map, key) = self
-            .source(Path::new(path))
-            .ok_or_else(|| format!("its file {path} is in no ConfigMap"))?;
-        let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), self.namespace);
-        let read = maps
-            .get(&map)
-            .await
-            .map_err(|error| format!("ConfigMap {map}: {}", words(&error)))?;
-        read.data
-            .and_then(|mut data| data.remove(&key))
-            .ok_or_else(|| format!("ConfigMap {map} has no key {key}"))
-    }
-
-    /// Returns the ConfigMap, and the key in it, that are mounted at this path.
-    fn source(&self, path: &Path) -> Option<(String, String)> {
-        let mounts = self.container.volume_mounts.as_deref().unwrap_or_default();
-        let (mount, rest) = mounts
-            .iter()
-            .filter_map(|mount| Some((mount, path.strip_prefix(&mount.mount_path).ok()?)))
-            .max_by_key(|(mount, _)| mount.mount_path.len())?;
-        let file = match &mount.sub_path {
-            Some(sub_path) => Path::new(sub_path).join(rest),
-            None => rest.to_owned(),
-        };
-        let file = file.to_str()?.trim_end_matches('/');
-        let mut volumes = self.pod.volumes.iter().flatten();
-        let volume = volumes.find(|volume| volume.name == mount.name)?;
-        let map = volume.config_map.as_ref()?;
-        let key = match &map.items {
-            Some(items) => items.iter().find(|item| item.path == file)?.key.clone(),
-            None => file.to_owned(),
-        };
-        Some((map.name.clone(), key))
-    }
+/// Returns the ConfigMap, and the key in it, that are mounted at this path.
+fn source(pod: &PodSpec, container: &Container, path: &Path) -> Option<(String, String)> {
+    let mounts = container.volume_mounts.as_deref().unwrap_or_default();
+    let (mount, rest) = mounts
+        .iter()
+        .filter_map(|mount| Some((mount, path.strip_prefix(&mount.mount_path).ok()?)))
+        .max_by_key(|(mount, _)| mount.mount_path.len())?;
+    let file = match &mount.sub_path {
+        Some(sub_path) => Path::new(sub_path).join(rest),
+        None => rest.to_owned(),
+    };
+    let file = file.to_str()?.trim_end_matches('/');
+    let mut volumes = pod.volumes.iter().flatten();
+    let volume = volumes.find(|volume| volume.name == mount.name)?;
+    let map = volume.config_map.as_ref()?;
+    let key = match &map.items {
+        Some(items) => items.iter().find(|item| item.path == file)?.key.clone(),
+        None => file.to_owned(),
+    };
+    Some((map.name.clone(), key))
 }
 
 #[cfg(test)]

@@ -41,16 +41,9 @@ impl Occupancy {
         for (key, entry) in jobs {
             let held = entry.warming().map(|warming| warming.held(now));
             for (node, is_slow) in held.into_iter().flatten() {
-                if is_slow {
-                    slow.entry(node.into())
-                        .or_default()
-                        .insert(Some(key.clone()));
-                } else {
-                    taken
-                        .entry(node.into())
-                        .or_default()
-                        .insert(Some(key.clone()));
-                }
+                let holders = if is_slow { &mut slow } else { &mut taken };
+                let holders = holders.entry(node.into()).or_default();
+                holders.insert(Some(key.clone()));
             }
         }
         // A registry that hangs keeps no job from the node, unless several do.
