@@ -53,14 +53,14 @@ pub struct NodeTableArgs {
 }
 
 impl NodeTableArgs {
-    /// Like [`table`](Self::table), with the rows of this text if no file is given here.
-    pub(super) fn table_or(&self, text: Option<String>) -> anyhow::Result<NodeTable> {
+    /// Like [`table`](Self::table), with the rows of the installation if no file is given here.
+    pub(super) fn table_or(&self, found: &Found) -> anyhow::Result<NodeTable> {
         if self.node_classes.is_some() {
             return self.table();
         }
         Self {
             node_classes: None,
-            text,
+            text: found.flags().and_then(|flags| flags.node_classes.clone()),
         }
         .table()
     }

@@ -114,8 +114,7 @@ impl NodesArgs {
         let named = self.state_namespace.as_deref();
         let pods_of = self.namespace.as_deref();
         let found = Found::find(&client, named, pods_of, Purpose::Tell).await?;
-        let rows = found.flags().and_then(|flags| flags.node_classes.clone());
-        let table = self.table.table_or(rows)?;
+        let table = self.table.table_or(&found)?;
         let state_namespace = found.state_namespace(named);
         found.tell();
         let (kept, problem) = kept_or_problem(&client, state_namespace.as_deref()).await;

@@ -107,8 +107,7 @@ impl ProbeArgs {
         }
         let client = self.cluster.client().await?;
         let (images, found) = self.images(&client).await?;
-        let rows = found.flags().and_then(|flags| flags.node_classes.clone());
-        let table = self.table.table_or(rows)?;
+        let table = self.table.table_or(&found)?;
         let node = ready_node(&client, &self.node).await?;
         let state_namespace = found.state_namespace(self.state_namespace.as_deref());
         let shown = shown(&client, &node, &table, state_namespace.as_deref()).await;
