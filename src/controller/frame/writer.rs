@@ -143,16 +143,11 @@ impl Writer {
         }
     }
 
-    /// Makes it write only while this process leads.
+    /// Makes it write only while this process leads, and count and measure its writes.
     #[must_use]
-    pub fn while_leading(self, leadership: Leadership) -> Self {
-        Self { leadership, ..self }
-    }
-
-    /// Makes it count and measure its writes.
-    #[must_use]
-    pub fn counted_by(self, metrics: Metrics) -> Self {
+    pub fn while_leading(self, leadership: Leadership, metrics: Metrics) -> Self {
         Self {
+            leadership,
             metrics: Some(metrics),
             ..self
         }

@@ -110,16 +110,15 @@ impl Controller {
                 &metrics.watch_ages,
             ),
             writer: Writer::new(client.clone(), settings.write_deadline)
-                .while_leading(settings.leadership.clone())
-                .counted_by(metrics.clone()),
+                .while_leading(settings.leadership.clone(), metrics.clone()),
             reporter: Reporter::new(
                 client.clone(),
                 metrics.clone(),
                 health.clone(),
                 &settings.instance,
                 precedence.clone(),
-            )
-            .reporting_swaps(settings.selection.is_some()),
+                settings.selection.is_some(),
+            ),
             precedence,
             metrics,
             health,

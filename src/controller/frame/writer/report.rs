@@ -72,13 +72,15 @@ struct Sender {
 
 impl Reporter {
     /// Returns a reporter. `instance` is its name in `reportingInstance`; its Events yield to the
-    /// swaps of `precedence`.
+    /// swaps of `precedence`. Where it `reports_swaps`, these get Events too, before the pods end:
+    /// for a process that may end before the pods, and has no successor.
     pub fn new(
         client: Client,
         metrics: Metrics,
         health: Health,
         instance: &str,
         precedence: Precedence,
+        reports_swaps: bool,
     ) -> Self {
         let (queue, (news, queued)) = (Arc::<watch::Sender<Queue>>::default(), mpsc::channel(1));
         let sender = Sender {
@@ -90,21 +92,11 @@ impl Reporter {
         let sent = send_in_turn(sender, queue.clone(), queued, precedence.clone());
         tokio::spawn(sent);
         Self {
-            reports_swaps: false,
+            reports_swaps,
             metrics,
             precedence,
             queue,
             news,
-        }
-    }
-
-    /// Sets whether swaps get Events too, before the pods end: for a process that may end before
-    /// the pods, and has no successor.
-    #[must_use]
-    pub fn reporting_swaps(self, reports_swaps: bool) -> Self {
-        Self {
-            reports_swaps,
-            ..self
         }
     }
 
