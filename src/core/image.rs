@@ -5,7 +5,7 @@ pub mod alias;
 pub mod exit;
 pub mod exit_paths;
 pub mod label;
-mod parsed;
+pub(crate) mod parsed;
 pub mod path_set;
 pub mod pattern;
 pub mod reference;

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::image::parsed::parts;
+
 /// The known sidecars that do not end by themselves, from the documents of each project: what each
 /// is, the last segments of its repositories, and the container names that its injector uses.
 const KNOWN: [(&str, &[&str], &[&str]); 16] = [
@@ -92,7 +94,7 @@ const INJECTORS: [(&str, &[&str], &str); 8] = [
 /// Returns the name of a known sidecar, as the object of a sentence; `None` for any other image or
 /// name.
 pub fn sidecar(name: &str, image: &str) -> Option<&'static str> {
-    let repository = repository(image);
+    let (repository, ..) = parts(image);
     let ends_with = |end: &&str| {
         repository
             .strip_suffix(end)
@@ -102,16 +104,6 @@ pub fn sidecar(name: &str, image: &str) -> Option<&'static str> {
         .iter()
         .find(|(_, images, names)| names.contains(&name) || images.iter().any(ends_with))
         .map(|(what, ..)| *what)
-}
-
-/// Returns the repository of an image, without tag and digest.
-fn repository(image: &str) -> &str {
-    let image = image.split('@').next().unwrap_or_default();
-    let last = image.rfind('/').map_or(0, |slash| slash + 1);
-    match image[last..].find(':') {
-        Some(tag) => &image[..last + tag],
-        None => image,
-    }
 }
 
 /// A label or annotation that has a sidecar injected.

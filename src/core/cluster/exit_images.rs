@@ -10,6 +10,7 @@ pub mod derived;
 use std::fmt;
 
 use self::derived::DerivedImages;
+use crate::image::parsed::parts;
 use crate::image::path_set::PathSet;
 use crate::image::pattern::ImagePattern;
 use crate::image::reference::ImageReference;
@@ -247,9 +248,7 @@ impl ExitImages {
 /// Returns `exit` of `registry.example/swaplet/exit:v1@sha256:...`, however the reference is
 /// spelled.
 fn last_part(image: &str) -> &str {
-    let name = image.split('@').next().unwrap_or_default();
-    let last = name.rsplit('/').next().unwrap_or_default();
-    last.split(':').next().unwrap_or_default()
+    parts(image).0.rsplit('/').next().unwrap_or_default()
 }
 
 impl fmt::Display for ExitImages {

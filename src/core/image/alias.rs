@@ -26,7 +26,7 @@
 
 use std::borrow::Cow;
 
-use super::parsed::{without_digest, without_tag};
+use super::parsed::parts;
 use super::reference::{ImageReference, Target};
 
 /// The prefixes that complete the short names of Docker Hub.
@@ -142,8 +142,7 @@ fn is_same_name(one: &str, other: &str) -> bool {
 
 /// Returns the image with this digest and a tag that no image of the pod has had.
 fn fresh(written: &str, digest: &str, count: u64, is_on_node: bool) -> Alias {
-    let (name, pinned) = without_digest(written);
-    let (repository, tag) = without_tag(name);
+    let (repository, tag, pinned) = parts(written);
     let (tag, number) = match (tag, pinned) {
         (Some(tag), Some(_)) => numbered(tag).unwrap_or((tag, 0)),
         (Some(tag), None) => (tag, 0),
@@ -179,8 +178,7 @@ fn numbered(tag: &str) -> Option<(&str, u64)> {
 
 /// Returns the image that a fresh name was made of, with its digest; another image as it is.
 pub fn original(image: &str) -> Cow<'_, str> {
-    let (name, digest) = without_digest(image);
-    let (repository, tag) = without_tag(name);
+    let (repository, tag, digest) = parts(image);
     match (tag.and_then(numbered), digest) {
         (Some(("", _)), Some(digest)) => format!("{repository}@{digest}").into(),
         (Some((tag, _)), Some(digest)) => format!("{repository}:{tag}@{digest}").into(),
@@ -191,7 +189,7 @@ pub fn original(image: &str) -> Cow<'_, str> {
 /// Returns true if `alias` is a fresh name made of `written`, with the digest that the node reports
 /// for it.
 pub(crate) fn is_fresh_name_of(alias: &str, written: &str, reported: Reported<'_>) -> bool {
-    let number = without_tag(without_digest(alias).0).1.and_then(numbered);
+    let number = parts(alias).1.and_then(numbered);
     number
         .and_then(|(_, number)| Alias::of(written, reported, number.checked_sub(1)?))
         .is_some_and(|again| again.image == alias)
@@ -308,7 +306,7 @@ mod tests {
     fn a_fresh_tag_is_never_longer_than_a_tag_may_be() {
         let (long, id) = ("t".repeat(128), format!("docker.io/library/x@{A}"));
         let (first, _) = alias(&format!("x:{long}"), "", &id).unwrap();
-        let tag = without_tag(without_digest(&first).0).1.unwrap();
+        let tag = parts(&first).1.unwrap();
         assert_eq!((tag.len(), tag.ends_with("t-restart-2")), (128, true));
         let reported = Reported {
             image: "",

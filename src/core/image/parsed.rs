@@ -49,8 +49,7 @@ pub(super) enum Problem {
 
 impl Parsed {
     pub(super) fn read(written: &str) -> Result<Self, Problem> {
-        let (rest, digest) = without_digest(written);
-        let (name, tag) = without_tag(rest);
+        let (name, tag, digest) = parts(written);
         if !is_name(name) || !tag.is_none_or(is_tag) || !digest.is_none_or(has_form_of_digest) {
             return Err(Problem::Form);
         }
@@ -82,18 +81,15 @@ impl fmt::Display for Parsed {
     }
 }
 
-/// Splits into `name:tag` or `name`, and the digest without the `@`.
-pub(super) fn without_digest(written: &str) -> (&str, Option<&str>) {
-    written
+/// Splits into the name, the tag, and the digest without the `@`, of any text: a colon before a
+/// slash belongs to a port.
+pub(crate) fn parts(written: &str) -> (&str, Option<&str>, Option<&str>) {
+    let (rest, digest) = written
         .split_once('@')
-        .map_or((written, None), |(name, digest)| (name, Some(digest)))
-}
-
-/// Splits a name from its tag: a colon before a slash belongs to a port.
-pub(super) fn without_tag(name: &str) -> (&str, Option<&str>) {
-    match name.rsplit_once(':') {
-        Some((rest, tag)) if !tag.contains('/') => (rest, Some(tag)),
-        _ => (name, None),
+        .map_or((written, None), |(rest, digest)| (rest, Some(digest)));
+    match rest.rsplit_once(':') {
+        Some((name, tag)) if !tag.contains('/') => (name, Some(tag), digest),
+        _ => (rest, None, digest),
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::alias::{is_same_image, original};
-use super::parsed::without_digest;
+use super::parsed::parts;
 use super::reference::ImageReference;
 
 /// The word that stands for `*` while a pattern is read as a reference: letters that every part of
@@ -65,8 +65,9 @@ impl ImagePattern {
     /// restart has made another name of it.
     pub fn knows(&self, image: &str) -> bool {
         let image = original(image);
+        let named = image.split('@').next().unwrap_or_default();
         let reads = |image: &str| ImageReference::parse(image).is_ok_and(|it| self.matches(&it));
-        reads(&image) || reads(without_digest(&image).0) || is_same_image(&image, &self.written)
+        reads(&image) || reads(named) || is_same_image(&image, &self.written)
     }
 
     /// Returns true if the pattern, as it was written, admits this text: so the admission policies
@@ -140,11 +141,7 @@ fn normalize(written: &str) -> Result<String, String> {
 /// Removes a tag that normalising has added: `busybox@sha256:*` names no tag, and
 /// `registry.example/swaplet/*` leaves it open, so neither must gain `:latest`.
 fn without_invented_tag(name: &str, has_digest: bool, form: String) -> String {
-    let has_tag = name
-        .rsplit('/')
-        .next()
-        .is_some_and(|last| last.contains(':'));
-    if has_tag || !(has_digest || name.ends_with('*')) {
+    if parts(name).1.is_some() || !(has_digest || name.ends_with('*')) {
         return form;
     }
     form.strip_suffix(":latest")

@@ -4,6 +4,7 @@
 use std::fmt;
 
 use super::{RestartPolicy, RestartRule};
+use crate::image::parsed::parts;
 use crate::objects::runs_on::RunsOn;
 use crate::objects::values::env::Mark;
 
@@ -134,7 +135,7 @@ impl ContainerSpec {
     pub fn pulls_always(&self) -> bool {
         match self.pull_policy.as_deref() {
             Some(policy) => policy == "Always",
-            None => match self.tag() {
+            None => match parts(&self.image).1 {
                 Some(tag) => tag == "latest",
                 None => !self.image.is_empty() && !self.image.contains('@'),
             },
@@ -148,12 +149,6 @@ impl ContainerSpec {
                 .env
                 .iter()
                 .any(|entry| entry.value == EnvValue::Reference { required: true })
-    }
-
-    fn tag(&self) -> Option<&str> {
-        let (image, _) = self.image.split_once('@').unwrap_or((&self.image, ""));
-        let last = image.rsplit('/').next()?;
-        last.split_once(':').map(|(_, tag)| tag)
     }
 }
 
