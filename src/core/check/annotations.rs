@@ -1,8 +1,8 @@
 //! Annotations of swaplet that nothing reads: at the wrong object, or misspelt.
 
 use serde_json::Value;
-use strsim::osa_distance;
 
+use super::names::nearest;
 use crate::objects::pod::annotations::{DELAY, ORDER, SIDECARS, WAIT_FOR_EXIT};
 use crate::objects::pod::template::Place;
 use crate::objects::values::bounds::cut;
@@ -63,20 +63,10 @@ pub fn of_object(object: &Value) -> Vec<String> {
 fn keys(metadata: &Value) -> Vec<String> {
     let all = metadata["annotations"].as_object().into_iter().flatten();
     let ours = all.filter(|(key, _)| {
-        let wrong = nearest(key).0;
+        let (wrong, _) = nearest(&OF_PODS, &cut(key, SHOWN));
         key.starts_with(OURS) || wrong <= WRONG_PREFIX || key.contains("swaplet") && wrong <= WRONG
     });
     ours.take(MOST).map(|(key, _)| key.clone()).collect()
-}
-
-/// Returns the annotation that a key is most like, after the number of wrong letters.
-fn nearest(key: &str) -> (usize, &'static str) {
-    let key = cut(key, SHOWN);
-    let distances = OF_PODS.map(|known| (osa_distance(known, &key), known));
-    distances
-        .into_iter()
-        .min()
-        .unwrap_or((usize::MAX, SIDECARS))
 }
 
 /// Returns the problem of a key that means nothing in any manifest.
@@ -85,12 +75,12 @@ fn unknown_key(key: &str) -> Option<String> {
     if OF_PODS.contains(&key) || OTHERS.split(' ').any(|other| other == word) {
         return None;
     }
-    let (wrong, known) = nearest(key);
+    let key = cut(key, SHOWN);
+    let (wrong, known) = nearest(&OF_PODS, &key);
     let meant = match wrong <= WRONG {
         true => format!(": is it {known}?"),
         false => String::new(),
     };
-    let key = cut(key, SHOWN);
     Some(format!("the annotation {key} means nothing{meant}"))
 }
 

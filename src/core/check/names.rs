@@ -54,11 +54,16 @@ pub fn meant_variable(name: &str) -> Option<&'static str> {
         .trim()
         .to_ascii_uppercase()
         .replace(['-', '.', ' '], "_");
-    let nearest = known
-        .into_iter()
-        .map(|known| (osa_distance(known, &upper), known))
-        .min()?;
-    (nearest.0 <= WRONG_IN_VARIABLE || upper.starts_with(PREFIX)).then_some(nearest.1)
+    let (wrong, nearest) = nearest(&known, &upper);
+    (wrong <= WRONG_IN_VARIABLE || upper.starts_with(PREFIX)).then_some(nearest)
+}
+
+/// Returns the name that a misspelt one is most like, whatever their cases, after the number of
+/// wrong letters.
+pub(super) fn nearest(known: &[&'static str], name: &str) -> (usize, &'static str) {
+    let lower = name.to_ascii_lowercase();
+    let wrong = |known: &&'static str| (osa_distance(&known.to_ascii_lowercase(), &lower), *known);
+    known.iter().map(wrong).min().unwrap_or((usize::MAX, ""))
 }
 
 /// A field that no container has.
@@ -77,16 +82,10 @@ impl UnknownField {
             return None;
         }
         let cut = &name[..name.floor_char_boundary(LONGEST)];
-        let lower = cut.to_ascii_lowercase();
-        let near = FIELDS
-            .into_iter()
-            .map(|field| (osa_distance(&field.to_ascii_lowercase(), &lower), field))
-            .min();
+        let (wrong, field) = nearest(&FIELDS, cut);
         Some(Self {
             name: cut.into(),
-            meant: near
-                .filter(|(wrong, _)| *wrong <= WRONG_IN_FIELD)
-                .map(|(_, field)| field),
+            meant: (wrong <= WRONG_IN_FIELD).then_some(field),
         })
     }
 }

@@ -35,10 +35,10 @@ pub fn all() -> &'static [Preset] {
     &ROWS
 }
 
-/// Returns true if a preset names this container.
-pub fn name_container(container: &str) -> bool {
-    let mut names = ROWS.iter().flat_map(|row| &row.containers);
-    names.any(|name| name == container)
+/// Returns the preset that names this container.
+pub fn of_container(container: &str) -> Option<&'static Preset> {
+    let has = |row: &&Preset| row.containers.iter().any(|name| name == container);
+    ROWS.iter().find(has)
 }
 
 /// Returns the preset with this name.
@@ -62,7 +62,11 @@ mod tests {
                 !row.containers.is_empty() && !row.source.is_empty(),
                 "{row:?}"
             );
-            assert!(row.containers.iter().all(|name| name_container(name)));
+            assert!(
+                row.containers
+                    .iter()
+                    .all(|name| of_container(name).is_some())
+            );
             assert!(seen.insert(&row.name), "{} is there twice", row.name);
             for container in &row.containers {
                 assert!(!container.contains('*'), "{container} is a pattern");

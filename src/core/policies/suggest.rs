@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::presets::{self, Preset};
+use super::presets;
 use super::set::owner_kind;
 use crate::check::known;
 use crate::objects::pod::{Container, ContainerState, Pod, RestartPolicy, roles};
@@ -121,17 +121,11 @@ impl Waiting {
 
     /// Returns the subject that a policy would use for it.
     pub fn subject(&self) -> Subject {
-        match preset(&self.name) {
+        match presets::of_container(&self.name) {
             Some(preset) => Subject::Preset(&preset.name),
             None => Subject::Name(self.name.clone()),
         }
     }
-}
-
-/// Returns the preset of a container with this name.
-fn preset(name: &str) -> Option<&'static Preset> {
-    let mut all = presets::all().iter();
-    all.find(|preset| preset.containers.iter().any(|known| *known == *name))
 }
 
 /// What a container waits for that runs nothing and may never do. With other reasons it is about to
@@ -167,7 +161,8 @@ pub fn stuck(pod: &Pod, now: Timestamp, least: SignedDuration) -> Option<Stuck> 
     }
     // A helper that has ended beside the work is no sign.
     let worked = |each: &&Container| {
-        known::sidecar(&each.name, &each.image).is_none() && preset(&each.name).is_none()
+        known::sidecar(&each.name, &each.image).is_none()
+            && presets::of_container(&each.name).is_none()
     };
     ended.iter().copied().find(worked)?;
     let since = ended

@@ -223,7 +223,7 @@ fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
 fn is_sidecar(container: &Container) -> bool {
     let mut env = container.env.iter().flatten();
     env.any(|env| env.name == WHEN_JOB_EXIT || env.name == WITH_IMAGE)
-        || presets::name_container(&container.name)
+        || presets::of_container(&container.name).is_some()
 }
 
 fn mains_ended(pod: &Pod) -> bool {

@@ -280,7 +280,7 @@ impl Container {
 
     fn role(&self, pod: Policy) -> Role {
         let stays = self.is_marked()
-            || presets::name_container(&self.name)
+            || presets::of_container(&self.name).is_some()
             || self.restart_policy.unwrap_or(pod) == Policy::Always;
         if stays { Role::Stays } else { Role::Main }
     }
