@@ -222,7 +222,7 @@ impl PolicyStore {
         problems.truncate(MOST_PROBLEMS);
         let owner = owner(&status);
         let is_own = owner.is_empty() || *owner == *self.installation;
-        let ended = if is_own { policy.status.ended } else { 0 };
+        let ended = if is_own { policy.ended } else { 0 };
         let known = Known {
             policy,
             problems,

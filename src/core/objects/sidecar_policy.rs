@@ -90,8 +90,8 @@ pub struct SidecarPolicy {
     /// The problems with its fields, and their fixes; at most
     /// [`MOST_PROBLEMS`](crate::objects::values::problems::MOST_PROBLEMS).
     pub problems: Vec<String>,
-    /// `status`, as far as later values build on it.
-    pub status: PolicyStatus,
+    /// `status.ended`, on which later values build.
+    pub ended: u64,
 }
 
 impl SidecarPolicy {
@@ -129,11 +129,4 @@ pub enum Subject {
         /// `image`
         image: Option<Box<str>>,
     },
-}
-
-/// The fields of `status` that are read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PolicyStatus {
-    /// `ended`
-    pub ended: u64,
 }

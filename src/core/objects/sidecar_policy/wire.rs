@@ -6,10 +6,7 @@ use kube_core::Selector;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{
-    CLOSED, MOST_OWNER_KINDS, MOST_RULES, PolicyKind, PolicyRule, PolicyStatus, SidecarPolicy,
-    Subject,
-};
+use super::{CLOSED, MOST_OWNER_KINDS, MOST_RULES, PolicyKind, PolicyRule, SidecarPolicy, Subject};
 use crate::image::reference::ImageReference;
 use crate::objects::pod::{PolicyRule as Place, RuleMethod, RuleSource, SidecarRule};
 use crate::objects::values::bounded_object::BoundedObject;
@@ -97,14 +94,8 @@ impl SidecarPolicy {
             owner_kinds,
             rules,
             problems: problems.0,
-            status: status(&object.data["status"]),
+            ended: object.data["status"]["ended"].as_u64().unwrap_or_default(),
         })
-    }
-}
-
-fn status(written: &Value) -> PolicyStatus {
-    PolicyStatus {
-        ended: written["ended"].as_u64().unwrap_or_default(),
     }
 }
 
