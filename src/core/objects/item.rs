@@ -87,7 +87,9 @@ pub(crate) struct MetaView<A, M> {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ConditionView {
+    #[serde(deserialize_with = "text")]
     pub r#type: Word,
+    #[serde(deserialize_with = "text")]
     pub status: Word,
     pub reason: Text,
     pub message: Said<{ bounds::RECORD }>,
@@ -127,12 +129,6 @@ impl FromText for Word {
     fn from_text(text: &str) -> Self {
         let found = WORDS.iter().find(|word| **word == text);
         found.map(|word| Self(word)).unwrap_or_default()
-    }
-}
-
-impl<'de> Deserialize<'de> for Word {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        text(from)
     }
 }
 

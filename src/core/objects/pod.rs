@@ -262,12 +262,6 @@ impl FromText for Phase {
     }
 }
 
-impl<'de> Deserialize<'de> for Phase {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        fields::text(from)
-    }
-}
-
 impl Phase {
     /// Returns the value as the API spells it.
     pub fn as_str(self) -> &'static str {

@@ -18,7 +18,7 @@ use crate::objects::runs_on::RunsOn;
 use crate::objects::values::bounds;
 use crate::objects::values::env::{Entry, Hidden};
 use crate::objects::values::fields::{
-    Filled, FromList, List, Present, Said, Text, Time, list, or_default,
+    Filled, FromList, List, Present, Said, Text, Time, list, or_default, text,
 };
 
 pub(crate) type PodView = View<SpecView, StatusView>;
@@ -115,6 +115,7 @@ pub(crate) struct SourceView {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StatusView {
+    #[serde(deserialize_with = "text")]
     pub(crate) phase: Phase,
     pub(crate) reason: Text,
     pub(crate) message: Said,
@@ -261,6 +262,7 @@ impl VolumeView {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct VariableView {
     name: Text,
+    #[serde(deserialize_with = "text")]
     value: Hidden,
     pub value_from: Option<Box<ValueFromView>>,
 }
@@ -307,7 +309,7 @@ impl VariableView {
             name: self.name.value.unwrap_or_default(),
             value: match self.value_from {
                 Some(source) if value.is_empty() => EnvValue::Reference {
-                    required: source.is_required(),
+                    required: is_required([&source.config_map_key_ref, &source.secret_key_ref]),
                 },
                 _ => EnvValue::Literal(value),
             },
@@ -318,18 +320,6 @@ impl VariableView {
 fn is_required(references: [&Option<Box<SourceView>>; 2]) -> bool {
     let mut references = references.into_iter().flatten();
     references.any(|reference| reference.optional != Some(true))
-}
-
-impl ValueFromView {
-    fn is_required(&self) -> bool {
-        is_required([&self.config_map_key_ref, &self.secret_key_ref])
-    }
-}
-
-impl EnvFromView {
-    fn is_required(&self) -> bool {
-        is_required([&self.config_map_ref, &self.secret_ref])
-    }
 }
 
 // The fields of a pod that say on which operating system and processor it runs.

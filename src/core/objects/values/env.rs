@@ -7,8 +7,7 @@
 use std::fmt;
 
 use super::bounds;
-use super::fields::{FromText, text};
-use serde::{Deserialize, Deserializer};
+use super::fields::FromText;
 
 /// Marks the container as a sidecar, ended by the configured exit image.
 pub const WHEN_JOB_EXIT: &str = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT";
@@ -103,12 +102,6 @@ impl FromText for Hidden {
             text: kept.into(),
             is_too_long,
         }
-    }
-}
-
-impl<'de> Deserialize<'de> for Hidden {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        text(from)
     }
 }
 

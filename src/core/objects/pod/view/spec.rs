@@ -1,7 +1,8 @@
 //! How [`PodSpec`] and [`ContainerSpec`] are read of a view.
 
 use super::{
-    ContainerView, HookView, ProfileView, SecurityView, SpecView, VariableView, Volumes, read_rules,
+    ContainerView, ProfileView, SecurityView, SpecView, VariableView, Volumes, is_required,
+    read_rules,
 };
 use crate::objects::pod::container_spec::{ContainerSpec, Hook, PodSpec};
 use crate::objects::pod::{RestartPolicy, RestartRule};
@@ -113,14 +114,20 @@ impl<X> ContainerView<X> {
             malformed: self.malformed(),
             mark: self.mark(),
             has_env_from: !self.env_from.is_empty(),
-            requires_env_from: self.env_from.iter().any(|from| from.is_required()),
+            requires_env_from: self
+                .env_from
+                .iter()
+                .any(|from| is_required([&from.config_map_ref, &from.secret_ref])),
             has_probes: probes.iter().any(|probe| probe.0),
             has_own_profile: security.is_some_and(|context| context.names_own_profile()),
             restart_rules: self.restart_rules(),
             post_start: self
                 .lifecycle
                 .and_then(|lifecycle| lifecycle.post_start)
-                .map(|hook| hook.read()),
+                .map(|hook| match hook.sleep.0 {
+                    true => Hook::Sleeps,
+                    false => Hook::Acts,
+                }),
             name: self.name.value.unwrap_or_default(),
             image: self.image.value.unwrap_or_default(),
             command: self.command.0.value,
@@ -158,16 +165,6 @@ impl<X> ContainerView<X> {
             (self.image_pull_policy.too_long, "imagePullPolicy"),
             (self.restart_policy_rules.too_long, "restartPolicyRules"),
         ])
-    }
-}
-
-impl HookView {
-    fn read(&self) -> Hook {
-        if self.sleep.0 {
-            Hook::Sleeps
-        } else {
-            Hook::Acts
-        }
     }
 }
 
