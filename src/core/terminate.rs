@@ -220,10 +220,7 @@ fn climb_turn(case: Case<'_>, turn: &Turn<'_>) -> Step {
     let mut refused = Vec::new();
     let mut earliest: Option<Moment> = None;
     if unended.is_empty() {
-        return Step::Next {
-            reports: refused,
-            again: earliest,
-        };
+        return Step::next(refused, earliest);
     }
     for (nth, method) in methods.iter().enumerate() {
         match ask(*method, case, unended, turn.after(nth)) {
@@ -234,10 +231,7 @@ fn climb_turn(case: Case<'_>, turn: &Turn<'_>) -> Step {
             }
         }
     }
-    Step::Next {
-        reports: refused,
-        again: earliest,
-    }
+    Step::next(refused, earliest)
 }
 
 /// Adds to the decision of a step when the next sidecar is due.
@@ -590,10 +584,7 @@ pub(crate) fn refused(pod: &Pod) -> Option<Decision> {
         return Some(Decision::reporting(Reason::PodMalformed, note));
     }
     if let Some(left) = left_to_platform(pod).filter(|_| !marked) {
-        return Some(Decision {
-            reports: vec![left],
-            ..Decision::quiet(Reason::LeftToPlatform)
-        });
+        return Some(Decision::reporting(left.reason, left.note));
     }
     if !marked {
         return Some(no_sidecar(pod));

@@ -55,7 +55,7 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    const fn next(reports: Vec<Report>, again: Option<Moment>) -> Self {
+    pub(super) const fn next(reports: Vec<Report>, again: Option<Moment>) -> Self {
         Self::Next { reports, again }
     }
 }

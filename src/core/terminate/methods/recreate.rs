@@ -17,7 +17,7 @@ use super::swap;
 use crate::objects::command::Obstacle;
 use crate::objects::moment::Moment;
 use crate::objects::pod::roles::{self, Unended};
-use crate::objects::pod::{Container, ContainerState, Phase, Pod, RestartPolicy};
+use crate::objects::pod::{Container, ContainerState, Pod, RestartPolicy};
 use crate::objects::recreate_request::{RecreateRequest, Recreated, RequestPhase};
 use crate::report::decision::{Action, Decision, Method, Report, listed, one_per_reason};
 use crate::report::reason::Reason;
@@ -150,11 +150,7 @@ pub(crate) fn finished(case: Case<'_>) -> Option<Decision> {
         );
         return Some(Decision::reporting(Reason::PodFailedAfterRecreate, note));
     }
-    let phase = if pod.phase == Phase::Succeeded {
-        "Succeeded"
-    } else {
-        "Failed"
-    };
+    let phase = pod.phase.as_str();
     Some(Decision::reporting(
         Reason::SidecarEnded,
         format!("the pod is {phase}: {ends}"),

@@ -90,10 +90,7 @@ fn acts_on(case: Case<'_>, unended: &[Unended<'_>]) -> Option<Decision> {
     let incomplete = ignored.or_else(|| given_up(&acts, request));
     Some(incomplete.map_or_else(
         || left_because("OpenKruise's SidecarTerminator is on, and ends the sidecars of this pod"),
-        |report| Decision {
-            reports: vec![report],
-            ..Decision::quiet(Reason::OpenKruiseIncomplete)
-        },
+        |report| Decision::reporting(report.reason, report.note),
     ))
 }
 

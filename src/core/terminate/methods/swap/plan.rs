@@ -119,10 +119,7 @@ impl Plan {
                     ..Decision::act(Action::Swap(self.swaps), report)
                 })
             }
-            Some(Step::Next { mut reports, again }) => {
-                reports.extend(self.blocked);
-                Step::next(reports, again.into_iter().chain(self.again).min())
-            }
+            Some(next @ Step::Next { .. }) => self.left_over(next, false),
             Some(here) => here,
         }
     }
