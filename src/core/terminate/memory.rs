@@ -233,6 +233,19 @@ impl Memory {
             .find(|record| &*record.container == container)
     }
 
+    /// Returns those of these containers whose spec still shows a swap, which somebody may have
+    /// undone, each with its record.
+    pub(crate) fn swapped_among<'a>(
+        &'a self,
+        containers: impl Iterator<Item = &'a Container>,
+    ) -> impl Iterator<Item = (&'a Container, &'a SwapRecord)> {
+        containers.filter_map(|container| {
+            let record = self.swap_of(&container.name)?;
+            let is_it = record.to == container.image && record.is_of_a_swap(container);
+            is_it.then_some((container, record))
+        })
+    }
+
     /// Records that a container's image was swapped; `stored` is what the API server stored.
     pub fn swapped(&mut self, container: &Container, swap: &Swap, stored: &str, now: Moment) {
         let known = self.swap_of(&container.name);

@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Memory, SwapRecord};
+use super::Memory;
 use crate::objects::moment::Moment;
 use crate::objects::pod::evidence::{Progress, exit_image_shown, progress};
 use crate::objects::pod::{Container, Pod, RestartPolicy, Terminated, roles};
@@ -45,7 +45,7 @@ impl ImageTroubles {
     /// Records what a pod shows about the exit images in it. The memory must have observed this
     /// state.
     pub fn observe(&mut self, pod: &Pod, memory: &Memory, now: Moment) {
-        for (container, record) in swapped(pod, memory) {
+        for (container, record) in memory.swapped_among(pod.containers.iter()) {
             if matches!(
                 progress(container, record.before.as_ref()),
                 Progress::NotPulled(..)
@@ -73,7 +73,7 @@ impl ImageTroubles {
     pub fn failed(&mut self, pod: &Pod, memory: &Memory, now: Moment) {
         let has_failed =
             |container: &Container| container.end().is_some_and(Terminated::has_failed);
-        for (container, record) in swapped(pod, memory) {
+        for (container, record) in memory.swapped_among(pod.containers.iter()) {
             let is_by_swap = !ended_by_itself(pod, container, record, memory);
             if record.before.is_some() && has_failed(container) && is_by_swap {
                 self.keep(pod, &record.asked, "", now);
@@ -143,22 +143,6 @@ impl ImageTroubles {
             self.0.remove(&oldest);
         }
     }
-}
-
-/// Returns the containers that show the exit image of a swap, with the record of it. A pod may be
-/// created with an exit image, which proves nothing.
-fn swapped<'a>(
-    pod: &'a Pod,
-    memory: &'a Memory,
-) -> impl Iterator<Item = (&'a Container, &'a SwapRecord)> {
-    memory.swaps.iter().filter_map(|record| {
-        let is_it = |container: &&Container| {
-            container.name == record.container
-                && container.image == record.to
-                && record.is_of_a_swap(container)
-        };
-        Some((pod.containers.iter().find(is_it)?, record))
-    })
 }
 
 /// Returns true if the pod fails when the exit image is not started after the sidecar was stopped:

@@ -17,7 +17,7 @@ pub fn proved(pod: &Pod, memory: &Memory, now: Moment) -> Option<Proved> {
     if memory.rejected {
         return Some(Proved::Rejects);
     }
-    let swapped = swapped(pod, memory);
+    let swapped: Vec<_> = memory.swapped_among(roles::sidecars(pod)).collect();
     let updates = swapped
         .iter()
         .any(|(sidecar, record)| evidence::proves_update(sidecar, record.before.as_ref()));
@@ -45,18 +45,12 @@ pub fn image_failed(pod: &Pod, memory: &Memory) -> bool {
     if pod.phase != Phase::Failed {
         return false;
     }
-    let swapped = swapped(pod, memory);
+    let swapped: Vec<_> = memory.swapped_among(roles::sidecars(pod)).collect();
     failed_by_swaps(pod, memory, &swapped) && swapped.iter().any(is_end_of_exit_image)
 }
 
 /// A sidecar that shows the image of a swap, and the record of the swap.
 type Swapped<'a> = (&'a Container, &'a SwapRecord);
-
-fn swapped<'a>(pod: &'a Pod, memory: &'a Memory) -> Vec<Swapped<'a>> {
-    roles::sidecars(pod)
-        .filter_map(|sidecar| Some((sidecar, record(sidecar, memory)?)))
-        .collect()
-}
 
 /// Returns true if a pod under `Never` has failed by its swaps, although its main containers had
 /// succeeded. Only swaps of this process count, because anyone who may change a pod can give it an
@@ -98,11 +92,4 @@ fn is_end_of_exit_image((sidecar, record): &Swapped<'_>) -> bool {
 /// Returns true if nobody else has ended the pod, as far as its state shows.
 fn ended_by_swap(pod: &Pod, memory: &Memory) -> bool {
     !pod.deleting && !is_ended_by_others(pod) && memory.phase_written_at().is_none()
-}
-
-/// Returns the swap that the spec still shows: somebody may have undone it.
-fn record<'a>(sidecar: &Container, memory: &'a Memory) -> Option<&'a SwapRecord> {
-    memory
-        .swap_of(&sidecar.name)
-        .filter(|record| record.to == sidecar.image && record.is_of_a_swap(sidecar))
 }
