@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256, Sha384, Sha512};
 use swaplet_core::image::exit::{Kind, PATH, Platform, standard_paths};
 use swaplet_core::image::label::{LABEL, Label};
 use swaplet_core::image::path_set::{PathError, PathSet};
+use swaplet_core::objects::values::short_digest::short_hex;
 
 use super::layer::{self, BLOCK, LayerError};
 use super::program_files::{LIBRARIES, PROGRAM, ProgramFiles};
@@ -210,13 +211,7 @@ pub(crate) fn digest_by(algorithm: &str, bytes: &[u8]) -> Option<String> {
 }
 
 fn written(algorithm: &str, digest: &[u8]) -> String {
-    use std::fmt::Write;
-    let mut text = format!("{algorithm}:");
-    for byte in digest {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    format!("{algorithm}:{}", short_hex(digest, digest.len()))
 }
 
 fn build_platform(

@@ -21,6 +21,7 @@ use swaplet_core::check::around::Described;
 use swaplet_core::check::form;
 use swaplet_core::check::scripts::ConfigMaps;
 use swaplet_core::cluster::daemon_pod::DaemonPodWire;
+use swaplet_core::cluster::node_class::Recognised;
 use swaplet_core::cluster::node_images::NodeImagesWire;
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::objects::command::{ContainerFacts, StandardPaths, resolve_read};
@@ -264,7 +265,10 @@ fn images(text: &str) {
 /// A table, and a node that is looked up in it.
 fn node_classes(text: &str) {
     if let Ok(table) = NodeTable::read(text) {
-        drop((table.find(&Node::default()), table.find_by_name("vk-1")));
+        drop((
+            table.find(&Node::default()),
+            Recognised::by_name("vk-1", &table),
+        ));
     }
 }
 

@@ -27,8 +27,9 @@ use self::account::Leaves;
 use crate::objects::job::Job;
 use crate::objects::pod::roles::{self, Mains};
 use crate::objects::pod::{Pod, RestartPolicy};
+use crate::objects::values::short_digest::hash_of;
 use crate::report::reason::Reason;
-use account::{Account, Seen, Turn, digest};
+use account::{Account, Seen, Turn};
 
 /// The ledger's answer to a pod that wants to swap some of its containers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,7 +134,7 @@ impl Ledger {
             swapped,
             mains_run,
             deleting: pod.deleting,
-            namespace: digest(&pod.namespace),
+            namespace: hash_of(&pod.namespace),
         };
         self.accounts.entry(job.into()).or_default();
         self.change(job, |account| account.observe(&pod.uid, seen, list));
@@ -213,7 +214,7 @@ impl Ledger {
     fn forget_strangers(&mut self, job: &Job) {
         let mut strangers = Vec::new();
         self.change(&job.uid, |account| {
-            strangers = account.forget_strangers(digest(&job.namespace));
+            strangers = account.forget_strangers(hash_of(&job.namespace));
         });
         for uid in &strangers {
             self.jobs.remove(uid);

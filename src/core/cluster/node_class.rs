@@ -117,16 +117,15 @@ impl Recognised {
 
     /// Recognises a node that cannot be read: only rows that match by the name alone apply.
     pub fn by_name(name: &str, table: &NodeTable) -> Self {
-        let (row, why) = match table.find_by_name(name) {
-            Some((row, condition)) => (Some(row), Why::Row(condition)),
-            None => (None, Why::NotSeen),
+        let node = Node {
+            name: name.into(),
+            ..Node::default()
         };
-        Self {
-            class: row.as_ref().map_or(NodeClass::Unknown, |row| row.class),
-            row,
-            why,
-            problem: None,
+        let mut read = Self::of(&node, table);
+        if read.row.is_none() {
+            (read.class, read.why) = (NodeClass::Unknown, Why::NotSeen);
         }
+        read
     }
 
     /// Returns the provider's name for tables and Events; `None` if no row matched.

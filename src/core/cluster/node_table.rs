@@ -160,21 +160,8 @@ impl NodeTable {
 
     /// Returns the first row that matches a node, with a text of the condition.
     pub fn find(&self, node: &Node) -> Option<(Arc<Row>, Box<str>)> {
-        self.first(|entry| entry.matches(node))
-    }
-
-    /// Returns the first row that matches this name and has no other condition.
-    pub fn find_by_name(&self, name: &str) -> Option<(Arc<Row>, Box<str>)> {
-        let node = Node {
-            name: name.into(),
-            ..Node::default()
-        };
-        self.first(|entry| entry.matches(&node))
-    }
-
-    fn first(&self, matches: impl Fn(&Entry) -> Option<String>) -> Option<(Arc<Row>, Box<str>)> {
         self.rows.iter().find_map(|row| {
-            let condition = row.entries.iter().find_map(&matches)?;
+            let condition = row.entries.iter().find_map(|entry| entry.matches(node))?;
             Some((
                 Arc::clone(row),
                 format!("row {}: {condition}", row.name).into(),

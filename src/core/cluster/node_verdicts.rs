@@ -108,7 +108,7 @@ impl NodeVerdicts {
         namespace: &str,
         now: Moment,
     ) -> Option<&NodeVerdict> {
-        self.known(node, recognised)
+        known(&self.verdicts, node, recognised)
             .filter(|verdict| verdict.until > now && verdict.counts_in(namespace))
     }
 
@@ -152,11 +152,8 @@ impl NodeVerdicts {
         if says == Some(false) || failed.len() >= SEVERAL || failed.contains(&namespace) {
             return UnderNever::No;
         }
-        let is_proved = self.under_never.get(node.name).is_some_and(|verdict| {
-            verdict.proved == Proved::UpdatesUnderNever
-                && *verdict.uid == *node.uid
-                && verdict.is_for(recognised)
-                && verdict.until > now
+        let is_proved = known(&self.under_never, node, recognised).is_some_and(|verdict| {
+            verdict.proved == Proved::UpdatesUnderNever && verdict.until > now
         });
         if is_proved || says == Some(true) {
             UnderNever::Yes
@@ -189,7 +186,7 @@ impl NodeVerdicts {
                 && self.learn(node, recognised, Proved::Updates, pod, now);
             return self.learn_under_never(node, recognised, proved, pod, now) || updates;
         }
-        let before = self.known(node, recognised);
+        let before = known(&self.verdicts, node, recognised);
         if !may_be_learned(proved, recognised) {
             // Nothing is held against a kubelet whose swap works, and nothing is kept about that.
             let held = before.is_some_and(|before| !before.stands_against(proved, pod, now));
@@ -236,10 +233,7 @@ impl NodeVerdicts {
         if recognised.class.is_kubelet() {
             return false;
         }
-        let before = self
-            .under_never
-            .get(node.name)
-            .filter(|before| *before.uid == *node.uid && before.is_for(recognised));
+        let before = known(&self.under_never, node, recognised);
         let stands = |before: &NodeVerdict| match (before.proved, proved) {
             _ if before.until <= now => false,
             (Proved::FailsUnderNever, Proved::FailsUnderNever) => {
@@ -313,12 +307,17 @@ impl NodeVerdicts {
             first.and_then(|name| verdicts.remove(&name));
         }
     }
+}
 
-    fn known(&self, node: NodeId<'_>, recognised: &Recognised) -> Option<&NodeVerdict> {
-        self.verdicts
-            .get(node.name)
-            .filter(|verdict| *verdict.uid == *node.uid && verdict.is_for(recognised))
-    }
+/// Returns the verdict on this very node, if it still counts as what it was taken for.
+fn known<'a>(
+    verdicts: &'a HashMap<Box<str>, NodeVerdict>,
+    node: NodeId<'_>,
+    recognised: &Recognised,
+) -> Option<&'a NodeVerdict> {
+    verdicts
+        .get(node.name)
+        .filter(|verdict| *verdict.uid == *node.uid && verdict.is_for(recognised))
 }
 
 impl NodeVerdict {

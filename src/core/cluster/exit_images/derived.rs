@@ -3,12 +3,12 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
 use crate::image::reference::ImageReference;
 use crate::objects::moment::Moment;
 use crate::objects::values::backoff::Backoff;
+use crate::objects::values::short_digest::hash_of;
 use crate::report::decision::Paths;
 
 /// The most images that the pods of one namespace may request in a day. The 105 sidecars in
@@ -107,7 +107,7 @@ impl DerivedImages {
             }) => Derived::Failed(words, (!under_way).then_some(*not_before)),
             Some(_) => Derived::Awaited,
             None if self.asked.get(namespace).is_some_and(|asked| {
-                asked.len() >= PER_NAMESPACE && !asked.contains_key(&digest(paths))
+                asked.len() >= PER_NAMESPACE && !asked.contains_key(&hash_of(paths))
             }) =>
             {
                 Derived::TooMany
@@ -125,7 +125,7 @@ impl DerivedImages {
         }
         if !self.images.contains_key(paths) {
             let asked = self.asked.entry(namespace.into()).or_default();
-            asked.entry(digest(paths)).or_insert(now);
+            asked.entry(hash_of(paths)).or_insert(now);
         }
         let new = || Image {
             by: namespace.into(),
@@ -203,12 +203,6 @@ impl DerivedImages {
             }
         }
     }
-}
-
-fn digest(paths: &[String]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    paths.hash(&mut hasher);
-    hasher.finish()
 }
 
 fn bytes_of(paths: &[String]) -> usize {

@@ -10,7 +10,6 @@
 //! other sidecars.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::Need;
 use crate::cluster::headroom::{Headroom, Shortage};
@@ -356,13 +355,6 @@ impl Account {
     pub(crate) fn forget_strangers(&mut self, namespace: u64) -> Vec<Box<str>> {
         self.forget_all(|entry| entry.seen.namespace != namespace)
     }
-}
-
-/// Returns a digest of the name of a namespace.
-pub(crate) fn digest(namespace: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    namespace.hash(&mut hasher);
-    hasher.finish()
 }
 
 // The answers of a Job's account to swaps and restarts of containers of its pods.

@@ -1,4 +1,6 @@
-//! Shortened digests for names and labels.
+//! Shortened digests: for names and labels, and for comparisons within the process.
+
+use std::hash::{DefaultHasher, Hash, Hasher as _};
 
 use sha2::{Digest as _, Sha256};
 
@@ -14,6 +16,13 @@ pub fn short_hex(digest: &[u8], bytes: usize) -> String {
         .take(bytes)
         .map(|byte| format!("{byte:02x}"))
         .collect()
+}
+
+/// Returns a number that stands for a value until the process ends.
+pub(crate) fn hash_of(value: &(impl Hash + ?Sized)) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
 }
 
 #[cfg(test)]
