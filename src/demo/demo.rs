@@ -49,6 +49,7 @@ use swaplet_edge::exit::{FAILED, code};
 use swaplet_edge::manifests::{Manifests, is_kustomization, shown};
 use swaplet_edge::print;
 use swaplet_edge::signals::stopped;
+use swaplet_edge::table::{aligned, dash};
 use swaplet_testbed::ApiServer;
 use tokio::net::TcpListener;
 use tokio::time::timeout;
@@ -437,20 +438,9 @@ impl Results {
 
     /// Formats the table, in the style of kubectl.
     pub fn table(&self) -> String {
-        let mut rows = vec![
-            [
-                "JOB",
-                "STATUS",
-                "POD",
-                "PHASE",
-                "SIDECARS",
-                "AFTER MAIN",
-                "PATCHES",
-            ]
-            .map(str::to_owned),
-        ];
+        let mut rows = vec![COLUMNS.map(str::to_owned).to_vec()];
         rows.extend(self.pods.iter().map(|(name, row)| self.row(name, row)));
-        format!("\n{}{}", align(&rows), self.hint())
+        format!("\n{}{}", aligned(&rows), self.hint())
     }
 
     /// Returns what to do where swaplet had nothing to do; else empty.
@@ -465,30 +455,30 @@ impl Results {
         )
     }
 
-    fn row(&self, name: &str, row: &Row) -> [String; 7] {
+    fn row(&self, name: &str, row: &Row) -> Vec<String> {
         let status = self.jobs.get(&row.job).cloned().unwrap_or_default();
         let after = match (row.mains_ended, row.finished) {
             (Some(mains), Some(pod)) => format!("{:.1}s", pod.since(mains).as_secs_f64()),
             _ => "-".to_owned(),
         };
-        [
-            row.job.clone(),
-            status,
-            name.to_owned(),
-            row.phase.clone(),
-            row.sidecars.join(","),
-            after,
-            row.patches.to_string(),
-        ]
-        .map(|cell| {
-            if cell.is_empty() {
-                "-".to_owned()
-            } else {
-                cell
-            }
-        })
+        let (sidecars, patches) = (row.sidecars.join(","), row.patches.to_string());
+        let cells: [&str; COLUMNS.len()] = [
+            &row.job, &status, name, &row.phase, &sidecars, &after, &patches,
+        ];
+        cells.map(dash).to_vec()
     }
 }
+
+/// The columns of the table.
+const COLUMNS: [&str; 7] = [
+    "JOB",
+    "STATUS",
+    "POD",
+    "PHASE",
+    "SIDECARS",
+    "AFTER MAIN",
+    "PATCHES",
+];
 
 /// The state of a Job that has completed.
 const COMPLETE: &str = "Complete";
@@ -505,25 +495,6 @@ pub fn job_state(job: &Job) -> String {
         found.status == "True" && matches!(found.type_.as_str(), COMPLETE | "Failed")
     });
     ended.map_or_else(|| RUNNING.to_owned(), |condition| condition.type_.clone())
-}
-
-fn align<const N: usize>(rows: &[[String; N]]) -> String {
-    let widths: [usize; N] = std::array::from_fn(|column| {
-        rows.iter()
-            .map(|row| row[column].chars().count())
-            .max()
-            .unwrap_or_default()
-    });
-    let line = |row: &[String; N]| {
-        let cells = row
-            .iter()
-            .zip(widths)
-            .map(|(cell, width)| format!("{cell:width$}"))
-            .collect::<Vec<_>>()
-            .join("   ");
-        format!("{}\n", cells.trim_end())
-    };
-    rows.iter().map(line).collect()
 }
 
 #[cfg(test)]

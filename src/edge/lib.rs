@@ -1,6 +1,6 @@
 //! The parts that the programs of swaplet share at their edge: command lines ([`command_line`]),
 //! exit codes ([`exit`]), the cluster ([`client`]), addresses ([`address`]), times ([`duration`]),
-//! manifests ([`manifests`]), signals ([`signals`]) and standard output.
+//! manifests ([`manifests`]), signals ([`signals`]), tables ([`table`]) and standard output.
 
 pub mod address;
 pub mod client;
@@ -9,6 +9,7 @@ pub mod duration;
 pub mod exit;
 pub mod manifests;
 pub mod signals;
+pub mod table;
 
 use std::io::{self, Write};
 
