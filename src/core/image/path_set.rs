@@ -104,9 +104,10 @@ fn check(path: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-fn is_below(path: &str, directory: &str) -> bool {
-    path.strip_prefix(directory)
-        .is_some_and(|rest| rest.starts_with('/'))
+/// Returns true if `path` lies below `directory`; both are normalised.
+pub fn is_below(path: &str, directory: &str) -> bool {
+    path.strip_prefix(directory.trim_end_matches('/'))
+        .is_some_and(|rest| rest.len() > 1 && rest.starts_with('/'))
 }
 
 fn check_conflicts(set: &BTreeSet<String>) -> Result<(), PathError> {
@@ -121,7 +122,7 @@ fn check_conflicts(set: &BTreeSet<String>) -> Result<(), PathError> {
 }
 
 /// Returns the parents of a path: for `/a/b/c`, `/a` and `/a/b`.
-fn parents(path: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn parents(path: &str) -> impl Iterator<Item = &str> {
     path.match_indices('/').skip(1).map(|(end, _)| &path[..end])
 }
 

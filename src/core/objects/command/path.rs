@@ -1,6 +1,9 @@
 //! Paths as the kernel of a container resolves them. The exit image has no symbolic links, so
 //! mostly the text alone decides.
 
+pub use crate::image::path_set::is_below;
+use crate::image::path_set::parents;
+
 /// Returns the absolute, normalised path of a program that is written with a slash. `None` if it
 /// depends on directories whose existence is unknown (`x/../y` needs the directory `x`), names a
 /// directory, or cannot be a path.
@@ -34,20 +37,9 @@ pub fn normal(written: &str) -> Option<String> {
     directory(written).map(|parts| joined(&parts))
 }
 
-/// Returns true if `path` lies below `directory`; both are normalised.
-pub fn is_below(path: &str, directory: &str) -> bool {
-    path.strip_prefix(directory.trim_end_matches('/'))
-        .is_some_and(|rest| rest.len() > 1 && rest.starts_with('/'))
-}
-
 /// Returns the ancestors of a path: for `/a/b`, `/a` and, as the last, itself.
 pub fn ancestors(path: &str) -> impl Iterator<Item = &str> {
-    let ends = path
-        .match_indices('/')
-        .skip(1)
-        .map(|(end, _)| end)
-        .chain([path.len()]);
-    ends.map(|end| &path[..end])
+    parents(path).chain([path])
 }
 
 fn directory(written: &str) -> Option<Vec<&str>> {

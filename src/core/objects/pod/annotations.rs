@@ -78,24 +78,19 @@ impl Written {
         }
         let mut reported = None;
         let sidecars = self.sidecars(pod, &mut reported);
-        let delay = self.times(DELAY, &self.delay, &mut reported);
-        let wait = self.times(WAIT_FOR_EXIT, &self.wait_for_exit, &mut reported);
+        let delay = read(DELAY, &self.delay, time, &mut reported);
+        let wait = read(WAIT_FOR_EXIT, &self.wait_for_exit, time, &mut reported);
         let order = read(ORDER, &self.order, order, &mut reported);
-        let mut named_elsewhere = Vec::new();
-        for (annotation, name) in names(&delay, DELAY)
+        let is_stranger = |(_, name): &(&str, Box<str>)| {
+            !pod.containers.iter().any(|container| {
+                container.name == *name && (container.mark.is_sidecar() || sidecars.contains(name))
+            })
+        };
+        let mut named = names(&delay, DELAY)
             .chain(names(&wait, WAIT_FOR_EXIT))
-            .chain(names(&order, ORDER))
-        {
-            let is_sidecar = pod.containers.iter().any(|container| {
-                *container.name == *name
-                    && (container.mark.is_sidecar() || sidecars.contains(&container.name))
-            });
-            if !is_sidecar {
-                named_elsewhere.push((annotation, name));
-            }
-        }
-        if let Some((annotation, name)) = named_elsewhere.first() {
-            reported.get_or_insert_with(|| format!("annotation {annotation}: {} is not a sidecar of this pod: name it in {SIDECARS}, or leave it out", shown(name)));
+            .chain(names(&order, ORDER));
+        if let Some((annotation, name)) = named.find(is_stranger) {
+            reported.get_or_insert_with(|| format!("annotation {annotation}: {} is not a sidecar of this pod: name it in {SIDECARS}, or leave it out", shown(&name)));
         }
         for container in &mut pod.containers {
             let is_named = sidecars.contains(&container.name);
@@ -117,7 +112,11 @@ impl Written {
 
     /// Returns the containers that are named as sidecars; none if they are all of the pod.
     fn sidecars(&self, pod: &Pod, reported: &mut Option<String>) -> Vec<Box<str>> {
-        let is_name = |text: &str| (!text.is_empty()).then_some(()).ok_or_else(names_form);
+        let form = "write names of containers, separated by commas";
+        let is_name = |text: &str| match text {
+            "" => Err(form.to_owned()),
+            _ => Ok(()),
+        };
         let named = read(SIDECARS, &self.sidecars, is_name, reported);
         let named: Vec<Box<str>> = named
             .into_iter()
@@ -149,16 +148,6 @@ impl Written {
             return Vec::new();
         }
         named
-    }
-
-    fn times(
-        &self,
-        annotation: &str,
-        value: &Value,
-        reported: &mut Option<String>,
-    ) -> Vec<Entry<Duration>> {
-        let is_time = |text: &str| time(text).ok_or_else(times_form);
-        read(annotation, value, is_time, reported)
     }
 }
 
@@ -237,8 +226,14 @@ fn order(text: &str) -> Result<i32, String> {
         })
 }
 
-/// Reads a time such as `5`, `5s`, `2m` or `1h`; `None` if it is none, or longer than a day.
-fn time(text: &str) -> Option<Duration> {
+/// Reads a time such as `5`, `5s`, `2m` or `1h`, of at most a day.
+fn time(text: &str) -> Result<Duration, String> {
+    written_time(text).ok_or_else(|| {
+        "write a time of at most 24h, such as 5s or 2m, or one for each container, such as log=5s,istio-proxy=10s".to_owned()
+    })
+}
+
+fn written_time(text: &str) -> Option<Duration> {
     let (number, unit) = match text.as_bytes().last()? {
         b's' => (&text[..text.len() - 1], 1),
         b'm' => (&text[..text.len() - 1], 60),
@@ -249,14 +244,6 @@ fn time(text: &str) -> Option<Duration> {
     let seconds = number.parse::<u64>().ok().filter(|_| is_number)?;
     let time = Duration::from_secs(seconds.checked_mul(unit)?);
     (time <= LONGEST_TIME).then_some(time)
-}
-
-fn times_form() -> String {
-    "write a time of at most 24h, such as 5s or 2m, or one for each container, such as log=5s,istio-proxy=10s".to_owned()
-}
-
-fn names_form() -> String {
-    "write names of containers, separated by commas".to_owned()
 }
 
 /// Quotes and cuts a tenant's text for a note.
