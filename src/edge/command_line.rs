@@ -154,7 +154,7 @@ fn as_plugin(text: &str) -> String {
 
 /// Moves the flags before the subcommand behind it, where that takes them or refuses them:
 /// `swaplet -n batch nodes`. The flags are those of `command` itself.
-pub fn with_flags_behind(command: &Command, line: Vec<OsString>) -> Vec<OsString> {
+pub fn with_flags_behind(command: &Command, mut line: Vec<OsString>) -> Vec<OsString> {
     let Some(flags) = leading_flags(command, &line) else {
         return line;
     };
@@ -162,16 +162,8 @@ pub fn with_flags_behind(command: &Command, line: Vec<OsString>) -> Vec<OsString
     while let Some(next) = line.get(end).and_then(|word| current.find_subcommand(word)) {
         (end, current) = (end + 1, next);
     }
-    let mut ordered = Vec::with_capacity(line.len());
-    ordered.extend_from_slice(&line[..1]);
-    ordered.extend_from_slice(&line[flags..end]);
-    if end > flags {
-        ordered.extend_from_slice(&line[1..flags]);
-    } else {
-        return line;
-    }
-    ordered.extend_from_slice(&line[end..]);
-    ordered
+    line[1..end].rotate_left(flags - 1);
+    line
 }
 
 /// Returns where the leading flags of the program end, with their values.

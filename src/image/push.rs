@@ -273,7 +273,7 @@ async fn kind_of_manifest(
     };
     Ok(config["config"]["Labels"][LABEL]
         .as_str()
-        .and_then(Label::from_value))
+        .and_then(|value| value.parse().ok()))
 }
 
 #[cfg(test)]

@@ -155,7 +155,12 @@ impl Recognised {
 
     /// Returns true if the platform itself ends containers with `ECI_CONTAINER_TYPE=sidecar`.
     pub fn ends_eci_sidecars(&self) -> bool {
-        self.row.as_ref().is_some_and(|row| row.ends_eci_sidecars)
+        self.has(|row| row.ends_eci_sidecars)
+    }
+
+    /// Returns true if a row matched of which this holds.
+    pub(crate) fn has(&self, holds: impl Fn(&Row) -> bool) -> bool {
+        self.row.as_deref().is_some_and(holds)
     }
 
     /// Returns true if the vendor of the node carries out requests with OpenKruise's label for

@@ -247,10 +247,7 @@ impl NodeVerdicts {
         if before.is_some_and(stands) {
             return false;
         }
-        let is_known = recognised
-            .row
-            .as_ref()
-            .is_some_and(|row| row.swap_under_never == Some(true));
+        let is_known = recognised.has(|row| row.swap_under_never == Some(true));
         let limits = if proved == Proved::FailsUnderNever && is_known {
             let times = before
                 .filter(|before| before.proved == proved)

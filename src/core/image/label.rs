@@ -26,11 +26,6 @@ impl Label {
     pub fn value(self) -> &'static str {
         self.into()
     }
-
-    /// Returns the kind that a value of the label names; `None` for any other value.
-    pub fn from_value(value: &str) -> Option<Self> {
-        value.parse().ok()
-    }
 }
 
 impl From<Kind> for Label {
@@ -49,8 +44,8 @@ mod tests {
     #[test]
     fn values_are_read_back() {
         for label in [Label::Exit, Label::Park, Label::Controller] {
-            assert_eq!(Label::from_value(label.value()), Some(label));
+            assert_eq!(label.value().parse(), Ok(label));
         }
-        assert_eq!(Label::from_value("Exit"), None);
+        assert!("Exit".parse::<Label>().is_err());
     }
 }

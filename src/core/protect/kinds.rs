@@ -142,11 +142,8 @@ fn contents(kind: GuardedKind, object: &BoundedObject) -> Option<String> {
         deleting: false,
         served: None,
     };
-    (!lets_go(&object)).then(|| counted(&object).unwrap_or_else(nobody_counts))
-}
-
-fn nobody_counts() -> String {
-    "contents that nobody counts".to_owned()
+    (!lets_go(&object))
+        .then(|| counted(&object).unwrap_or_else(|| "contents that nobody counts".to_owned()))
 }
 
 /// Returns the counts that keep the object, as the policy words them.

@@ -422,10 +422,7 @@ const CACHES: &str = "; for jobs swaplet run --warm --warm-image-caches creates 
 
 /// Returns true if the provider of a node starts its machines from image caches.
 pub fn has_image_caches(recognised: &Recognised) -> bool {
-    recognised
-        .row
-        .as_ref()
-        .is_some_and(|row| row.eci_image_caches)
+    recognised.has(|row| row.eci_image_caches)
 }
 
 /// Returns the shape of the warmer pods for a node.
@@ -454,11 +451,7 @@ pub fn shape(node: &Node, recognised: &Recognised) -> Result<Shape, String> {
             "{provider} keeps no images for later pods ({why}){caches}"
         ));
     }
-    if recognised
-        .row
-        .as_ref()
-        .is_some_and(|row| row.machine_per_pod)
-    {
+    if recognised.has(|row| row.machine_per_pod) {
         return Err(format!(
             "{provider} runs each pod on a machine of its own, which keeps no images for later pods ({why})"
         ));

@@ -116,7 +116,7 @@ impl Cluster {
     }
 
     fn results(&self, story: &Story) -> Results {
-        let mut results = story.timeline.results();
+        let mut results = story.timeline.results.clone();
         for write in self.server.recorded() {
             let ours = write.verb == Verb::Patch
                 && write.resource == "pods"

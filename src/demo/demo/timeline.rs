@@ -25,7 +25,8 @@ fn line(at: Moment, who: &str, what: &str, text: &str) -> String {
 #[derive(Debug, Default)]
 pub struct Timeline {
     pods: HashMap<String, Pod>,
-    results: Results,
+    /// The results so far.
+    pub results: Results,
     inert: bool,
 }
 
@@ -136,11 +137,6 @@ impl Timeline {
             .values()
             .filter(|row| row.job.is_empty() && row.finished.is_some())
             .count()
-    }
-
-    /// Returns the results so far.
-    pub fn results(&self) -> Results {
-        self.results.clone()
     }
 
     fn note(&mut self, at: Moment, name: &str, pod: &Pod) {

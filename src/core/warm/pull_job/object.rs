@@ -165,16 +165,11 @@ impl PullJob {
         let ttl = data["spec"]["completionPolicy"]["ttlSecondsAfterFinished"].as_i64();
         let spec = SpecWire::deserialize(data["spec"].take()).map_err(|error| error.to_string());
         let finalizers = metadata.finalizers.unwrap_or_default();
-        let other_finalizers = finalizers
-            .iter()
-            .any(|name| name == OPENKRUISES_FINALIZER)
-            .then(|| {
-                finalizers
-                    .into_iter()
-                    .filter(|name| name != OPENKRUISES_FINALIZER)
-                    .map(Into::into)
-                    .collect()
-            });
+        let (theirs, others): (Vec<_>, Vec<_>) = finalizers
+            .into_iter()
+            .partition(|name| name == OPENKRUISES_FINALIZER);
+        let other_finalizers =
+            (!theirs.is_empty()).then(|| others.into_iter().map(Into::into).collect());
         Some(Self {
             kind,
             namespace: metadata.namespace?.into(),
