@@ -56,9 +56,13 @@ impl Problem {
 
     /// Returns the kind of the error that an answer reports.
     pub fn from_answer(status: u16, body: &[u8]) -> Self {
+        let names = |codes: &[&str]| {
+            let mut named = errors_in(body, "code").into_iter();
+            named.any(|code| codes.contains(&&*code))
+        };
         match status {
-            400 if names_code(body, &["NAME_INVALID", "TAG_INVALID"]) => Self::InvalidName,
-            400 if names_code(body, &["DIGEST_INVALID"]) => Self::DigestMismatch,
+            400 if names(&["NAME_INVALID", "TAG_INVALID"]) => Self::InvalidName,
+            400 if names(&["DIGEST_INVALID"]) => Self::DigestMismatch,
             401 => Self::Unauthorized,
             403 => Self::Forbidden,
             404 => Self::NotFound,
@@ -151,15 +155,12 @@ fn advice(problem: Problem) -> String {
     }
 }
 
-/// Returns true if an answer has one of these codes of the specification.
-fn names_code(body: &[u8], codes: &[&str]) -> bool {
+/// Returns this field of each error that an answer names in the specification's form.
+pub(crate) fn errors_in(body: &[u8], field: &str) -> Vec<String> {
     let parsed: Value = serde_json::from_slice(body).unwrap_or_default();
-    let mut errors = parsed["errors"].as_array().into_iter().flatten();
-    errors.any(|error| {
-        error["code"]
-            .as_str()
-            .is_some_and(|code| codes.contains(&code))
-    })
+    let errors = parsed["errors"].as_array().into_iter().flatten();
+    let texts = errors.filter_map(|error| error[field].as_str());
+    texts.map(str::to_owned).collect()
 }
 
 /// Returns the last cause in the chain, which is the clearest ("Connection refused", "dns error");

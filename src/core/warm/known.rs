@@ -141,7 +141,10 @@ fn knowledge(
 fn of_pod(pod: &WarmerPod, image: &WarmerImage) -> Knowledge {
     let shown = match judge(pod, image, false) {
         Verdict::Pulled => Shown::Proved {
-            since: started_at(&image.container.state),
+            since: match image.container.state {
+                ContainerState::Running { started_at } => started_at,
+                _ => None,
+            },
         },
         Verdict::Refused { why, .. } => Shown::Failed(why),
         Verdict::HasRun(how) => Shown::Failed(has_run(&how).into()),
@@ -151,13 +154,6 @@ fn of_pod(pod: &WarmerPod, image: &WarmerImage) -> Knowledge {
         namespace: pod.namespace.clone(),
         pod: pod.name.clone(),
         shown,
-    }
-}
-
-const fn started_at(state: &ContainerState) -> Option<Timestamp> {
-    match state {
-        ContainerState::Running { started_at } => *started_at,
-        _ => None,
     }
 }
 

@@ -11,11 +11,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use jiff::Timestamp;
 use reqwest::redirect::{Attempt, Policy};
 use reqwest::{Proxy, Url};
-use serde_json::Value;
 
 use super::RegistryOptions;
 use super::hosts::{Hosts, is_loopback};
-use crate::registry_error::{Problem, RegistryError};
+use crate::registry_error::{Problem, RegistryError, errors_in};
 
 /// The most that is ever read of an answer: the limit that registries have for a manifest.
 const MAX_READ: usize = 4 * 1024 * 1024;
@@ -255,13 +254,7 @@ fn date(written: &str) -> Option<Timestamp> {
 
 /// Returns the messages in the specification's form of an error, or the text as it is.
 fn said(body: &[u8]) -> String {
-    let parsed: Value = serde_json::from_slice(body).unwrap_or_default();
-    let messages: Vec<_> = parsed["errors"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|error| error["message"].as_str())
-        .collect();
+    let messages = errors_in(body, "message");
     if messages.is_empty() {
         String::from_utf8_lossy(body).into_owned()
     } else {
