@@ -62,7 +62,12 @@ pub fn decide(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decisio
                 ..mains_not_done(pod).unwrap_or_else(|| sidecars(case))
             }
         });
-    unless_said(when_free(decision, memory, around), memory)
+    let mut decision = when_free(decision, memory, around);
+    // Each report is made once per pod and reason.
+    decision
+        .reports
+        .retain(|report| !memory.said.contains(&report.reason));
+    decision
 }
 
 /// Returns the decision for a pod that is not selected: nothing is written or reported. Its reason
@@ -91,15 +96,6 @@ fn when_free(decision: Decision, memory: &Memory, around: &Circumstances<'_>) ->
         Some(at) => Decision::later(Reason::WriteBackoff, at),
         None => decision,
     }
-}
-
-/// Drops reports that were already made: each is made once per pod and reason. The rest of the
-/// decision stays as it is.
-fn unless_said(mut decision: Decision, memory: &Memory) -> Decision {
-    decision
-        .reports
-        .retain(|report| !memory.said.contains(&report.reason));
-    decision
 }
 
 pub(crate) fn out_of_scope(case: Case<'_>) -> Option<Decision> {
@@ -156,7 +152,12 @@ fn climb(case: Case<'_>) -> Decision {
     let mut last = Decision::quiet(Reason::SidecarsEnded);
     for turn in turns(case) {
         match climb_turn(case, &turn) {
-            Step::Here(decision) => return with_rest(&turn, decision),
+            Step::Here(decision) => {
+                return Decision {
+                    again: decision.again.into_iter().chain(turn.waits).min(),
+                    ..decision
+                };
+            }
             Step::Next { reports, again } => {
                 if let Some(decision) = overtaken(case, &turn, &all, &reports) {
                     return decision;
@@ -232,14 +233,6 @@ fn climb_turn(case: Case<'_>, turn: &Turn<'_>) -> Step {
         }
     }
     Step::next(refused, earliest)
-}
-
-/// Adds to the decision of a step when the next sidecar is due.
-fn with_rest(turn: &Turn<'_>, decision: Decision) -> Decision {
-    Decision {
-        again: decision.again.into_iter().chain(turn.waits).min(),
-        ..decision
-    }
 }
 
 /// Decides where no method of a step can act. While a sidecar is not due yet nothing is reported,

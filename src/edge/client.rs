@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::Args;
+use http::HeaderValue;
+use http::header::USER_AGENT;
 use kube::config::{AuthInfo, Cluster, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use secrecy::{ExposeSecret as _, SecretString};
@@ -159,9 +161,8 @@ impl ConnectionArgs {
             config.auth_info.impersonate.clone_from(&self.as_user);
             config.auth_info.impersonate_groups = Some(self.as_group.clone());
         }
-        config
-            .headers
-            .push((http::header::USER_AGENT, user_agent()));
+        let agent = HeaderValue::from_static(concat!("swaplet/", env!("CARGO_PKG_VERSION")));
+        config.headers.push((USER_AGENT, agent));
         Ok(config)
     }
 }
@@ -359,8 +360,4 @@ pub fn proxy_for(url: &str) -> Result<Option<String>, String> {
 /// repeat its message.
 pub fn plain(error: kube::Error) -> anyhow::Error {
     anyhow::Error::msg(words(&error))
-}
-
-fn user_agent() -> http::HeaderValue {
-    http::HeaderValue::from_static(concat!("swaplet/", env!("CARGO_PKG_VERSION")))
 }

@@ -12,6 +12,7 @@ use kube_core::{Selector, SelectorExt as _};
 use super::presets;
 use crate::image::alias::original;
 use crate::image::pattern::matches_any_run;
+use crate::objects::pod::roles::is_called_sidecar;
 use crate::objects::pod::{Container, Pod, PolicyRule as Place, SidecarRule};
 use crate::objects::sidecar_policy::{
     ANY_OWNER, CLOSED, NO_OWNER, PolicyKind, PolicyRule, SidecarPolicy, Subject,
@@ -180,7 +181,7 @@ impl Policies {
             container.rule = container.rule.take().or_else(|| of_pod.next());
             outranked.extend(of_pod.take(MOST_OUTRANKED));
         }
-        if pod.containers.iter().any(is_main) {
+        if pod.containers.iter().any(|one| !is_called_sidecar(one)) {
             pod.outranked_policies = distinct(outranked, pod);
         } else {
             pod.refused_policy = unmark(pod);
@@ -272,10 +273,6 @@ pub(super) fn owner_kind(pod: &Pod) -> Box<str> {
         (None, Some(owner)) => owner.kind.clone(),
         (None, None) => NO_OWNER.into(),
     }
-}
-
-fn is_main(container: &Container) -> bool {
-    !container.mark.is_sidecar() && container.rule.is_none()
 }
 
 /// Returns one rule of each policy that has no rule in the pod.

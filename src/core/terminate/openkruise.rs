@@ -260,16 +260,13 @@ fn feature_gates(command_line: &[String]) -> impl Iterator<Item = (&str, bool)> 
         .filter(|(name, _)| is_flag(name))
         .map(|(_, value)| value);
     let gates = in_flag.chain(after_flag).flat_map(|gates| gates.split(','));
+    // The words for true of Go's `strconv.ParseBool`; anything else is false.
+    let is_on = |value: &str| matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True");
     gates
         .filter_map(|gate| gate.split_once('='))
-        .map(|(name, value)| (name.trim(), is_true(value.trim())))
+        .map(move |(name, value)| (name.trim(), is_on(value.trim())))
 }
 
 fn is_flag(word: &str) -> bool {
     word.trim_start_matches('-') == "feature-gates" && word.starts_with('-')
-}
-
-/// Reads a boolean like Go's `strconv.ParseBool`; anything else is false.
-fn is_true(value: &str) -> bool {
-    matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True")
 }

@@ -547,10 +547,6 @@ fn is_image(sidecar: &Container, record: &SwapRecord, image: &str) -> bool {
     record.before.is_some() || exit_image_shown(&sidecar.image, image) == Some(true)
 }
 
-fn has_ended_well(sidecar: &Container) -> bool {
-    sidecar.end().is_some_and(|end| end.exit_code == Some(0))
-}
-
 impl headroom::Swapped {
     /// Counts the swapped containers in the pod, which the memory must have observed, and the
     /// restarts that are to be expected of them. `is_new`: [`Memory::was_found_done`].
@@ -597,7 +593,7 @@ fn restarts_coming(
     let record = memory.swap_of(&sidecar.name);
     let before = record.and_then(|record| record.before.as_ref());
     let is_started = runs_exit_image(sidecar, before);
-    if is_started && has_ended_well(sidecar) {
+    if is_started && sidecar.end().is_some_and(|end| end.exit_code == Some(0)) {
         return 0;
     }
     let is_certain = record.is_some_and(|record| is_certain(pod, sidecar, record, exit_images));
