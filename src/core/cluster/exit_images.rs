@@ -25,7 +25,11 @@ pub struct ExitImages {
     derived: Option<DerivedImages>,
     /// The last parts of the repositories of all of them; `None` if a pattern leaves one open.
     names: Option<Vec<Box<str>>>,
-    public: Answers,
+    /// What the administrator says of all of them: whether they can be pulled without credentials.
+    said_public: Option<Public>,
+    /// One image of each repository that has answered, that of the default and that of derived
+    /// images: registries grant pulls by repository.
+    answers: Vec<(ImageReference, Public)>,
 }
 
 /// The exit image chosen for one sidecar.
@@ -79,7 +83,8 @@ impl ExitImages {
         listed.extend(ImagePattern::parse(image.as_str()));
         let all = Self {
             default_paths: self.default_paths,
-            public: self.public,
+            said_public: self.said_public,
+            answers: self.answers,
             ..Self::new(self.default, listed)
         };
         match derived {
@@ -115,18 +120,25 @@ impl ExitImages {
     /// Sets whether all of them can be pulled without credentials, whatever registries answer.
     #[must_use]
     pub fn said_public(mut self, public: Public) -> Self {
-        self.public.said = Some(public);
+        self.said_public = Some(public);
         self
     }
 
     /// Records the answer of a registry for the repository of this image.
     pub fn answered_public(&mut self, image: &ImageReference, public: Public) {
-        self.public.answer(image, public);
+        self.answers
+            .retain(|(known, _)| !known.same_repository(image));
+        self.answers.push((image.clone(), public));
     }
 
     /// Returns whether an exit image can be pulled without credentials.
     pub fn is_public(&self, image: &str) -> Public {
-        ImageReference::parse(image).map_or(Public::Unknown, |image| self.public.of(&image))
+        let Ok(image) = ImageReference::parse(image) else {
+            return Public::Unknown;
+        };
+        let is_it = |(known, _): &&(ImageReference, Public)| known.same_repository(&image);
+        let known = self.answers.iter().find(is_it).map(|(_, public)| *public);
+        self.said_public.or(known).unwrap_or_default()
     }
 
     /// Enables the derivation of images for other paths.
@@ -282,30 +294,6 @@ pub enum Public {
     /// Its registry has given no clear answer, or was not asked.
     #[default]
     Unknown,
-}
-
-/// What is known about the repositories of an installation. Registries grant pulls by repository.
-#[derive(Clone, Debug, Default)]
-struct Answers {
-    /// What the administrator says of all of them.
-    said: Option<Public>,
-    /// One image of each repository that has answered: that of the default, and that of derived
-    /// images.
-    known: Vec<(ImageReference, Public)>,
-}
-
-impl Answers {
-    fn of(&self, image: &ImageReference) -> Public {
-        let is_it = |(known, _): &&(ImageReference, Public)| known.same_repository(image);
-        let known = self.known.iter().find(is_it).map(|(_, public)| *public);
-        self.said.or(known).unwrap_or_default()
-    }
-
-    fn answer(&mut self, image: &ImageReference, public: Public) {
-        self.known
-            .retain(|(known, _)| !known.same_repository(image));
-        self.known.push((image.clone(), public));
-    }
 }
 
 impl Public {

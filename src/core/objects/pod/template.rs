@@ -52,15 +52,32 @@ impl<'a> Place<'a> {
     pub fn all(object: &'a Value) -> Vec<Self> {
         let mut found = Vec::new();
         for item in items(object) {
-            let search = Search { object: item };
-            search.run((item, None), &mut String::new(), 0, &mut found);
+            search(item, (item, None), &mut String::new(), 0, &mut found);
         }
         found
     }
 
     /// Reads the pod that is described here.
     pub fn read(&self) -> PodTemplate {
-        PodTemplate::read(self.object, self.path.clone(), self.spec)
+        let text = |value: &Value| value.as_str().map(Box::<str>::from);
+        let metadata = &self.object["metadata"];
+        let generated = || {
+            metadata["generateName"]
+                .as_str()
+                .map(|prefix| format!("{prefix}*").into())
+        };
+        let kind = text(&self.object["kind"]).unwrap_or_else(|| "?".into());
+        PodTemplate {
+            name: text(&metadata["name"])
+                .or_else(generated)
+                .unwrap_or_else(|| "?".into()),
+            namespace: text(&metadata["namespace"]).filter(|namespace| !namespace.is_empty()),
+            owner: owner(metadata),
+            injected: &*kind == "SidecarSet",
+            place: self.path.clone(),
+            spec: pod_spec(self.spec),
+            kind,
+        }
     }
 }
 
@@ -101,28 +118,6 @@ impl PodTemplate {
                 | "UnitedDeployment"
                 | "Rollout"
         )
-    }
-
-    fn read(object: &Value, place: String, spec: &Value) -> Self {
-        let text = |value: &Value| value.as_str().map(Box::<str>::from);
-        let metadata = &object["metadata"];
-        let generated = || {
-            metadata["generateName"]
-                .as_str()
-                .map(|prefix| format!("{prefix}*").into())
-        };
-        let kind = text(&object["kind"]).unwrap_or_else(|| "?".into());
-        Self {
-            name: text(&metadata["name"])
-                .or_else(generated)
-                .unwrap_or_else(|| "?".into()),
-            namespace: text(&metadata["namespace"]).filter(|namespace| !namespace.is_empty()),
-            owner: owner(metadata),
-            injected: &*kind == "SidecarSet",
-            place,
-            spec: pod_spec(spec),
-            kind,
-        }
     }
 }
 
@@ -197,53 +192,46 @@ fn items_of_item(item: &Value) -> Vec<&Value> {
     }
 }
 
-/// A search for pods in one object.
-struct Search<'a> {
+/// Collects the values of an object under a key `spec` that have a list of containers; none has
+/// another inside.
+fn search<'a>(
     object: &'a Value,
-}
-
-impl<'a> Search<'a> {
-    /// Collects the values under a key `spec` that have a list of containers; none has another
-    /// inside.
-    fn run(
-        &self,
-        (value, around): (&'a Value, Option<&'a Value>),
-        path: &mut String,
-        depth: usize,
-        found: &mut Vec<Place<'a>>,
-    ) {
-        if depth > DEPTH {
-            return;
-        }
-        let length = path.len();
-        match value {
-            Value::Object(members) => {
-                for (key, member) in members {
-                    let dot = if path.is_empty() { "" } else { "." };
-                    path.extend([dot, key]);
-                    if key == "spec" && has_containers(member) {
-                        found.push(Place {
-                            object: self.object,
-                            path: path.clone(),
-                            spec: member,
-                            template: value,
-                            around,
-                        });
-                    } else {
-                        self.run((member, Some(value)), path, depth + 1, found);
-                    }
-                    path.truncate(length);
+    (value, around): (&'a Value, Option<&'a Value>),
+    path: &mut String,
+    depth: usize,
+    found: &mut Vec<Place<'a>>,
+) {
+    if depth > DEPTH {
+        return;
+    }
+    let length = path.len();
+    match value {
+        Value::Object(members) => {
+            for (key, member) in members {
+                let dot = if path.is_empty() { "" } else { "." };
+                path.extend([dot, key]);
+                if key == "spec" && has_containers(member) {
+                    found.push(Place {
+                        object,
+                        path: path.clone(),
+                        spec: member,
+                        template: value,
+                        around,
+                    });
+                } else {
+                    search(object, (member, Some(value)), path, depth + 1, found);
                 }
+                path.truncate(length);
             }
-            Value::Array(list) => {
-                for (index, item) in list.iter().enumerate() {
-                    path.push_str(&format!("[{index}]"));
-                    self.run((item, around), path, depth + 1, found);
-                    path.truncate(length);
-                }
-            }
-            _ => {}
         }
+        Value::Array(list) => {
+            for (index, item) in list.iter().enumerate() {
+                path.push_str(&format!("[{index}]"));
+                search(object, (item, around), path, depth + 1, found);
+                path.truncate(length);
+            }
+        }
+        _ => {}
     }
 }
 

@@ -225,7 +225,13 @@ fn of_list(known: Known<'_>, stage: Stage) -> ListStatus {
             .collect(),
         image_statuses: counts
             .iter()
-            .map(|(image, count)| counts_of(image, count))
+            .map(|(image, count)| ImageCounts {
+                name: (*image).clone(),
+                desired: count.desired,
+                succeeded: count.succeeded,
+                failed: count.failures.len(),
+                pulls: count.pulls.clone(),
+            })
             .collect(),
     }
 }
@@ -240,14 +246,4 @@ fn failed(image: &str, count: &Count) -> Option<FailedImage> {
             count.desired
         ),
     })
-}
-
-fn counts_of(image: &str, count: &Count) -> ImageCounts {
-    ImageCounts {
-        name: image.into(),
-        desired: count.desired,
-        succeeded: count.succeeded,
-        failed: count.failures.len(),
-        pulls: count.pulls.clone(),
-    }
 }
