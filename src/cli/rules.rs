@@ -323,7 +323,7 @@ pub fn policy(rule: &PolicyRule) -> Value {
 pub fn rule(rule: &SidecarRule) -> Value {
     json!({
         "preset": rule.policy().and_then(|policy| policy.preset.as_ref()),
-        "method": rule.method.as_str(),
+        "method": rule.method.to_string(),
         "exitImage": rule.exit_image,
         "delaySeconds": rule.delay.as_secs(),
         "waitForExitSeconds": rule.wait_for_exit.as_secs(),

@@ -445,7 +445,7 @@ impl Collector for Ages {
 const NONE: &str = "none";
 
 fn of_code(method: &'static str, code: Code) -> Labels<2> {
-    [("method", method), ("exit_code", code.as_str())]
+    [("method", method), ("exit_code", code.into())]
 }
 
 #[derive(Clone)]

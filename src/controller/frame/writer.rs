@@ -183,11 +183,7 @@ impl Writer {
         let under_way = self.metrics.as_ref().map(|metrics| metrics.sends(resource));
         let outcome = self.answered(resource, written).await;
         if let Some(under_way) = under_way {
-            under_way.answered(
-                outcome
-                    .as_ref()
-                    .map_or_else(WriteError::as_str, |_| "applied"),
-            );
+            under_way.answered(outcome.as_ref().map_or_else(Into::into, |_| "applied"));
         }
         outcome
     }

@@ -552,7 +552,7 @@ pub struct PolicyRule {
 }
 
 /// `method` of a rule.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumString, IntoStaticStr)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumString, strum::Display)]
 pub enum RuleMethod {
     /// The methods of the node's class, as for a container that is marked by its environment.
     #[default]
@@ -563,13 +563,6 @@ pub enum RuleMethod {
     Finish,
     /// It is neither ended nor waited for.
     Leave,
-}
-
-impl RuleMethod {
-    /// Returns the value as the API spells it.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
 }
 
 impl SidecarRule {
@@ -605,7 +598,7 @@ impl fmt::Display for SidecarRule {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.source.fmt(out)?;
         if self.method != RuleMethod::Auto {
-            write!(out, ", method {}", self.method.as_str())?;
+            write!(out, ", method {}", self.method)?;
         }
         if self.order != 0 {
             write!(out, ", order {}", self.order)?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The reason why a write was not applied, or may not have been.
+/// The reason why a write was not applied, or may not have been; its word in metrics is its name.
 #[derive(Clone, Debug, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum WriteError {
@@ -21,11 +21,4 @@ pub enum WriteError {
         /// The time that the server asks to wait.
         retry_after: Option<Duration>,
     },
-}
-
-impl WriteError {
-    /// Returns the word for it in metrics.
-    pub fn as_str(&self) -> &'static str {
-        self.into()
-    }
 }

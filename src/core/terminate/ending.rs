@@ -58,11 +58,6 @@ impl Code {
     /// All values, in the order of their declaration.
     pub const ALL: &[Self] = <Self as strum::VariantArray>::VARIANTS;
 
-    /// Returns the value of the metric label.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-
     fn of(end: Option<&Terminated>) -> Self {
         match end {
             // A kubelet writes it where the container was not there (any more), with 137.
