@@ -18,19 +18,12 @@ pub const LABEL: &str = "policy.kruise.io/delete-protection";
 pub const HOLDS: &str = "swaplet.io/holds";
 
 /// The mode of protection; any other value of the label is no protection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, EnumString, IntoStaticStr)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, EnumString)]
 pub enum Mode {
     /// Protected as long as it has the label.
     Always,
     /// Protected as long as there is something in it.
     Cascading,
-}
-
-impl Mode {
-    /// Returns the value of the label.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
 }
 
 /// The kinds whose contents are counted.
