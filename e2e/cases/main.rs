@@ -74,6 +74,7 @@ mod sidecar_policies;
 mod tenants;
 mod terminate;
 mod two_tenants;
+mod unwatched;
 mod version;
 mod virtual_kubelet;
 mod virtual_nodes;

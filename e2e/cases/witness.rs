@@ -1,6 +1,6 @@
 //! Between a controller and the API server: notes what is asked for, and in which form, which the
-//! audit log does not have; and lets one write through, so that the controller can be killed right
-//! after it.
+//! audit log does not have; lets one write through, so that the controller can be killed right
+//! after it; and serves no watches, as some proxies do.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,6 +48,17 @@ struct Gate {
     last: watch::Sender<Option<Last>>,
     /// Whether the next list of pods is from before a restore of etcd.
     lists_ahead: AtomicBool,
+    /// `None`: watches are served.
+    watches: Mutex<Option<Watches>>,
+}
+
+/// What becomes of watches; all else is let through.
+#[derive(Clone, Copy)]
+pub enum Watches {
+    /// 504, as from a proxy that waits for the end of the answer.
+    Refused,
+    /// No answer.
+    Held,
 }
 
 /// The last write that is let through.
@@ -81,6 +92,13 @@ impl Gate {
         query.contains("sendInitialEvents=true")
             && head.uri.path().ends_with("/pods")
             && self.lists_ahead.load(Ordering::Relaxed)
+    }
+
+    /// What becomes of this request if it is a watch that is not served.
+    fn serves(&self, head: &Parts) -> Option<Watches> {
+        let query = head.uri.query().unwrap_or_default();
+        let is_watch = query.split('&').any(|part| part == "watch=true");
+        self.watches.lock().unwrap().filter(|_| is_watch)
     }
 
     /// What is to be done with this request.
@@ -186,6 +204,11 @@ impl Witness {
         self.gate.lists_ahead.store(true, Ordering::Relaxed);
     }
 
+    /// From now on no watch is served; those that are open stay so.
+    pub fn serves_no_watch(&self, watches: Watches) {
+        *self.gate.watches.lock().unwrap() = Some(watches);
+    }
+
     /// How often the pods of the case were listed, in pages or as a stream, without the questions for
     /// one of them. Where another case has installed the CRDs of OpenKruise, its daemons are listed
     /// too.
@@ -283,6 +306,12 @@ async fn pass(
     if gate.refuses(&head) {
         return Ok(streams_no_lists());
     }
+    match gate.serves(&head) {
+        Some(Watches::Refused) => return Ok(of_a_proxy(StatusCode::GATEWAY_TIMEOUT)),
+        // The controller gives it up.
+        Some(Watches::Held) => return std::future::pending().await,
+        None => {}
+    }
     asked
         .lock()
         .unwrap()
@@ -308,6 +337,13 @@ async fn pass(
     }
     // One that was refused is none.
     gate.last.send_replace(Some(Last::Awaited(which)));
+    answer
+}
+
+/// An answer that is no object.
+fn of_a_proxy(status: StatusCode) -> Response<Body> {
+    let mut answer = Response::new(Body::from(b"<html>later</html>".to_vec()));
+    *answer.status_mut() = status;
     answer
 }
 
