@@ -4,6 +4,7 @@ mod containers;
 mod crash_loop;
 mod crd;
 mod long;
+mod private;
 mod repeated;
 
 use std::time::Duration;

@@ -111,6 +111,7 @@ static SETS: [Set; 6] = [
             "restart-never",
             "restart-onfailure",
             "restart-ordered",
+            "restart-private",
             "restart-two",
         ],
     ),
