@@ -3,6 +3,7 @@
 //! that the naive write loses that race, and that ours does not.
 
 mod back_off;
+mod doubtful;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -9,7 +9,16 @@ use sha2::{Digest, Sha256};
 
 /// A static busybox, from the Debian package `busybox-static`.
 const BUSYBOX: &str = "/bin/busybox";
-const APPLETS: [&str; 6] = ["sh", "sleep", "cat", "touch", "kill", "true"];
+/// Its names in the image with the shell.
+const APPLETS: [&str; 7] = [
+    "bin/sh",
+    "bin/sleep",
+    "bin/cat",
+    "bin/touch",
+    "bin/kill",
+    "bin/true",
+    "opt/own/sh",
+];
 
 /// References of the images of the cases.
 pub struct Images {
@@ -132,16 +141,12 @@ pub fn work_layer() -> Vec<u8> {
             None => archive.append_data(&mut header, path, data).unwrap(),
         }
     };
-    append("bin/", tar::EntryType::Directory, &[], None);
-    append("tmp/", tar::EntryType::Directory, &[], None);
+    for folder in ["bin/", "tmp/", "opt/", "opt/own/"] {
+        append(folder, tar::EntryType::Directory, &[], None);
+    }
     append("bin/busybox", tar::EntryType::Regular, &program, None);
     for applet in APPLETS {
-        append(
-            &format!("bin/{applet}"),
-            tar::EntryType::Link,
-            &[],
-            Some("bin/busybox"),
-        );
+        append(applet, tar::EntryType::Link, &[], Some("bin/busybox"));
     }
     archive.into_inner().unwrap()
 }

@@ -38,17 +38,14 @@ impl Process {
         Self::spawn(world, arguments, "swaplet").await
     }
 
+    /// With the exit image of all cases, unless the case has its own.
     async fn spawn(world: &World, arguments: &[&str], name: &str) -> Self {
+        let exit_image = ["--exit-image", &world.images.exit];
+        let is_own = arguments.contains(&exit_image[0]);
         let mut child = Command::new(env!("CARGO_BIN_EXE_swaplet"))
-            .args([
-                "run",
-                "--namespace",
-                &world.namespace,
-                "--exit-image",
-                &world.images.exit,
-                "--kubeconfig",
-            ])
+            .args(["run", "--namespace", &world.namespace, "--kubeconfig"])
             .arg(&world.kubeconfig)
+            .args(exit_image.iter().filter(|_| !is_own))
             .args(arguments)
             .env("RUST_LOG", "info,kube=warn")
             .env("POD_NAME", name)

@@ -44,6 +44,7 @@ static SETS: [Set; 6] = [
         "default",
         &[
             "finish-ignore",
+            "finish-scripts",
             // The first try; another one, which is rare, has an installation of its own.
             "headroom-20-0",
             "headroom-finish",
