@@ -163,7 +163,6 @@ fn restart(readiness_gates: bool) -> RestartSettings {
         on_config: None,
         readiness_gates,
         park: None,
-        empty: Vec::new(),
         leash: None,
     }
 }

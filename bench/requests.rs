@@ -110,7 +110,6 @@ async fn controller(server: ApiServer) {
             on_config: None,
             readiness_gates: false,
             park: None,
-            empty: Vec::new(),
             leash: None,
         }),
         warm: Some(warm(server.clock())),

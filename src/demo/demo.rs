@@ -376,7 +376,6 @@ fn restart() -> Option<RestartSettings> {
         on_config: None,
         readiness_gates: false,
         park: Some(ParkImage::new(image, PathSet::new(paths).ok()?)),
-        empty: Vec::new(),
         leash: None,
     })
 }

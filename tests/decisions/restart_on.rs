@@ -88,7 +88,6 @@ fn stand_at(
             find: &|_| sight.clone(),
             mount_delay: MOUNT_DELAY,
             park: None,
-            empty: &[],
             edited_at: Moment::START,
             now: moment(now),
         },

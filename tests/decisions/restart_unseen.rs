@@ -46,7 +46,6 @@ fn decided_by(
     let around = Around {
         exit_images,
         park: None,
-        empty: &[],
         node: None,
         kubelet: None,
         runs_on: swaplet_core::objects::runs_on::RunsOn::default(),

@@ -39,14 +39,12 @@ impl World {
                 state_namespace: "state".to_owned(),
                 mount_delay: Duration::from_secs(120),
                 park: None,
-                empty: Vec::new(),
             };
             settings.restart = Some(RestartSettings {
                 time_of_day: time_of_day.clone(),
                 on_config: Some(on_config),
                 readiness_gates: false,
                 park: None,
-                empty: Vec::new(),
                 leash: None,
             });
             settings.warm = Some(warm_settings("state", PARK, time_of_day));

@@ -201,7 +201,6 @@ impl Missing {
                 on_config: None,
                 readiness_gates: false,
                 park: None,
-                empty: Vec::new(),
                 leash: Some("leash".into()),
             });
             settings.state_namespace = Some("state".to_owned());

@@ -39,7 +39,6 @@ async fn of_a_pair_an_image_of_the_list_and_the_empty_image_beside_one_that_work
     let (old, new) = ("registry.example/mesh:1", "registry.example/mesh:2");
     let pinned = format!("{park}@{DIGEST}");
     let by_digest = format!("{}@{DIGEST}", park.rsplit_once(':').unwrap().0);
-    let restarted = format!("{park}-restart-2@{DIGEST}");
     let another = format!("{park}-other@{DIGEST}");
     let (first, second) = (r#"{"mesh":"mesh-1"}"#, r#"{"mesh":"mesh-2"}"#);
     for (name, policy, images, working) in [
@@ -47,7 +46,6 @@ async fn of_a_pair_an_image_of_the_list_and_the_empty_image_beside_one_that_work
         ("named", "Always", [old, &*park], second),
         ("pinned", "Always", [old, &*pinned], second),
         ("by-digest", "Always", [old, &*by_digest], second),
-        ("restarted-empty", "Always", [old, &*restarted], second),
         ("of-another", "Always", [old, &*another], second),
         ("ends", "OnFailure", [old, &*park], second),
         ("upgrades", "Always", [old, new], second),

@@ -116,13 +116,9 @@ impl ControllerArgs {
             .map(|image| park(image, self.park_image_paths, &rules))
             .transpose()?;
         let hot_upgrade = self.hot_upgrade.settings(park.as_ref(), &rules)?;
-        let empty = hot_upgrade
-            .as_ref()
-            .map_or_else(Vec::new, |it| it.empty.clone());
-        let state_namespace = self.state_namespace.as_deref();
         Ok(Settings {
             hot_upgrade,
-            restart: self.restart.settings(state_namespace, park, empty),
+            restart: self.restart.settings(self.state_namespace.as_deref(), park),
             ask_public: self.terminate.then(|| self.registry.hosts.ask_public()),
             push: self.registry.push(&rules),
             namespaces: self.namespace.into_iter().collect(),

@@ -2,7 +2,6 @@
 
 use kube::api::ListParams;
 use kube::{Api, Client};
-use swaplet_core::image::ImagePattern;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::recreate_request::PLURAL;
 use swaplet_core::report::write_error::WriteError;
@@ -73,8 +72,6 @@ pub struct RestartSettings {
     pub readiness_gates: bool,
     /// The image for parking containers whose image has no alias.
     pub park: Option<ParkImage>,
-    /// The other images of containers that do not work, in hot upgrades.
-    pub empty: Vec<ImagePattern>,
     /// The admission policy without which nothing is restarted; `None` if none is required.
     pub leash: Option<String>,
 }
@@ -104,7 +101,6 @@ impl Driver {
         Self {
             restarts: Restarts::new(
                 settings.and_then(|settings| settings.park.clone()),
-                settings.map_or_else(Vec::new, |settings| settings.empty.clone()),
                 common
                     .rules
                     .node_table

@@ -37,7 +37,6 @@ use kube::api::ListParams;
 use kube::core::PartialObjectMeta;
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
-use swaplet_core::image::ImagePattern;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::recreate_request::PLURAL;
 use swaplet_core::objects::values::whole_object::WholeObject;
@@ -71,8 +70,6 @@ pub struct RestartOnSettings {
     pub mount_delay: Duration,
     /// The park image, if there is one.
     pub park: Option<ParkImage>,
-    /// The other images of containers that do not work, in hot upgrades.
-    pub empty: Vec<ImagePattern>,
 }
 
 /// Runs the loop; returns only with the reason why it cannot continue.

@@ -25,7 +25,6 @@ use pods::Pods;
 use swaplet_core::cluster::headroom::Headroom;
 use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::cluster::node_verdicts::Proved;
-use swaplet_core::image::ImagePattern;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::PROVIDER_FAILED;
 use swaplet_core::objects::recreate_request::{KIND, RequestPhase};
@@ -72,7 +71,6 @@ pub struct Restarts {
     all_due: Moment,
     mirror: Mirror<Key>,
     park: Option<ParkImage>,
-    empty: Vec<ImagePattern>,
     orphans: Orphans,
     defects: Defects<Key>,
 }
@@ -87,10 +85,9 @@ struct Entry {
 impl Restarts {
     /// Returns a state without requests; `nodes_tell` is true if there are nodes whose vendor does
     /// not handle requests with OpenKruise's label for virtual nodes.
-    pub fn new(park: Option<ParkImage>, empty: Vec<ImagePattern>, nodes_tell: bool) -> Self {
+    pub fn new(park: Option<ParkImage>, nodes_tell: bool) -> Self {
         Self {
             park,
-            empty,
             by_pod: ByPod::new(nodes_tell),
             ..Self::default()
         }
@@ -489,7 +486,6 @@ impl Restarts {
         let around = Around {
             exit_images: index.exit_images(),
             park: self.park.as_ref(),
-            empty: &self.empty,
             node,
             kubelet: there.and_then(|pod| index.nodes.kubelet(&pod.pod)),
             runs_on: there.map_or_else(RunsOn::default, |pod| index.nodes.runs_on(&pod.pod)),

@@ -127,7 +127,6 @@ async fn of_pods_whose_configuration_has_changed() {
         state_namespace: "state".to_owned(),
         mount_delay: Duration::from_secs(120),
         park: None,
-        empty: Vec::new(),
     }));
     wait(SOON).await;
     break_for(Some("bad"));
@@ -325,11 +324,9 @@ async fn u135_each_loop_has_a_heartbeat_while_it_runs() {
                 state_namespace: "state".to_owned(),
                 mount_delay: Duration::from_secs(120),
                 park: None,
-                empty: Vec::new(),
             }),
             readiness_gates: true,
             park: None,
-            empty: Vec::new(),
             leash: None,
         });
         settings.warm = Some(world.warm());

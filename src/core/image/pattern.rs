@@ -3,7 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::alias::{is_same_image, original};
 use super::parsed::parts;
 use super::reference::ImageReference;
 
@@ -59,15 +58,6 @@ impl ImagePattern {
             self.normalized.as_bytes(),
             reference.normalized().as_bytes(),
         )
-    }
-
-    /// Returns true if the pattern admits this image, also where a webhook has added a digest, or a
-    /// restart has made another name of it.
-    pub fn knows(&self, image: &str) -> bool {
-        let image = original(image);
-        let named = image.split('@').next().unwrap_or_default();
-        let reads = |image: &str| ImageReference::parse(image).is_ok_and(|it| self.matches(&it));
-        reads(&image) || reads(named) || is_same_image(&image, &self.written)
     }
 
     /// Returns true if the pattern, as it was written, admits this text: so the admission policies

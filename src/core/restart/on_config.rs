@@ -28,7 +28,6 @@ use std::time::Duration;
 
 use crate::restart::reconcile::ParkImage;
 
-use crate::image::pattern::ImagePattern;
 use crate::objects::moment::Moment;
 use crate::objects::values::short_digest::short_hex;
 use crate::report::decision::listed;
@@ -111,8 +110,6 @@ pub struct Around<'a> {
     /// The park image: a container that has it loads nothing. It is the idle one of a pair that is
     /// hot-upgraded, or is about to be started anew.
     pub park: Option<&'a ParkImage>,
-    /// The other images of idle ones.
-    pub empty: &'a [ImagePattern],
     /// The time since when the metadata of the pod has been unchanged.
     pub edited_at: Moment,
     /// The time of the decision.
@@ -120,11 +117,6 @@ pub struct Around<'a> {
 }
 
 impl Around<'_> {
-    fn is_idle(&self, image: &str) -> bool {
-        self.park.is_some_and(|park| park.is(image))
-            || self.empty.iter().any(|empty| empty.knows(image))
-    }
-
     fn sight(&self, pod: &ConfiguredPod, container: &str, source: &Source) -> Sight {
         match source {
             Source::Object(reference) => (self.find)(reference),
@@ -152,7 +144,9 @@ pub fn stand(
     for (container, sources) in pod.wish.iter().flatten() {
         let mut changes = Changes::default();
         let image = pod.images.get(container);
-        let is_idle = image.is_some_and(|image| around.is_idle(image));
+        let is_idle = image
+            .zip(around.park)
+            .is_some_and(|(image, park)| park.is(image));
         for source in sources {
             let before = recorded
                 .get(container)

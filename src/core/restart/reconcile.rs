@@ -52,7 +52,6 @@ use self::container::in_vain_for_long;
 use crate::cluster::exit_images::ExitImages;
 use crate::cluster::headroom::Headroom;
 use crate::cluster::node_class::NodeClass;
-use crate::image::pattern::ImagePattern;
 use crate::objects::moment::Moment;
 use crate::objects::node::KubeletVersion;
 use crate::objects::pod::ContainerState;
@@ -353,8 +352,6 @@ pub struct Around<'a> {
     pub exit_images: &'a ExitImages,
     /// The park image, for containers whose image has no alias; `None` if none is configured.
     pub park: Option<&'a ParkImage>,
-    /// The other images of containers that do not work, in hot upgrades.
-    pub empty: &'a [ImagePattern],
     /// The class of the pod's node; `None` while it is unknown.
     pub node: Option<NodeClass>,
     /// The version of the node's kubelet; `None` if the node does not report it.

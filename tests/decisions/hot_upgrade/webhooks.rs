@@ -141,33 +141,6 @@ fn u24_an_end_that_was_undone_is_under_way_and_made_again_and_no_other_pod_begin
     );
 }
 
-/// So that a pod is upgraded again, and the idle container restarted by nobody.
-#[test]
-fn u153_an_empty_image_is_one_under_the_names_of_webhooks_and_restarts() {
-    let digest = format!("sha256:{}", "a".repeat(64));
-    let by_digest = format!("r.example/empty@{digest}");
-    for (listed, written) in [
-        ("r.example/empty:v1", "r.example/empty:v1"),
-        ("r.example/empty:*", "r.example/empty:v1"),
-        ("r.example/empty", "r.example/empty"),
-        (&*by_digest, &*by_digest),
-    ] {
-        let mut images = images();
-        images.empty = vec![ImagePattern::parse(listed).unwrap()];
-        let reported = Reported {
-            image: written,
-            image_id: &by_digest,
-        };
-        let alias = Alias::of(written, reported, 1).unwrap().image;
-        let pinned = format!("{}@{digest}", written.split('@').next().unwrap());
-        for image in [written, &alias, &pinned] {
-            assert!(images.is_empty(image), "{listed}: {image}");
-            let other = image.replace("/empty", "/other");
-            assert!(!images.is_empty(&other), "{listed}: {other}");
-        }
-    }
-}
-
 /// However the administrator spells the image.
 #[test]
 fn u130_a_container_that_was_restarted_is_admitted_as_before() {

@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 use swaplet_core::cluster::headroom::{Headroom, Shortage};
 use swaplet_core::cluster::node_class::NodeClass;
-use swaplet_core::image::ImagePattern;
 use swaplet_core::objects::node::KubeletVersion;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::restart::request::StatePhase;
@@ -64,24 +63,6 @@ fn risks() -> Vec<(Change, &'static str)> {
             "no other container",
         ),
     ]
-}
-
-/// Its alias would be denied, with that of the working one.
-#[test]
-fn u153_the_idle_container_of_a_hot_upgrade_is_refused() {
-    for image in [
-        "r.example/empty:1".to_owned(),
-        format!("r.example/empty:1-restart-2@{DIGEST}"),
-        format!("r.example/empty@{DIGEST}"),
-    ] {
-        let mut world = forced("Always", |pod| {
-            pod["spec"]["containers"][0]["image"] = json!(image);
-            pod["status"]["containerStatuses"][0]["imageID"] =
-                json!(format!("r.example/empty@{DIGEST}"));
-        });
-        world.empty = vec![ImagePattern::parse("r.example/empty:1").unwrap()];
-        assert!(refused(world).contains("has the empty image"), "{image}");
-    }
 }
 
 #[test]

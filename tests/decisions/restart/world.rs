@@ -10,7 +10,6 @@ use swaplet::image::build::derived_paths;
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::headroom::Headroom;
 use swaplet_core::cluster::node_class::NodeClass;
-use swaplet_core::image::ImagePattern;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::node::KubeletVersion;
 use swaplet_core::objects::pod::KRUISE_POD_READY;
@@ -110,7 +109,6 @@ pub struct World {
     pub pod: Option<RestartPod>,
     pub memory: Memory,
     pub park: Option<ParkImage>,
-    pub empty: Vec<ImagePattern>,
     pub node: Option<NodeClass>,
     pub kubelet: Option<KubeletVersion>,
     pub room: Headroom,
@@ -149,7 +147,6 @@ impl World {
             pod: Some(read_pod(pod)),
             memory: Memory::default(),
             park: None,
-            empty: Vec::new(),
             node: Some(NodeClass::Kubelet),
             kubelet: KubeletVersion::read("v1.34.4"),
             room: Headroom::Free,
@@ -182,7 +179,6 @@ impl World {
         let around = Around {
             exit_images: &exit_images,
             park: self.park.as_ref(),
-            empty: &self.empty,
             node: self.node,
             kubelet: self.kubelet,
             runs_on: self.runs_on,

@@ -280,7 +280,6 @@ impl Stores {
         let mut around = Around {
             exit_images: &self.exit_images,
             park: self.park.as_ref(),
-            empty: &[],
             node: Some(NodeClass::Kubelet),
             kubelet: None,
             runs_on: RunsOn::named(Some("linux"), Some("amd64")),

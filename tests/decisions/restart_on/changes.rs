@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use swaplet::image::build::derived_paths;
-use swaplet_core::image::ImagePattern;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::restart::on_config::annotation::{RESTART_ON, Reference};
 use swaplet_core::restart::on_config::pod::{ConfiguredPod, ConfiguredPodWire};
@@ -102,7 +101,6 @@ fn metadata_of_the_pod_is_compared_with_what_a_container_has_taken_of_it() {
             find: &|_| unreachable!("no object is named"),
             mount_delay: MOUNT_DELAY,
             park: None,
-            empty: &[],
             edited_at: moment(100),
             now: moment(now),
         };
@@ -135,7 +133,6 @@ fn metadata_of_the_pod_is_compared_with_what_a_container_has_taken_of_it() {
         find: &|_| Sight::Unseen,
         mount_delay: MOUNT_DELAY,
         park: None,
-        empty: &[],
         edited_at: moment(100),
         now: moment(1000),
     };
@@ -171,7 +168,6 @@ fn one_restart_for_all_objects_of_a_container() {
                 find: &find,
                 mount_delay: MOUNT_DELAY,
                 park: None,
-                empty: &[],
                 edited_at: Moment::START,
                 now: moment(now),
             },
@@ -202,7 +198,6 @@ fn u86_a_container_with_the_park_image_is_never_stale() {
                     find: &|_| seen(is("2"), 0),
                     mount_delay: MOUNT_DELAY,
                     park: Some(&park),
-                    empty: &[],
                     edited_at: Moment::START,
                     now: moment(now),
                 },
@@ -218,35 +213,6 @@ fn u86_a_container_with_the_park_image_is_never_stale() {
         assert_eq!(standing.stale.is_empty(), !stale, "{image}");
         let recorded = if stale { "1" } else { "2" };
         assert_eq!(standing.record, contents(is(recorded)), "{image}");
-    }
-}
-
-/// So are the other empty images, also with a digest of a webhook, and after a restart.
-#[test]
-fn u153_a_container_with_an_empty_image_of_hot_upgrades_is_never_stale() {
-    let digest = format!("sha256:{}", "a".repeat(64));
-    let empty = [ImagePattern::parse("r.example/empty:v1").unwrap()];
-    for (image, stale) in [
-        ("r.example/empty:v1", false),
-        (&*format!("r.example/empty:v1@{digest}"), false),
-        (&*format!("r.example/empty@{digest}"), false),
-        (&*format!("r.example/empty:v1-restart-2@{digest}"), false),
-        (&*format!("r.example/empty:v2@{digest}"), true),
-        ("r.example/app:1", true),
-    ] {
-        let mut spec = env_from(false);
-        spec["image"] = json!(image);
-        let around = Around {
-            find: &|_| seen(is("2"), 0),
-            mount_delay: MOUNT_DELAY,
-            park: None,
-            empty: &empty,
-            edited_at: Moment::START,
-            now: moment(1000),
-        };
-        let pod = pod_with("p", "app=configmap/a", &spec, &json!({"running": {}}));
-        let standing = stand(&pod, &contents(is("1")), &[], &around);
-        assert_eq!(standing.stale.is_empty(), !stale, "{image}");
     }
 }
 

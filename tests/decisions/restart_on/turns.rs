@@ -33,7 +33,6 @@ fn an_object_that_may_not_be_seen_holds_up_no_other() {
         find: &find,
         mount_delay: MOUNT_DELAY,
         park: None,
-        empty: &[],
         edited_at: Moment::START,
         now: moment(1000),
     };

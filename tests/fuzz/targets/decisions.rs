@@ -112,7 +112,6 @@ pub(super) fn restarts(request: Option<&str>, pod: Option<&str>) {
         let around = reconcile::Around {
             exit_images: &rules,
             park: None,
-            empty: &[],
             node: Some(NodeClass::Kubelet),
             kubelet: None,
             runs_on: RunsOn::default(),

@@ -182,7 +182,6 @@ impl World {
                 on_config: None,
                 readiness_gates: false,
                 park: Some(park_image()),
-                empty: Vec::new(),
                 leash: None,
             });
             change(settings);
@@ -198,14 +197,12 @@ impl World {
                 state_namespace: "state".to_owned(),
                 mount_delay: Duration::from_secs(120),
                 park: None,
-                empty: Vec::new(),
             };
             settings.restart = Some(RestartSettings {
                 time_of_day: TimeOfDay(Arc::new(move || clock.now())),
                 on_config: Some(on_config),
                 readiness_gates: false,
                 park: None,
-                empty: Vec::new(),
                 leash: None,
             });
         })

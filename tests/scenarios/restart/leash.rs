@@ -23,7 +23,6 @@ fn start(world: &Restarts) -> Life {
             on_config: None,
             readiness_gates: false,
             park: None,
-            empty: Vec::new(),
             leash: Some("mine".to_owned()),
         });
     })

@@ -270,7 +270,6 @@ impl Direct {
         let around = Around {
             exit_images: &exit_images,
             park: None,
-            empty: &[],
             node,
             kubelet,
             runs_on: RunsOn::default(),

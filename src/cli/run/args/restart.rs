@@ -7,7 +7,6 @@ use clap::builder::NonEmptyStringValueParser;
 use swaplet_controller::frame::clock::TimeOfDay;
 use swaplet_controller::restart::driver::RestartSettings;
 use swaplet_controller::restart::on_config::{MOUNT_DELAY_SECONDS, RestartOnSettings};
-use swaplet_core::image::ImagePattern;
 use swaplet_core::restart::reconcile::ParkImage;
 
 use crate::cli::duration::seconds;
@@ -68,12 +67,11 @@ pub(super) struct RestartArgs {
 
 impl RestartArgs {
     /// Returns the settings of restarts, if they are on; the state of `--restart-on-config` is kept
-    /// in this namespace. `empty` are the empty images of hot upgrades.
+    /// in this namespace.
     pub fn settings(
         self,
         state_namespace: Option<&str>,
         park: Option<ParkImage>,
-        empty: Vec<ImagePattern>,
     ) -> Option<RestartSettings> {
         let on_config = state_namespace.filter(|_| self.restart_on_config);
         let mount_delay = Duration::from_secs(self.restart_on_config_delay.into());
@@ -83,11 +81,9 @@ impl RestartArgs {
                 state_namespace: state_namespace.to_owned(),
                 mount_delay,
                 park: park.clone(),
-                empty: empty.clone(),
             }),
             readiness_gates: self.restart_readiness_gates,
             park,
-            empty,
             leash: (!self.restart_without_leash).then_some(self.leash),
         })
     }

@@ -505,7 +505,6 @@ impl State {
                 find: &find,
                 mount_delay: settings.mount_delay,
                 park: settings.park.as_ref(),
-                empty: &settings.empty,
                 edited_at: self.edited_at.get(&pod.uid).copied().unwrap_or_default(),
                 now,
             };

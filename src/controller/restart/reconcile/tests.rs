@@ -66,7 +66,7 @@ fn turn(restarts: &mut Restarts, index: &mut Index, now: Now) -> Vec<RestartWrit
 
 #[test]
 fn bug2_a_turn_of_the_loop_decides_about_so_many_requests_however_many_there_are() {
-    let (mut restarts, mut index) = (Restarts::new(None, Vec::new(), false), index());
+    let (mut restarts, mut index) = (Restarts::new(None, false), index());
     (0..5000).for_each(|number| {
         hears(
             &mut restarts,
@@ -103,7 +103,7 @@ fn bug2_a_turn_of_the_loop_decides_about_so_many_requests_however_many_there_are
 
 #[test]
 fn bug2_an_event_of_a_pod_concerns_the_request_whose_turn_it_is_and_not_thousands_that_wait() {
-    let (mut restarts, mut index) = (Restarts::new(None, Vec::new(), false), index());
+    let (mut restarts, mut index) = (Restarts::new(None, false), index());
     (0..5000).for_each(|number| hears(&mut restarts, request("greedy", number, "p")));
     while !restarts.fresh.is_empty() {
         turn(&mut restarts, &mut index, NOW);
@@ -133,7 +133,7 @@ fn bug2_an_event_of_a_pod_concerns_the_request_whose_turn_it_is_and_not_thousand
 /// As in a namespace whose writes hang: nothing is taken out of the queue.
 #[test]
 fn the_queue_does_not_grow_by_requests_that_are_gone() {
-    let mut restarts = Restarts::new(None, Vec::new(), false);
+    let mut restarts = Restarts::new(None, false);
     for number in 0..5000 {
         let request = request("team", number, "p");
         hears(&mut restarts, request.clone());
@@ -145,7 +145,7 @@ fn the_queue_does_not_grow_by_requests_that_are_gone() {
 
 #[test]
 fn a_request_that_names_another_pod_than_before_leaves_the_first_one() {
-    let mut restarts = Restarts::new(None, Vec::new(), false);
+    let mut restarts = Restarts::new(None, false);
     hears(&mut restarts, request("team", 0, "a"));
     assert_eq!(
         restarts
@@ -167,7 +167,7 @@ fn a_request_that_names_another_pod_than_before_leaves_the_first_one() {
 
 #[test]
 fn u142_what_was_seen_of_a_pod_counts_for_no_request_that_comes_later() {
-    let (mut restarts, mut index) = (Restarts::new(None, Vec::new(), false), index());
+    let (mut restarts, mut index) = (Restarts::new(None, false), index());
     let mut there = pod("team", "p", "1");
     there["spec"]["nodeName"] = json!(null);
     let watched = |restarts: &mut Restarts| restarts.pods().map(Iterator::count);
@@ -185,7 +185,7 @@ fn u142_what_was_seen_of_a_pod_counts_for_no_request_that_comes_later() {
 
 #[test]
 fn bug5_a_deadline_ends_a_request_whose_pod_is_not_in_sight_and_the_loop_does_not_spin() {
-    let (mut restarts, mut index) = (Restarts::new(None, Vec::new(), false), index());
+    let (mut restarts, mut index) = (Restarts::new(None, false), index());
     let deadline = |namespace: &str, journal: Option<&str>| {
         let mut request = request(namespace, 0, "p");
         request["spec"]["activeDeadlineSeconds"] = json!(5);

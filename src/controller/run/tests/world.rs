@@ -73,7 +73,6 @@ impl World {
                 on_config,
                 readiness_gates: false,
                 park: None,
-                empty: Vec::new(),
                 leash: None,
             })
         });

@@ -68,11 +68,12 @@ impl UpgradeImages {
     /// image, one of the same repository, which was the park image before, or one of the other
     /// empty images.
     pub fn is_empty(&self, image: &str) -> bool {
-        let park = self.park.as_ref();
-        let is_park = park.is_some_and(|park| {
-            ImageReference::parse(image).is_ok_and(|image| image.same_repository(park))
-        });
-        is_park || self.empty.iter().any(|other| other.knows(image))
+        let is_park = |image: &ImageReference| {
+            let park = self.park.as_ref();
+            park.is_some_and(|park| image.same_repository(park))
+        };
+        let is_other = |image: &ImageReference| self.empty.iter().any(|other| other.matches(image));
+        ImageReference::parse(image).is_ok_and(|image| is_park(&image) || is_other(&image))
     }
 
     /// Returns the image to write for an empty one that a set names: of the repository of the park

@@ -107,7 +107,7 @@ fn applies(index: &mut Index, pod: &Value, now: Now) {
 
 /// A request that is about to change the pod `a`: the write.
 fn about_to_swap(index: &mut Index) -> (Restarts, RestartWrite) {
-    let mut restarts = Restarts::new(None, Vec::new(), false);
+    let mut restarts = Restarts::new(None, false);
     hears(&mut restarts, begun());
     shows(&mut restarts, pod_of_job("a", "10"));
     let mut writes = turn(&mut restarts, index, at(1));
@@ -212,7 +212,7 @@ fn bug8_an_answer_about_another_pod_of_the_same_name_is_not_taken() {
 #[test]
 fn bug8_the_version_of_a_request_does_not_go_back_with_an_answer() {
     let mut index = index_with_job();
-    let mut restarts = Restarts::new(None, Vec::new(), false);
+    let mut restarts = Restarts::new(None, false);
     let mut object = request("team", 0, "a");
     hears(&mut restarts, object.clone());
     shows(&mut restarts, pod_of_job("a", "10"));

@@ -34,7 +34,7 @@ fn after(restarts: &mut Restarts, index: &mut Index, seconds: u64) -> (usize, us
 
 #[test]
 fn very_many_parked_pods_are_reported_in_turn_and_a_change_is_observed_as_long_as_ever() {
-    let (mut restarts, mut index) = (Restarts::new(None, Vec::new(), false), index());
+    let (mut restarts, mut index) = (Restarts::new(None, false), index());
     restarts.handle(Event::ListStart, NOW.moment);
     restarts.handle(Event::ListEnd, NOW.moment);
     for number in 0..200 {
@@ -62,10 +62,7 @@ fn an_image_is_reported_as_put_back_only_if_it_was() {
     let no_paths = PathSet::new([""; 0]).unwrap();
     let park = ParkImage::new(PARK.parse().unwrap(), no_paths);
     for (outcome, reports) in [(Err(WriteError::Gone), 0), (Ok(Stored::Nothing), 1)] {
-        let (mut restarts, mut index) = (
-            Restarts::new(Some(park.clone()), Vec::new(), false),
-            index(),
-        );
+        let (mut restarts, mut index) = (Restarts::new(Some(park.clone()), false), index());
         restarts.handle(Event::ListStart, NOW.moment);
         restarts.handle(Event::ListEnd, NOW.moment);
         restarts.observe_parked(parked(0, PARK), NOW.moment);

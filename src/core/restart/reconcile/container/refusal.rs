@@ -114,12 +114,6 @@ impl Target<'_> {
         if let Some(park) = around.park.filter(|park| park.is(&self.container.image)) {
             return already_parked(self.case.pod, &self.container.name, park);
         }
-        let image = &self.container.image;
-        if around.empty.iter().any(|empty| empty.knows(image)) {
-            return Answer::No(format!(
-                "it has the empty image {image}, and the other one of its pair works"
-            ));
-        }
         if self.is_recorded_as_parked() {
             return Answer::Wait(Wait::Parked);
         }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::before;
 use crate::image::Kind;
-use crate::image::alias::{is_bare_digest, is_same_image};
+use crate::image::alias::is_bare_digest;
 use crate::image::path_set::PathSet;
 use crate::image::reference::ImageReference;
 use crate::objects::command::{ExitPaths, Note, Verdict, resolve_on};
@@ -30,10 +30,10 @@ impl ParkImage {
         &self.image
     }
 
-    /// Returns true if `image` is the park image, also if an admission webhook has added a digest, or
-    /// a restart has made another name of it.
+    /// Returns true if `image` is the park image, also if an admission webhook has added a digest.
     pub fn is(&self, image: &str) -> bool {
-        is_same_image(image, self.image.as_str())
+        image == self.image.as_str()
+            || ImageReference::parse(image).is_ok_and(|other| self.image.is_alias_of(&other))
     }
 }
 

@@ -197,7 +197,7 @@ fn another_run_counts_the_restarts_that_are_still_coming() {
     let over = restarted(alias.clone(), "12");
     for (pod, expected) in [(alias, vec![]), (over, vec!["b".into()])] {
         let mut index = index_with_job();
-        let mut restarts = Restarts::new(None, Vec::new(), false);
+        let mut restarts = Restarts::new(None, false);
         hears(&mut restarts, begun());
         shows(&mut restarts, pod);
         turn(&mut restarts, &mut index, at(1));
@@ -268,7 +268,7 @@ fn a_container_that_is_brought_back_for_no_request_takes_room_until_it_is_seen()
         let mut index = index_with_job();
         let no_paths = PathSet::new([""; 0]).unwrap();
         let park = ParkImage::new(PARK.parse().unwrap(), no_paths);
-        let mut restarts = Restarts::new(Some(park), Vec::new(), false);
+        let mut restarts = Restarts::new(Some(park), false);
         restarts.handle(Event::ListStart, at(1).moment);
         restarts.handle(Event::ListEnd, at(1).moment);
         let record = json!({"pod": "u-a", "name": "r", "request": "ru", "park": PARK, "images": {"side": "r.example/side:1"}});
