@@ -1,12 +1,9 @@
-//! Exit images and park images with a digest, as a webhook of the cluster makes them of what swaplet
-//! writes.
+//! Exit images with a digest, as a webhook of the cluster makes them of what swaplet writes.
 
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::Leashed;
-use super::legal::{brought_back, image, parking};
+use super::legal::image;
 use super::pods::DIGEST;
 
 const TOLD: &str = "allow it by leash.exitImageDigests of the chart";
@@ -66,52 +63,5 @@ async fn a_digest_of_the_same_repository_is_for_those_who_allow_it() {
     let two = json!({"spec": {"containers": [{"name": "main", "image": pinned(exit)[0]}]}});
     let words = on.patch("done", "", &two).await.expect_err("a main");
     assert!(words.contains("that their owner has marked"), "{words}");
-    on.done().await;
-}
-
-async fn parked(leashed: &Leashed, park: &str) -> Result<(), String> {
-    let (work, uid) = (&leashed.world.images.work, leashed.uid("running").await);
-    let patch = parking(image("main", park), &uid, park, &[("main", work)]);
-    leashed.patch("running", "", &patch).await.map(drop)
-}
-
-/// In which a container waits already it is left, whoever allows it.
-#[tokio::test]
-async fn u152_a_park_image_has_a_digest_where_that_is_allowed_and_is_left_with_any() {
-    let off = Leashed::new("leash-park-digests").await;
-    off.pods_are_there().await;
-    let park = off.world.images.park.clone();
-    parked(&off, &park).await.unwrap();
-    for pinned in pinned(&park) {
-        let words = parked(&off, &pinned).await.expect_err("it is off");
-        assert!(words.contains(TOLD), "{words}");
-        let by_webhook = Patch::Strategic(image("main", &pinned));
-        let pods = off.world.api::<Pod>();
-        let params = PatchParams::default();
-        pods.patch("parked", &params, &by_webhook).await.unwrap();
-        for (back, is_let) in [(&*off.world.images.work, true), ("evil.example/x:1", false)] {
-            let patch = brought_back(image("main", back));
-            let answer = off.patch("parked", "", &patch).await;
-            assert_eq!(answer.is_ok(), is_let, "{pinned} {back}: {answer:?}");
-        }
-        let forgets = brought_back(json!({}));
-        let words = off.patch("parked", "", &forgets).await.unwrap_err();
-        assert!(words.contains("swaplet.io/parked"), "{words}");
-    }
-    off.done().await;
-
-    let allow = |text: &str| text.replace("expression: 'false'", "expression: 'true'");
-    let on = Leashed::with("leash-park-digests-on", allow).await;
-    on.pods_are_there().await;
-    for pinned in pinned(&on.world.images.park) {
-        parked(&on, &pinned).await.unwrap();
-    }
-    for other in [
-        format!("{}-other@{DIGEST}", on.world.images.park),
-        format!("evil.example/{}@{DIGEST}", on.world.images.park),
-    ] {
-        let words = parked(&on, &other).await.expect_err("another one");
-        assert!(!words.contains(TOLD), "{other}: {words}");
-    }
     on.done().await;
 }
