@@ -5,7 +5,7 @@
 //! (`restart::parked`) holds. The admission policy reserves that record for swaplet. The journal is
 //! no source. But where it contradicts the pod, one of the two was forged, and nothing is written.
 
-use crate::image::alias::{is_bare_digest, is_same_image, is_writable, same_repository};
+use crate::image::alias::{is_same_image, is_writable, same_repository};
 use crate::objects::pod::ContainerState;
 use crate::restart::parked::{PARKED, Parked};
 use crate::restart::pod::RestartPod;
