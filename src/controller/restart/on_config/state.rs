@@ -193,7 +193,9 @@ impl State {
         let pod = self.named.get(&(namespace.clone(), name.clone()));
         let key = pod.map(|pod| (namespace.clone(), pod.clone(), name.clone()));
         let known = key.and_then(|key| self.requests.get(&key));
-        known.is_some_and(|known| known.created_at.is_none() && known.uid == request.uid)
+        known.is_some_and(|known| {
+            known.created_at.is_none() && !known.uid.is_empty() && known.uid == request.uid
+        })
     }
 
     /// Adds a request whose creation has an unknown outcome: it counts as made until that is known.
