@@ -13,7 +13,7 @@ use crate::pods::{
     EXITS_143, STOPS_SLOWLY, container, main_has_ended, main_ok, pod, sidecar, spec,
 };
 use crate::witness::Witness;
-use crate::world::{World, eventually, kubectl};
+use crate::world::{World, eventually, lets_go_on};
 
 #[tokio::test]
 async fn the_controller_starts_after_the_mains_have_ended() {
@@ -82,8 +82,7 @@ async fn the_controller_is_killed_between_swap_and_evidence() {
     controller.kill().await;
     let _next = Controller::process(&world, &[], Why::KilledInAMoment).await;
     for name in ["never", "onfailure"] {
-        let go = ["exec", "-n", &world.namespace, name, "-c", "log", "--"];
-        kubectl(&[&go[..], &["touch", "/shared/go"]].concat()).await;
+        lets_go_on(&world, name, "log").await;
     }
     world.pod_ends("never", "Succeeded").await;
     world.pod_ends("onfailure", "Succeeded").await;

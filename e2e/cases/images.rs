@@ -6,6 +6,7 @@ use oci_distribution::manifest::IMAGE_LAYER_MEDIA_TYPE;
 use oci_distribution::secrets::RegistryAuth;
 use serde_json::json;
 use sha2::{Digest, Sha256};
+use tokio::sync::Mutex;
 
 /// A static busybox, from the Debian package `busybox-static`.
 const BUSYBOX: &str = "/bin/busybox";
@@ -87,6 +88,9 @@ pub fn client(registry: &str) -> Client {
     })
 }
 
+/// Two that push the same image at once may each miss what the other has just begun to store.
+static PUSHES: Mutex<()> = Mutex::const_new(());
+
 /// Pushes an image of one layer.
 pub async fn push_image(registry: &str, reference: &str, layer: Vec<u8>, config: String) {
     let layers = [ImageLayer::new(
@@ -95,6 +99,7 @@ pub async fn push_image(registry: &str, reference: &str, layer: Vec<u8>, config:
         None,
     )];
     let config = Config::oci_v1(config, None);
+    let _one_at_a_time = PUSHES.lock().await;
     client(registry)
         .push(
             &reference.parse::<Reference>().unwrap(),

@@ -12,7 +12,7 @@ use crate::pods::{EXITS_143, container, job, pod, spec, status_of};
 use crate::restart::{Restarts, restarts, started, succeeded};
 use crate::restart_parking::image;
 use crate::version::minor;
-use crate::world::{eventually, kubectl, variable};
+use crate::world::{eventually, lets_go_on, variable};
 
 /// Works until it is let go, and says whether it has; SIGTERM ends it before.
 const WORKS: &str = "trap 'exit 0' TERM; until test -e /shared/go; do sleep 1; done; \
@@ -206,8 +206,7 @@ async fn d1d_the_main_of_a_job_does_its_work_to_the_end() {
         "{refused}"
     );
     let pod = running.name_any();
-    let go = ["exec", "-n", &restart.world.namespace, &pod, "--"];
-    kubectl(&[&go[..], &["touch", "/shared/go"]].concat()).await;
+    lets_go_on(&restart.world, &pod, "main").await;
     restart.world.job_ends("nightly", "Complete").await;
     let ended = restart.world.pods().await.remove(0);
     let status = &ended

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::audit::written_in;
 use crate::pods::{EXITS_143, container, pod, spec, status_of};
 use crate::restart::{Restarts, restarts, started};
-use crate::world::kubectl;
+use crate::world::{kubectl, lets_go_on};
 
 /// How long a hook takes.
 const HOOK: i64 = 5;
@@ -55,18 +55,7 @@ fn hook_until_go() -> Value {
 
 /// `app` runs until its hook has ended.
 async fn go(case: &Restarts) {
-    kubectl(&[
-        "exec",
-        "-n",
-        &case.world.namespace,
-        "p",
-        "-c",
-        "app",
-        "--",
-        "touch",
-        "/shared/go",
-    ])
-    .await;
+    lets_go_on(&case.world, "p", "app").await;
 }
 
 async fn hooks(case: &Restarts) -> String {

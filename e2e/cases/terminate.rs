@@ -13,7 +13,7 @@ use crate::controller::Controller;
 use crate::pods::{
     EXITS_0, EXITS_143, IGNORES_TERM, MARK, container, job, main_ok, pod, sidecar, spec, status_of,
 };
-use crate::world::{World, eventually, kubectl, phase_of};
+use crate::world::{World, eventually, lets_go_on, phase_of};
 
 /// A Job with one main and one sidecar completes with one patch, and one Event says so. A second one
 /// says that the sidecar was killed, if its node has shown that: it does for about a second, and not
@@ -285,8 +285,7 @@ async fn a_pod_of_sidecars_only_is_refused() {
     world.events(1).await;
     let runs = |pod: &Pod| status_of(pod, "b").is_some_and(|status| status.started == Some(true));
     world.pod_is("only", "running", runs).await;
-    let go = ["exec", "-n", &world.namespace, "only", "-c", "b", "--"];
-    kubectl(&[&go[..], &["touch", "/shared/go"]].concat()).await;
+    lets_go_on(&world, "only", "b").await;
     world.pod_ends("only", "Succeeded").await;
     assert_eq!(
         world.events(1).await,

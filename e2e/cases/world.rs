@@ -347,6 +347,23 @@ pub async fn established(crd: &[&str]) {
     .await;
 }
 
+/// Lets a container go on that waits for this file. One that ends then may be gone before kubectl has
+/// its answer.
+pub async fn lets_go_on(world: &World, pod: &str, container: &str) {
+    let exec = ["exec", "-n", &world.namespace, pod, "-c", container, "--"];
+    let output = Command::new("kubectl")
+        .args(exec)
+        .args(["touch", "/shared/go"])
+        .output()
+        .await
+        .expect("kubectl");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() || said.contains("exit code 137"),
+        "{pod}: {said}"
+    );
+}
+
 /// As the administrator; what it prints.
 pub async fn kubectl(arguments: &[&str]) -> String {
     let output = Command::new("kubectl")

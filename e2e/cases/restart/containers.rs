@@ -9,7 +9,7 @@ use super::{COUNTS, Restarts, app, ready_once, restarts, started, succeeded};
 use crate::audit::{Written, written_in};
 use crate::pods::{EXITS_143, container, pod, spec};
 use crate::witness::Witness;
-use crate::world::kubectl;
+use crate::world::lets_go_on;
 
 pub(super) async fn one_of_two(case: &str, policy: &str) {
     let restart = Restarts::new(case).await;
@@ -61,18 +61,7 @@ async fn the_second_of_two_in_order_waits_until_the_first_is_ready() {
         })
         .await;
     let not_ready_before = time_of_day();
-    kubectl(&[
-        "exec",
-        "-n",
-        &restart.world.namespace,
-        "p",
-        "-c",
-        "log",
-        "--",
-        "touch",
-        "/shared/go",
-    ])
-    .await;
+    lets_go_on(&restart.world, "p", "log").await;
     let done = |name: &str| json!({"name": name, "phase": "Succeeded", "isKilled": true});
     assert_eq!(
         restart.completed("r").await,

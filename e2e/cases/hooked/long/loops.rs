@@ -12,7 +12,7 @@ pub use crate::hot_upgrade::mesh;
 use crate::pods::{EXITS_143, container, job, pod, sidecar, spec, status_of};
 use crate::restart::{Restarts, restarts, started};
 use crate::restart_parking::without_a_name;
-use crate::world::{World, eventually, kubectl};
+use crate::world::{World, eventually, lets_go_on};
 
 /// Until it is told.
 const UNTIL_TOLD: &str = "until test -e /shared/go; do sleep 1; done";
@@ -152,10 +152,7 @@ impl Loops<'_> {
     async fn are_told(&self) {
         for name in ["swapped", "phase"] {
             let pod = self.pod_of(name).await.metadata.name.unwrap();
-            let namespace = &self.world().namespace;
-            let touch = ["touch", "/shared/go"];
-            let exec = ["exec", "-n", namespace, &pod, "-c", "main", "--"];
-            kubectl(&[&exec[..], &touch].concat()).await;
+            lets_go_on(self.world(), &pod, "main").await;
         }
         for name in ["alias", "told", "parked"] {
             let mut spec = json!({"podName": name, "containers": [{"name": "app"}], "strategy": {"forceRecreate": name == "parked"}});
