@@ -211,6 +211,12 @@ fn t3_failures_count_by_the_restarts_of_the_node() {
     assert_eq!(life.later(1).sees(&twice).reason, Reason::FinishWaits);
     writes_at_once(life.later(1), &twice);
 
+    // A node with a back-off of a second is never quiet for one, and each start counts for the Job.
+    let mut life = on_job(6, FINISH);
+    let after = life.swaps(&done("a"));
+    assert_eq!(life.later(1).sees(&twice).reason, Reason::FinishWaits);
+    writes_at_once(&mut life, &after.clone().but("side", ended(1, 3)));
+
     // A run of the process that has not made the swap counts what it sees.
     let mut next = on_job(6, FINISH);
     next.sees(&fails(&after, 4, "1s"));

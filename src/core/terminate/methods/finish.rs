@@ -67,7 +67,12 @@ pub(crate) fn step(case: Case<'_>, unended: &[Unended<'_>]) -> Step {
 pub(crate) fn at_once(case: Case<'_>) -> Option<Decision> {
     let (pod, around) = (case.pod, case.around);
     let record = case.memory.finish.as_deref().filter(|_| may_end(case))?;
-    let (due, restless) = match pause(pod) {
+    // Each further start counts for the Job, and a node that starts it each second is never quiet.
+    let pause = pause(pod).map(|pause| match swap::has_failed_once_more(case) {
+        true => Duration::ZERO,
+        false => pause,
+    });
+    let (due, restless) = match pause {
         Some(pause) => (record.due_in_pause(around.may_be_kubelet(), pause), true),
         None => (
             record.due(around.may_be_kubelet()),

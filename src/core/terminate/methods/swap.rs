@@ -230,17 +230,8 @@ fn watch(pod: &Pod, sidecar: &Container, record: &SwapRecord) -> Swapped {
 /// Returns the report about exit images that have failed so often in this pod that none is run
 /// again; `None` if there are none.
 pub(crate) fn fails_again(case: Case<'_>) -> Option<Report> {
-    let (pod, memory, around) = (case.pod, case.memory, case.around);
-    let failed: Vec<_> = roles::sidecars(pod)
-        .filter(|sidecar| {
-            returns_after_failure(pod, sidecar)
-                && memory.shows_exit_image(sidecar, around.exit_images)
-        })
-        .filter_map(|sidecar| memory.swap_of(&sidecar.name))
-        .filter(|record| record.failures > 0)
-        .collect();
-    let times = failed.iter().map(|record| record.failures);
-    let times = times.fold(0, u32::saturating_add);
+    let failed: Vec<_> = failing(case).collect();
+    let times = failures(case);
     if times < FAILURES {
         return None;
     }
@@ -249,6 +240,27 @@ pub(crate) fn fails_again(case: Case<'_>) -> Option<Report> {
         "the exit image of {words} has not started, or not ended with 0, {times} times: swaplet check says what is missing"
     );
     Some(Report::new(Reason::ExitImageNotStarted, note))
+}
+
+/// Returns true if exit images have failed once more since none was to be run again.
+pub(crate) fn has_failed_once_more(case: Case<'_>) -> bool {
+    failures(case) > FAILURES
+}
+
+fn failures(case: Case<'_>) -> u32 {
+    let times = failing(case).map(|record| record.failures);
+    times.fold(0, u32::saturating_add)
+}
+
+/// Returns the swaps whose exit image has failed, and is started again.
+fn failing(case: Case<'_>) -> impl Iterator<Item = &SwapRecord> {
+    let (pod, memory, around) = (case.pod, case.memory, case.around);
+    let failing = roles::sidecars(pod).filter(move |sidecar| {
+        returns_after_failure(pod, sidecar) && memory.shows_exit_image(sidecar, around.exit_images)
+    });
+    failing
+        .filter_map(|sidecar| memory.swap_of(&sidecar.name))
+        .filter(|record| record.failures > 0)
 }
 
 /// Returns true if the node starts an exit image again that has not started (`StartError`).
