@@ -230,12 +230,11 @@ fn watch(pod: &Pod, sidecar: &Container, record: &SwapRecord) -> Swapped {
 /// Returns the report about exit images that have failed so often in this pod that none is run
 /// again; `None` if there are none.
 pub(crate) fn fails_again(case: Case<'_>) -> Option<Report> {
-    let failed: Vec<_> = failing(case).collect();
     let times = failures(case);
     if times < FAILURES {
         return None;
     }
-    let words = listed(failed.iter().map(|record| record.words()));
+    let words = listed(failing(case).map(SwapRecord::words));
     let note = format!(
         "the exit image of {words} has not started, or not ended with 0, {times} times: swaplet check says what is missing"
     );
