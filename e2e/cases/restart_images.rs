@@ -206,7 +206,7 @@ async fn d1d_the_main_of_a_job_does_its_work_to_the_end() {
         "{refused}"
     );
     let pod = running.name_any();
-    lets_go_on(&restart.world, &pod, "main").await;
+    lets_go_on(&restart.world, &pod, "app").await;
     restart.world.job_ends("nightly", "Complete").await;
     let ended = restart.world.pods().await.remove(0);
     let status = &ended
