@@ -53,6 +53,7 @@ mod rights;
 mod rights_beside;
 mod rotation;
 mod sample;
+mod seeds;
 mod selection;
 mod shapes;
 mod streams;

@@ -17,26 +17,16 @@ mod watch;
 mod wire;
 mod world;
 
-use std::sync::mpsc::{Sender, channel};
-use std::thread;
-use std::time::Duration;
-
 use self::options::Options;
 use self::world::World;
+use crate::seeds::{each, number};
 
 /// So many are tried each day, always the same ones.
 const SEEDS: u64 = 200;
-/// After so long the loop is taken for one that does not come back: a world takes a fraction of a
-/// second, on a machine that is not loaded.
-const COMES_BACK_WITHIN: Duration = Duration::from_secs(300);
 /// So long a world is watched, in its own time: an hour.
 const WATCHED: u64 = 3600 * 1000;
 /// So many problems are shown, each with its trace.
 const SHOWN: usize = 3;
-
-fn number(name: &str, usual: u64) -> u64 {
-    std::env::var(name).map_or(usual, |text| text.parse().unwrap())
-}
 
 /// Runs a world; returns its problems with what led to them.
 fn problems_of(seed: u64) -> Option<String> {
@@ -56,32 +46,6 @@ fn problems_of(seed: u64) -> Option<String> {
         traced.options,
         traced.trace.join("\n")
     ))
-}
-
-/// Calls this for each number in a thread of its own, which is left alone where it does not come
-/// back; returns what it returned.
-fn each(numbers: impl Iterator<Item = u64>, of: fn(u64) -> Option<String>) -> Vec<String> {
-    let (sender, results): (Sender<Option<String>>, _) = channel();
-    let all: Vec<_> = numbers.collect();
-    let work = all.clone();
-    thread::spawn(move || {
-        for number in work {
-            if sender.send(of(number)).is_err() {
-                return;
-            }
-        }
-    });
-    let mut told = Vec::new();
-    for number in all {
-        match results.recv_timeout(COMES_BACK_WITHIN) {
-            Ok(result) => told.extend(result),
-            Err(error) => {
-                told.insert(0, format!("{number}: it does not come back: {error}"));
-                break;
-            }
-        }
-    }
-    told
 }
 
 /// 254: a pod whose writes stay denied was written twice within a second, again and again. 480: behind

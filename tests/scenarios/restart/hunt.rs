@@ -12,6 +12,7 @@ use super::parking::{is_unmarked, world as without_digests};
 use super::world::{Restarts, pinned};
 use crate::harness::Life;
 use crate::random::Random;
+use crate::seeds::{each, number};
 
 /// So many are tried each day, always the same ones; `SWAPLET_SEEDS` says another number, and
 /// `SWAPLET_SEED` the first of them.
@@ -25,10 +26,8 @@ const NAMES: [&str; 3] = ["r0", "r1", "r2"];
 /// Each has a runtime of its own: what is left of the world before would go on in it.
 #[test]
 fn hunt_whatever_befalls_requests_they_end_and_containers_have_their_own_images() {
-    let number =
-        |name: &str, usual| std::env::var(name).map_or(usual, |text| text.parse().unwrap());
     let (first, seeds) = (number("SWAPLET_SEED", 0), number("SWAPLET_SEEDS", SEEDS));
-    for seed in first..first + seeds {
+    let problems = each(first..first + seeds, |seed| {
         // What is asserted tells it as well, but what is unwrapped does not.
         println!("SWAPLET_SEED={seed}");
         let runtime = Builder::new_current_thread()
@@ -36,7 +35,9 @@ fn hunt_whatever_befalls_requests_they_end_and_containers_have_their_own_images(
             .start_paused(true)
             .build();
         runtime.unwrap().block_on(one(seed));
-    }
+        None
+    });
+    assert_eq!(problems, [""; 0]);
 }
 
 async fn one(seed: u64) {

@@ -9,7 +9,7 @@ use super::objects::{Container, EXIT, Job, Kind, Pod, State};
 use super::options::Options;
 use super::wire::annotate;
 use super::world::{Event, World};
-use super::{each, number};
+use crate::seeds::{each, number};
 
 const LETTERS: [char; 4] = ['n', 's', 'c', 'r'];
 const MOST_PODS: u32 = 6;
