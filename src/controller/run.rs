@@ -302,8 +302,9 @@ impl Controller {
             });
         }
         if let Some(images) = settings.hot_upgrade.clone() {
+            let state_namespace = settings.state_namespace.clone();
             beside.start(&mut tasks, "hot upgrades", None, move |beside| {
-                hot_upgrade::run(beside, images.clone())
+                hot_upgrade::run(beside, images.clone(), state_namespace.clone())
             });
         }
         if let Some(restart) = settings.restart.clone() {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use http::Method;
 use serde_json::{Value, json};
+use swaplet_controller::run::Settings;
 use swaplet_core::image::ImagePattern;
 use swaplet_core::restart::hot_upgrade::sidecar_set::UpgradeImages;
 use swaplet_core::terminate::openkruise::Coexist;
@@ -87,13 +88,26 @@ impl Upgrades {
     }
 
     fn start_beside(&self, coexist: Coexist) -> Life {
+        self.start_with(|settings| settings.rules.coexist = coexist)
+    }
+
+    fn start_with(&self, adapt: impl FnOnce(&mut Settings)) -> Life {
         self.world.start(SWAPLET, CONCURRENCY, |settings| {
-            settings.rules.coexist = coexist;
+            settings.rules.coexist = Coexist::Own;
             settings.hot_upgrade = Some(UpgradeImages {
                 listed: vec![ImagePattern::parse("registry.example/mesh:*").unwrap()],
                 park: Some(PARK.parse().unwrap()),
                 empty: Vec::new(),
             });
+            adapt(settings);
+        })
+    }
+
+    /// Starts an installation with this state namespace, for the pods of one namespace.
+    fn start_in(&self, state_namespace: &str, namespace: &str) -> Life {
+        self.start_with(|settings| {
+            settings.state_namespace = Some(state_namespace.to_owned());
+            settings.namespaces = [namespace].into_iter().collect();
         })
     }
 

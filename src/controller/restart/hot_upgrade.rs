@@ -28,6 +28,7 @@ use tokio::time::sleep_until;
 
 use self::kept::{Kept, Room, Selected};
 use crate::cluster::rules::Beside;
+use crate::cluster::status_owner::StatusOwner;
 use crate::frame::clock::{Clock, IDLE};
 use crate::frame::isolated::{Defects, TaskDied, finished, log, read};
 use crate::frame::serve::rights::Right;
@@ -48,8 +49,13 @@ const AT_ONCE: usize = 8;
 /// How long changes of a set's pods are collected before a reconcile.
 const GATHER: Duration = Duration::from_millis(200);
 
-/// Runs the loop, which writes no images but these; returns only with the reason why it cannot continue.
-pub(crate) async fn run(beside: Beside, images: UpgradeImages) -> Result<Infallible, TaskDied> {
+/// Runs the loop of the installation with this state namespace, which writes no images but these;
+/// returns only with the reason why it cannot continue.
+pub(crate) async fn run(
+    beside: Beside,
+    images: UpgradeImages,
+    state_namespace: Option<String>,
+) -> Result<Infallible, TaskDied> {
     let (discovery, common, tools) = (beside.discovery, beside.common, beside.tools);
     let mut heartbeat = tools.health.heartbeat("hot upgrades");
     let client = discovery.client().clone();
@@ -76,6 +82,7 @@ pub(crate) async fn run(beside: Beside, images: UpgradeImages) -> Result<Infalli
         mirror: Mirror::new(),
         is_changed: false,
         defects: Defects::default(),
+        owner: StatusOwner::new("SidecarSet", state_namespace.as_deref()),
     };
     loop {
         heartbeat.beat();
@@ -120,6 +127,7 @@ struct HotUpgrades {
     /// The writes to pods in flight, by namespace.
     shares: Shares,
     defects: Defects<Box<str>>,
+    owner: StatusOwner,
 }
 
 impl HotUpgrades {
@@ -243,7 +251,8 @@ impl HotUpgrades {
             left: AT_ONCE.saturating_sub(self.writes.len()),
             shares: &mut self.shares,
         };
-        let (writes, notices) = match kept.reconcile(&self.images, &taken, &mut room, now) {
+        let step = kept.reconcile(&self.images, &taken, &mut room, &mut self.owner, now);
+        let (writes, notices) = match step {
             Ok(step) => step,
             Err(defect) => {
                 kept.due = Some(self.defects.meet(name.into(), now));

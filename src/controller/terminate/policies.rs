@@ -6,9 +6,11 @@
 
 pub mod observe;
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::cluster::status_owner::{StatusOwner, Unread};
 use crate::frame::clock::seconds;
 use crate::frame::watch::Event;
 use crate::frame::watch::mirror::{Change, Mirror};
@@ -40,11 +42,6 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 const STATUS_EVERY: Duration = Duration::from_secs(10);
 /// The minimum interval between two writes of the same status of a policy.
 const SAME_STATUS_EVERY: Duration = Duration::from_secs(60);
-/// How long a change of a policy of the cluster has to be unobserved before another installation
-/// than the one that wrote its status writes it.
-const TAKE_OVER: Duration = Duration::from_secs(600);
-/// The field of the status with the state namespace of the installation that writes it.
-const INSTALLATION: &str = "installation";
 
 /// The policies, and the work that is pending for them.
 #[derive(Debug, Default)]
@@ -65,10 +62,7 @@ pub struct PolicyStore {
     ended: BTreeMap<PolicyKey, u64>,
     /// True if policies are watched at all.
     is_on: bool,
-    /// The state namespace of this installation; empty if it has none.
-    installation: Box<str>,
-    /// True once it was logged that another installation writes statuses.
-    is_owner_told: bool,
+    owner: StatusOwner,
 }
 
 /// A known policy.
@@ -84,8 +78,7 @@ pub struct Known {
     /// installation counts its own pods, and may write another one each time. Null if it was not
     /// applied: then none is written until then.
     written: Option<(Value, Moment)>,
-    /// Since when the status is not about this generation.
-    unread_since: Option<Moment>,
+    unread: Unread,
     /// False if there were too many others: its rules are ignored.
     counts: bool,
 }
@@ -110,7 +103,7 @@ impl PolicyStore {
     /// Returns a store of the installation with this state namespace.
     #[must_use]
     pub fn of_installation(mut self, state_namespace: Option<&str>) -> Self {
-        self.installation = state_namespace.unwrap_or_default().into();
+        self.owner = StatusOwner::new("SidecarPolicy", state_namespace);
         self
     }
 
@@ -198,9 +191,9 @@ impl PolicyStore {
         let before = self.known.get(&key);
         let same = before.filter(|known| known.policy.uid == policy.uid);
         let is_new = same.is_none();
-        let (written, unread_since) = same.map_or((None, None), |known| {
-            (known.written.clone(), known.unread_since)
-        });
+        let (written, unread) = same
+            .map(|known| (known.written.clone(), known.unread))
+            .unwrap_or_default();
         // Not by its first event alone: the write of its status causes a second one.
         let counted = before.is_some_and(|known| known.counts);
         let counts = counted || !self.is_full(&key);
@@ -220,15 +213,14 @@ impl PolicyStore {
         problems.extend(self.set.preset_problems(&key).iter().cloned());
         problems.extend(unlisted_images(&policy, images));
         problems.truncate(MOST_PROBLEMS);
-        let owner = owner(&status);
-        let is_own = owner.is_empty() || *owner == *self.installation;
+        let is_own = self.owner.is_own(&status);
         let ended = if is_own { policy.ended } else { 0 };
         let known = Known {
             policy,
             problems,
             status,
             written,
-            unread_since,
+            unread,
             counts,
         };
         self.known.insert(key.clone(), known);
@@ -389,19 +381,14 @@ impl PolicyStore {
         self.status_due = Some(now + STATUS_EVERY);
         let counts = counts();
         let nothing = Counts::default();
-        let (ended, own) = (&self.ended, &*self.installation);
-        let is_told = &mut self.is_owner_told;
+        let (ended, owner) = (&self.ended, &mut self.owner);
         let changed = self.known.iter_mut().filter_map(|(key, known)| {
-            if known.is_of_another(own, now) {
-                if !std::mem::replace(is_told, true) {
-                    let (policy, owner) = (known.policy.place(), owner(&known.status));
-                    tracing::info!(%policy, %owner, "the installation with this state namespace writes the status of policies of the cluster, and counts its own pods");
-                }
+            if known.is_of_another(owner, now) {
                 return None;
             }
             let ended = ended.get(key).copied().unwrap_or_default();
             let counts = counts.get(key).unwrap_or(&nothing);
-            known.next_status(counts, ended, own, now, today)
+            known.next_status(counts, ended, owner, now, today)
         });
         changed.collect()
     }
@@ -416,29 +403,19 @@ impl PolicyStore {
     }
 }
 
-/// Returns the installation that wrote a status; empty if it does not say.
-fn owner(status: &Value) -> &str {
-    status[INSTALLATION].as_str().unwrap_or_default()
-}
-
 impl Known {
-    /// Returns true if the status is for another installation to write: of several the one with
-    /// the first name writes, and others only where it observes no change for a while.
-    fn is_of_another(&mut self, own: &str, now: Moment) -> bool {
-        let is_read = self.status["observedGeneration"] == self.policy.generation;
-        let since = self.unread_since.take().unwrap_or(now);
-        self.unread_since = (!is_read).then_some(since);
-        let owner = owner(&self.status);
-        let is_theirs = !owner.is_empty() && (own.is_empty() || owner < own);
-        let is_gone = !is_read && now >= since + TAKE_OVER;
-        self.policy.kind == PolicyKind::Cluster && is_theirs && !is_gone
+    /// Returns true if the status is for another installation to write.
+    fn is_of_another(&mut self, owner: &mut StatusOwner, now: Moment) -> bool {
+        let shown = (&self.status, self.policy.generation);
+        let mut leaves = || owner.leaves(shown, &mut self.unread, Ordering::Equal, now);
+        self.policy.kind == PolicyKind::Cluster && leaves().is_some()
     }
 
     fn next_status(
         &mut self,
         counts: &Counts,
         ended: u64,
-        own: &str,
+        owner: &StatusOwner,
         now: Moment,
         today: Timestamp,
     ) -> Option<StatusWrite> {
@@ -457,10 +434,8 @@ impl Known {
             "refused": refused,
             "problems": self.problems,
         });
-        // A CRD of before has no such field.
-        let is_unnamed = status == self.status;
-        if policy.kind == PolicyKind::Cluster && !own.is_empty() && !is_unnamed {
-            status[INSTALLATION] = own.into();
+        if policy.kind == PolicyKind::Cluster {
+            owner.sign(&mut status, &self.status);
         }
         let is_last = |(last, _): &&(Value, Moment)| last.is_null() || *last == status;
         let again = self.written.as_ref().filter(is_last);

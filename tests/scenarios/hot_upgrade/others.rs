@@ -134,6 +134,62 @@ async fn a_status_that_somebody_else_writes_each_time_is_written_once_a_minute()
     assert_eq!(world.counts(), [1, 1, 1, 1]);
 }
 
+/// Each counts the pods of its own namespace, and both begin at once.
+#[tokio::test(start_paused = true)]
+async fn u170_of_two_installations_one_writes_the_status_of_a_set() {
+    let world = Upgrades::with_pods(2).await;
+    world.create_namespace("other").await;
+    let mut there = pod("o0");
+    there["metadata"]["namespace"] = json!("other");
+    world.create(&there).await;
+    world.wait(10).await;
+    let told = || {
+        let status = world.status();
+        let of = |field: &str| status[field].clone();
+        [
+            of("installation"),
+            of("matchedPods"),
+            of("observedGeneration"),
+        ]
+    };
+    let writes = || {
+        let is_write = |request: &&Recorded| {
+            let is_ours = request.user_agent.starts_with(SWAPLET);
+            is_ours && request.verb == Verb::Patch && request.resource == "sidecarsets"
+        };
+        world.requests().iter().filter(is_write).count()
+    };
+    let first = world.start_in("a", "default");
+    let _second = world.start_in("b", "other");
+    world.wait(130).await;
+    assert_eq!(told(), [json!("a"), json!(2), json!(1)]);
+    let before = writes();
+    assert!((1..=4).contains(&before), "{before}");
+    world.wait(1200).await;
+    assert_eq!(writes(), before);
+
+    // The second one takes over from one that is gone, and gives it back.
+    first.kill();
+    world.upgrade_to(2).await;
+    world.wait(590).await;
+    assert_eq!(told(), [json!("a"), json!(2), json!(1)]);
+    world.wait(30).await;
+    assert_eq!(told(), [json!("b"), json!(1), json!(2)]);
+    let _first = world.start_in("a", "default");
+    world.wait(130).await;
+    assert_eq!(told(), [json!("a"), json!(2), json!(2)]);
+
+    // A set that selects no pod of the first one is the second one's.
+    world
+        .edit_set(json!({"spec": {"namespace": "other"}}))
+        .await;
+    world.wait(130).await;
+    assert_eq!(told(), [json!("b"), json!(1), json!(3)]);
+    let before = writes();
+    world.wait(1200).await;
+    assert_eq!(writes(), before);
+}
+
 /// The watches of its pods go on, and list them no second time.
 #[tokio::test(start_paused = true)]
 async fn a_set_that_was_made_anew_unseen_goes_on_with_the_pods_that_are_known() {

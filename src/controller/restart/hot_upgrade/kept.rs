@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::{AT_ONCE, HotWrite};
+use crate::cluster::status_owner::{StatusOwner, Unread};
 use crate::frame::isolated::isolated;
 use crate::frame::watch::Event;
 use crate::frame::watch::mirror::{self, Mirror};
@@ -75,13 +76,12 @@ pub(super) struct Kept {
     list_at: Moment,
     /// True while there are too many sets: this one handles no pod.
     pub(super) is_left_out: bool,
-    /// `status` as the API server has it, or as it was written last.
-    status: Value,
     status_due: Moment,
-    /// The last status that was stored, and until when it is not written again: somebody else may
-    /// write another one each time.
+    /// The last status that was stored, and until when it is not written again: the watch has not
+    /// shown it yet, or somebody else writes another one each time.
     stored: (Value, Moment),
     is_status_under_way: bool,
+    unread: Unread,
 }
 
 /// The room for writes to pods.
@@ -127,7 +127,6 @@ pub(super) fn taken<'a>(sets: impl Iterator<Item = &'a Kept>) -> Taken {
 
 impl Kept {
     pub(super) fn new(set: SidecarSet, places: &[Box<str>], now: Moment) -> Self {
-        let status = set.status.clone();
         let selected = select(&set, places, 0).into_iter();
         Self {
             set,
@@ -138,10 +137,10 @@ impl Kept {
             list: 0,
             list_at: now,
             is_left_out: false,
-            status,
             status_due: now,
             stored: (Value::Null, now),
             is_status_under_way: false,
+            unread: Unread::default(),
         }
     }
 
@@ -162,12 +161,9 @@ impl Kept {
             return;
         }
         // The watches of a set that was recreated with the same selectors go on: they list no pod
-        // again. A status in flight is that of the old one.
-        if !self.is_status_under_way || self.set.uid != set.uid {
-            self.status = set.status.clone();
-        }
+        // again.
         if self.set.uid != set.uid {
-            self.stored = (Value::Null, now);
+            (self.stored, self.unread) = ((Value::Null, now), Unread::default());
         }
         self.set = set;
     }
@@ -256,6 +252,7 @@ impl Kept {
         images: &UpgradeImages,
         taken: &Taken,
         room: &mut Room<'_>,
+        owner: &mut StatusOwner,
         now: Moment,
     ) -> Result<(Vec<HotWrite>, Vec<Notice>), String> {
         let (mut writes, mut notices) = (Vec::new(), Vec::new());
@@ -299,7 +296,7 @@ impl Kept {
         if self.pods.have_room {
             self.wake(self.list_at + LIST_EVERY);
         }
-        writes.extend(self.next_status(&plan.counts, now));
+        writes.extend(self.next_status(&plan.counts, owner, now));
         Ok((writes, notices))
     }
 
@@ -339,20 +336,22 @@ impl Kept {
         outcome: &Result<Option<Box<str>>, WriteError>,
         now: Moment,
     ) -> Option<Notice> {
-        let HotWrite::Pod { target, change, .. } = write else {
-            self.is_status_under_way = false;
-            self.stored = (self.status.clone(), now + RETRY.longest);
-            if let Err(error) = outcome {
-                self.status = Value::Null;
+        let (target, change) = match write {
+            HotWrite::Pod { target, change, .. } => (target, change),
+            HotWrite::Status { uid, status, .. } => {
+                self.is_status_under_way = false;
                 self.stored = (Value::Null, now);
-                // After a conflict the set has changed, and its next version is seen soon.
-                self.status_due = now
-                    + match error {
-                        WriteError::Conflict => STATUS_EVERY,
-                        _ => RETRY.longest,
-                    };
+                match outcome {
+                    Ok(_) if *uid == self.set.uid => {
+                        self.stored = (status.clone(), now + RETRY.longest);
+                    }
+                    Ok(_) => {}
+                    // The set has changed, and its next version is seen soon.
+                    Err(WriteError::Conflict) => self.status_due = now + STATUS_EVERY,
+                    Err(_) => self.status_due = now + RETRY.longest,
+                }
+                return None;
             }
-            return None;
         };
         let kept = self.pods.by_uid.get_mut(&target.uid)?;
         let notice = kept.written(outcome, target, change, now);
@@ -382,10 +381,25 @@ fn select(set: &SidecarSet, places: &[Box<str>], list: u32) -> BTreeSet<Selected
 // The status of a set.
 
 impl Kept {
-    /// Returns the write of the status with these counts, if it is to be written now.
-    fn next_status(&mut self, counts: &Counts, now: Moment) -> Option<HotWrite> {
-        let status = self.status_of(counts);
-        if status == self.status || self.is_status_under_way {
+    /// Returns the write of the status with these counts, if it is to be written now. Of several
+    /// installations one that has pods of the set writes it.
+    fn next_status(
+        &mut self,
+        counts: &Counts,
+        owner: &mut StatusOwner,
+        now: Moment,
+    ) -> Option<HotWrite> {
+        let (status, generation) = (&self.set.status, self.set.generation);
+        let others_have = status["matchedPods"].as_u64() > Some(0);
+        let theirs = others_have.cmp(&(counts.matched > 0));
+        let left = owner.leaves((status, generation), &mut self.unread, theirs, now);
+        if let Some(until) = left {
+            self.wake(until);
+            return None;
+        }
+        let mut status = self.status_of(counts);
+        owner.sign(&mut status, &self.set.status);
+        if status == self.set.status || self.is_status_under_way {
             return None;
         }
         let mut due = self.status_due;
@@ -398,7 +412,6 @@ impl Kept {
         }
         self.status_due = now + STATUS_EVERY;
         self.is_status_under_way = true;
-        self.status = status.clone();
         Some(HotWrite::Status {
             set: self.set.name.clone(),
             uid: self.set.uid.clone(),

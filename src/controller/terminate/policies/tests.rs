@@ -171,7 +171,7 @@ fn a_status_that_cannot_name_its_installation_is_written_once() {
         Event::Applied(policy(PolicyKind::Cluster, 0, 1)),
     );
     let mut status = written_by(&mut store, 0).remove(0);
-    status.as_object_mut().unwrap().remove(INSTALLATION);
+    status.as_object_mut().unwrap().remove("installation");
     let mut dropped = policy(PolicyKind::Cluster, 0, 1);
     dropped.data["status"] = status;
     handle(&mut store, Event::Applied(dropped));
