@@ -9,7 +9,7 @@ pub mod installed;
 mod parts;
 mod release;
 
-pub use self::chart::helm;
+pub use self::chart::{VALUES, helm, rendered};
 pub use self::installation::pull;
 
 use std::collections::BTreeSet;

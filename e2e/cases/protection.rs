@@ -31,20 +31,30 @@ impl Protected {
         let protected = Self {
             world: World::without_leash(case).await,
         };
-        let file = protected.world.kubeconfig.with_file_name("protection.json");
-        std::fs::write(&file, protected.manifest().to_string()).unwrap();
-        kubectl(&["apply", "-f", file.to_str().unwrap()]).await;
+        let policies = include_str!("../../deploy/protection.yaml");
+        protected.apply(policies).await;
         protected.is_on().await;
         protected
     }
 
-    fn manifest(&self) -> Value {
+    /// Applies the policies of these manifests.
+    async fn apply(&self, manifests: &str) {
+        let file = self.world.kubeconfig.with_file_name("protection.json");
+        std::fs::write(&file, self.policies(manifests).to_string()).unwrap();
+        kubectl(&["apply", "-f", file.to_str().unwrap()]).await;
+    }
+
+    fn policies(&self, manifests: &str) -> Value {
         let namespace = &self.world.namespace;
         let account = format!("system:serviceaccount:{namespace}:swaplet");
-        let text = include_str!("../../deploy/protection.yaml")
+        let text = manifests
             .replace("swaplet-protection-", &format!("{namespace}-protection-"))
             .replace("system:serviceaccount:swaplet:swaplet", &account);
         let mut objects: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
+        objects.retain(|object| {
+            let kind = object["kind"].as_str().unwrap_or_default();
+            kind.starts_with("ValidatingAdmissionPolicy")
+        });
         for object in objects
             .iter_mut()
             .filter(|object| object["kind"] == "ValidatingAdmissionPolicyBinding")
@@ -92,7 +102,7 @@ impl Protected {
                 "validatingadmissionpolicybinding",
                 "validatingadmissionpolicy",
             ] {
-                kubectl(&["delete", kind, &name]).await;
+                kubectl(&["delete", kind, &name, "--ignore-not-found"]).await;
             }
         }
         self.world.done().await;

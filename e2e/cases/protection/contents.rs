@@ -11,6 +11,7 @@ use tokio::sync::Mutex;
 
 use super::{ALWAYS, CASCADING, CASE, HOLDS, Kind, LABEL, Protected, crd, namespaces, resource};
 use crate::controller::{Controller, Why};
+use crate::install::{VALUES, rendered};
 use crate::process::Process;
 use crate::world::{World, eventually, kubectl};
 
@@ -19,6 +20,17 @@ static COUNTING: Mutex<()> = Mutex::const_new(());
 const UNCOUNTED: &str = " and contents that nobody counts";
 
 impl Protected {
+    /// With the policies of an installation for one namespace that counts nothing.
+    async fn uncounted(case: &str, namespace: impl Fn(&str) -> String) -> Self {
+        let world = World::without_leash(case).await;
+        let only = namespace(&world.namespace);
+        let values =
+            format!("{VALUES},leash.enabled=false,protection.enabled=true,namespaces={{{only}}}");
+        let protected = Self { world };
+        protected.apply(&rendered(&values).await.unwrap()).await;
+        protected
+    }
+
     /// A controller that counts, also in this namespace, with the rights as they are shipped.
     async fn counting(&self, namespace: &str) -> Process {
         let arguments = ["--terminate=false", "--protect", "--namespace", namespace];
@@ -299,5 +311,51 @@ async fn dp_e2_crds_are_protected() {
     for role in ["protect", "objects"] {
         protected.unbind(role).await;
     }
+    protected.done().await;
+}
+
+/// The one that counts is gone with its policies, and has left what it had counted.
+#[tokio::test]
+async fn u171_what_is_in_a_crd_is_judged_by_the_installation_that_counts_it() {
+    let _alone = COUNTING.lock().await;
+    let kept = |namespace: &str| format!("{namespace}-kept");
+    let protected = Protected::uncounted("protection-second", kept).await;
+    let (world, spaces) = (&protected.world, protected.kind(namespaces()));
+    let kept = kept(&world.namespace);
+    let uncounted = format!("{CASCADING}{UNCOUNTED}");
+    let counted = |counts: &str, uid: &str| json!({"metadata": {"annotations": {HOLDS: format!("{counts},uid={uid}")}}});
+    let space = spaces.create(&kept, "Cascading", json!({})).await;
+    eventually("the policies to be on", || async {
+        spaces.dry_delete(&kept).await.err()
+    })
+    .await;
+    let uid = space.metadata.uid.unwrap();
+    spaces.patch(&kept, counted("pods=0,pvcs=0", &uid)).await;
+    spaces.stays(&kept, &uncounted).await;
+    spaces.label(&kept, Value::Null).await;
+    spaces.goes(&kept).await;
+
+    let (kind, group) = (
+        protected.kind(crds()),
+        format!("{}.example.com", world.namespace),
+    );
+    let names =
+        json!({"kind": "Kept", "plural": "kepts", "singular": "kept", "listKind": "KeptList"});
+    let (name, labels) = (
+        format!("kepts.{group}"),
+        json!({CASE: world.namespace, LABEL: "Cascading"}),
+    );
+    let metadata = json!({"name": name, "labels": labels});
+    assert!(crd(world, metadata, names, &group, &["v1"]).await);
+    kind.stays(&name, &uncounted).await;
+    kind.patch(&name, counted("objects=1", &uid)).await;
+    kind.stays(&name, &uncounted).await;
+    let uid = kind.api.get(&name).await.unwrap().metadata.uid.unwrap();
+    kind.patch(&name, counted("objects=1", &uid)).await;
+    kind.label(&name, json!("Always")).await;
+    kind.stays(&name, ALWAYS).await;
+    kind.label(&name, json!("Cascading")).await;
+    kind.goes(&name).await;
+    kind.is_gone(&name).await;
     protected.done().await;
 }

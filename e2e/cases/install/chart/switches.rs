@@ -80,6 +80,12 @@ async fn deletion_protection_is_policies_alone() {
     .await
     .unwrap();
     assert_eq!(some.matches("namespaceSelector:").count(), 3);
+    // The contents of a CRD are judged where they are counted.
+    let elsewhere = "name: not-counted-elsewhere\n";
+    assert!(some.contains(elsewhere) && !on.contains(elsewhere));
+    let counting =
+        format!("{VALUES},protection.enabled=true,protection.count=true,namespaces={{a}}");
+    assert!(!rendered(&counting).await.unwrap().contains(elsewhere));
     let counted = rendered(&format!(
         "{VALUES},protection.enabled=true,protection.count=true,protection.crds={{widgets.example.com}}"
     ))
