@@ -124,7 +124,7 @@ impl ProfileName {
 #[command(next_help_heading = "Options of the kubelet profile")]
 struct KubeletArgs {
     /// The version whose habits are played
-    #[arg(long, default_value = "1.34", value_parser = ["1.30", "1.32", "1.34", "1.36", "1.37"])]
+    #[arg(long, default_value = "1.37", value_parser = ["1.30", "1.32", "1.34", "1.36", "1.37"])]
     kubelet_version: String,
 }
 
@@ -220,9 +220,9 @@ impl MockNodeArgs {
                 match self.kubelet.kubelet_version.as_str() {
                     "1.30" => KubeletVersion::V1_30,
                     "1.32" => KubeletVersion::V1_32,
+                    "1.34" => KubeletVersion::V1_34,
                     "1.36" => KubeletVersion::V1_36,
-                    "1.37" => KubeletVersion::V1_37,
-                    _ => KubeletVersion::V1_34,
+                    _ => KubeletVersion::V1_37,
                 },
             )),
             ProfileName::Updates => Profile::Virtual(self.provider.options(OnUpdate::Replaces)),

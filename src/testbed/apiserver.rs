@@ -1,7 +1,7 @@
 //! An API server in memory, under the real kube client as a service or on a loopback port for
 //! `kubectl`.
 //!
-//! It behaves like the real server (1.34) as far as clients of swaplet can observe: codes, reasons
+//! It behaves like the real server (1.37) as far as clients of swaplet can observe: codes, reasons
 //! and details of errors, the rules of pod and status updates, versions, watches, patches,
 //! deletion.
 //!

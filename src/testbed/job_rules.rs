@@ -1,4 +1,4 @@
-//! The rules of the real Job controller (1.34), as one function of a job, its pods and the time.
+//! The rules of the real Job controller (1.37), as one function of a job, its pods and the time.
 //!
 //! Pods are tracked by finalizer, as there: a finished pod is first noted in the status as
 //! uncounted, then loses its finalizer, then is counted. So every step can be repeated, and a pod

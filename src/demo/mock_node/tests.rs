@@ -37,12 +37,16 @@ fn flags_become_options() {
             effect: "NoExecute".into()
         }]
     );
-    let kubelet = parse("x --profile kubelet --kubelet-version 1.36").unwrap();
-    assert_eq!(
-        kubelet.profile,
-        Profile::Kubelet(KubeletOptions::of(KubeletVersion::V1_36))
-    );
-    assert!(kubelet.taints.is_empty());
+    for (flag, version) in [
+        (" --kubelet-version 1.34", KubeletVersion::V1_34),
+        (" --kubelet-version 1.36", KubeletVersion::V1_36),
+        ("", KubeletVersion::V1_37),
+    ] {
+        let kubelet = parse(&format!("x --profile kubelet{flag}")).unwrap();
+        let expected = Profile::Kubelet(KubeletOptions::of(version));
+        assert_eq!(kubelet.profile, expected, "{flag}");
+        assert!(kubelet.taints.is_empty());
+    }
 }
 
 #[test]

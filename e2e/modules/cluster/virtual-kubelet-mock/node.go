@@ -25,6 +25,6 @@ func describeNode(config *nodeutil.NodeConfig) error {
 	spec.Status.Allocatable = room
 	spec.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}}
 	// Virtual nodes report versions of their own, which are not a kubelet's.
-	spec.Status.NodeInfo = corev1.NodeSystemInfo{KubeletVersion: "v1.34.0-vk-mock", OperatingSystem: "linux", Architecture: "amd64"}
+	spec.Status.NodeInfo = corev1.NodeSystemInfo{KubeletVersion: "v1.37.2-vk-mock", OperatingSystem: "linux", Architecture: "amd64"}
 	return nil
 }

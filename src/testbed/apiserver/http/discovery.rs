@@ -10,7 +10,7 @@ use crate::apiserver::objects::kinds::Kind;
 use crate::apiserver::storage::state::State;
 
 /// The version that this server reports. Clients compare it with their own, so it is a real one.
-const VERSION: (&str, &str, &str) = ("1", "34", "v1.34.4");
+const VERSION: (&str, &str, &str) = ("1", "37", "v1.37.2");
 
 /// An answer outside the resources: JSON or plain text.
 pub enum Answer {

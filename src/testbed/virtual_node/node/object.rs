@@ -224,7 +224,7 @@ impl NodeObject {
         }
         // Virtual nodes report versions of their own, not those of kubelets.
         let version = match &self.options.profile {
-            Profile::Virtual(_) => "v1.34.0-vk-mock",
+            Profile::Virtual(_) => "v1.37.2-vk-mock",
             Profile::Kubelet(options) => options.version.as_str(),
         };
         let room =
