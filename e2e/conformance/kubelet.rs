@@ -134,7 +134,7 @@ async fn on_mock(case: &Case, name: &str, images: [String; IMAGES]) -> Vec<serde
     let server = ApiServer::new(Clock::default());
     let mut options = NodeOptions::new(
         "mock",
-        Profile::Kubelet(KubeletOptions::of(KubeletVersion::V1_36)),
+        Profile::Kubelet(KubeletOptions::of(KubeletVersion::V1_37)),
     );
     options.images.missing = vec![ImagePattern::parse(&images[MISSING]).unwrap()];
     options.images.private = vec![ImagePattern::parse(&images[PRIVATE]).unwrap()];

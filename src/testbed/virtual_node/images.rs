@@ -175,7 +175,8 @@ impl Images {
         let Ok(reference) = ImageReference::parse(image) else {
             return true;
         };
-        let Some(config) = self.config(&reference) else {
+        let bare = self.present.contains_key(image).then_some(image);
+        let Some(config) = bare.or_else(|| self.config(&reference)) else {
             return false;
         };
         let own = (config.to_owned(), repository(&reference));

@@ -89,7 +89,9 @@ async fn r10_a_hundred_requests_for_one_pod_all_end() {
 
 #[tokio::test(start_paused = true)]
 async fn an_imported_image_is_restarted_under_its_other_name() {
-    let mut options = NodeOptions::new("virtual", Profile::kubelet());
+    // Kubelets from 1.35 on take the two names for two images.
+    let kubelet = Profile::Kubelet(KubeletOptions::of(KubeletVersion::V1_34));
+    let mut options = NodeOptions::new("virtual", kubelet);
     options.images.imported = vec!["localwork:1".parse().unwrap()];
     let mut pod = pod("Never");
     pod["spec"]["containers"][0]["image"] = json!("localwork:1");

@@ -13,11 +13,11 @@ pub enum KubeletVersion {
     /// 1.32: like 1.34 without `observedGeneration`.
     V1_32,
     /// 1.34: reports `observedGeneration`.
-    #[default]
     V1_34,
     /// 1.36: keeps `lastState`.
     V1_36,
     /// 1.37: like 1.36.
+    #[default]
     V1_37,
 }
 
