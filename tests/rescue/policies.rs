@@ -225,8 +225,76 @@ async fn b6_a_right_that_is_missing_is_told_before_it_is_needed() {
         .await
         .exits(0);
     let words =
-        "your rights do not allow to patch pods in namespace default, which is decided for 1 pod";
+        "your rights do not allow to patch pods in namespace default, which would end 1 pod";
     assert!(ran.err.contains(words), "{}", ran.err);
+}
+
+/// The same beside each advice to call `swaplet rescue`.
+#[tokio::test(flavor = "multi_thread")]
+async fn u176_who_may_not_follow_an_advice_is_told() {
+    let jobs = [unmarked("report", &["log"]), job("marked", "Never")];
+    let cluster = Cluster::with_stuck(&jobs).await;
+    cluster.server.set_webhook(|resource, object| {
+        if resource == "selfsubjectaccessreviews" {
+            object["status"] = json!({"allowed": false});
+        }
+    });
+    let would_end = |pods: &str| {
+        format!("allow to patch pods in namespace default, which would end {pods}: ask for")
+    };
+    let ran = cluster.rescue(&["--dry-run"]).await.exits(0);
+    assert!(ran.err.contains(&would_end("2 pods")), "{}", ran.err);
+    for job in ["job/report", "job/marked"] {
+        let ran = cluster.explain(&[job]).await.exits(0);
+        assert!(
+            ran.out.contains("swaplet rescue") && ran.out.contains(&would_end("1 pod")),
+            "{}",
+            ran.out
+        );
+    }
+}
+
+/// As for the role `view` of Kubernetes, which sees the pods.
+#[tokio::test(flavor = "multi_thread")]
+async fn u175_what_a_policy_that_cannot_be_read_may_name_is_not_said_to_be_unmarked() {
+    let cluster = Cluster::with_stuck(&[unmarked("report", &["log"])]).await;
+    for resource in [
+        "deployments",
+        "sidecarpolicies",
+        "namespacedsidecarpolicies",
+    ] {
+        cluster.forbid(|rule| rule.resource(resource));
+    }
+    let unless = "as sidecars, unless a policy that could not be read does:";
+    let remark = "whether a policy names a container of this pod is not known";
+    let rescue = async || cluster.rescue(&["--dry-run"]).await.exits(0);
+    let explain = async || cluster.explain(&["job/report"]).await.exits(0);
+
+    // Who asks for a kind that is not there is told the same as who may not.
+    let (rescued, explained) = (rescue().await, explain().await);
+    assert!(
+        rescued.out.contains("Nothing marks these as sidecars:\n")
+            && !rescued.err.contains("sidecarpolicies")
+            && !explained.out.contains(remark),
+        "{}{}{}",
+        rescued.out,
+        rescued.err,
+        explained.out
+    );
+
+    install_crds(&cluster.client).await;
+    let (rescued, explained) = (rescue().await, explain().await);
+    assert!(
+        rescued.out.contains(unless) && rescued.err.contains(unless),
+        "{}{}",
+        rescued.out,
+        rescued.err
+    );
+    assert!(
+        explained.out.contains(unless) && explained.out.contains(remark),
+        "{}",
+        explained.out
+    );
 }
 
 fn assert_nothing_is_written(cluster: &Cluster) {
@@ -236,7 +304,7 @@ fn assert_nothing_is_written(cluster: &Cluster) {
             .recorded()
             .iter()
             .filter(|request| request.user_agent.starts_with("swaplet/")
-                && request.resource != "subjectaccessreviews")
+                && !request.resource.ends_with("subjectaccessreviews"))
             .filter(|request| format!("{:?}", request.verb) != "List"
                 && format!("{:?}", request.verb) != "Get")
             .count(),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Cluster, EXIT, of};
 
 /// A kind of policies, without its schema.
-fn policy_crd(kind: &str, plural: &str, scope: &str) -> Value {
+pub(super) fn policy_crd(kind: &str, plural: &str, scope: &str) -> Value {
     let version = json!({"name": "v1alpha1", "served": true, "storage": true, "subresources": {"status": {}},
         "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}});
     json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",

@@ -7,6 +7,7 @@ use swaplet_testbed::apiserver::{Effect, Rule};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 
+use super::policies::policy_crd;
 use super::{Cluster, EXIT, of};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -102,6 +103,33 @@ async fn c6_a_tenant_sees_the_pods_and_events_of_its_namespace() {
         code == Some(2) && out.contains("stuck pods") && !out.contains("none"),
         "{out}{err}"
     );
+}
+
+/// They may name what runs on in pods that seem to wait for nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn u175_where_policies_cannot_be_read_it_is_not_said_that_no_pod_is_stuck() {
+    let cluster = Cluster::start().await;
+    for (kind, plural, scope) in [
+        ("SidecarPolicy", "sidecarpolicies", "Cluster"),
+        (
+            "NamespacedSidecarPolicy",
+            "namespacedsidecarpolicies",
+            "Namespaced",
+        ),
+    ] {
+        let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        cluster.create(crds, policy_crd(kind, plural, scope)).await;
+    }
+    for resource in ["deployments", "namespacedsidecarpolicies"] {
+        let rule = Rule::new(Effect::reply(403).message("not for jane"));
+        let rule = rule.user_agent("swaplet/").resource(resource);
+        cluster.server.faults().add(rule);
+    }
+    let status = cluster.checks(2).await;
+    let stuck = of(&status, "stuck pods");
+    assert_eq!(stuck["state"], "unknown", "{stuck}");
+    let words = stuck["words"].as_str().unwrap();
+    assert!(words.contains("may name sidecars too"), "{words}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,7 +8,7 @@ use kube::{Api, Client};
 use swaplet_controller::cluster::rules::Rules;
 use swaplet_controller::frame::clock::time_of_day;
 use swaplet_controller::frame::list::{api_in, list, words};
-use swaplet_controller::frame::remarks::{Remarks, is_forbidden};
+use swaplet_controller::frame::remarks::is_forbidden;
 use swaplet_controller::terminate::snapshot::policies::PodPolicies;
 use swaplet_controller::terminate::snapshot::said::{self, Told};
 use swaplet_controller::terminate::snapshot::{Scope, Snapshot, pods};
@@ -48,6 +48,8 @@ pub(super) struct Pods {
     pub(super) knows_exit_image: bool,
     /// True if the installation ends no sidecars (`--terminate=false`).
     pub(super) is_idle: bool,
+    /// True if there may be policies that name sidecars and could not be read.
+    pub(super) policies_are_unread: bool,
     /// The nodes that have pulled the exit image, and those that cannot, with their messages.
     pub(super) pulled: BTreeSet<String>,
     pub(super) not_pulled: BTreeMap<String, String>,
@@ -111,7 +113,7 @@ pub(super) async fn read(
         (Ok(listed), Ok(rules)) => Ok(Pods {
             knows_exit_image: flags.is_some(),
             is_idle: flags.is_some_and(|flags| !flags.is_on("terminate")),
-            ..seen(client, rules, &scope, listed, policies.remarks()).await
+            ..seen(client, rules, &scope, listed, &policies).await
         }),
         (Err(words), _) => Err(words),
         (_, Err(error)) => Err(format!("its flags: {error:#}")),
@@ -158,15 +160,19 @@ async fn seen(
     rules: Rules,
     scope: &Scope,
     listed: Vec<Pod>,
-    of_policies: &Remarks,
+    policies: &PodPolicies,
 ) -> Pods {
-    let mut seen = Pods::default();
+    let mut seen = Pods {
+        policies_are_unread: policies.are_unread(),
+        ..Pods::default()
+    };
     for pod in &listed {
         seen.note_exit_image(pod, &rules.exit_images);
     }
     let least = SignedDuration::from_secs(STUCK_SECONDS);
     let flag = namespace_flag(scope.namespace.as_deref());
-    seen.unmarked = Unmarked::among(&listed, time_of_day(), least).words(&flag);
+    let unmarked = Unmarked::among(&listed, time_of_day(), least, policies.are_unread());
+    seen.unmarked = unmarked.words(&flag);
     let snapshot = Snapshot::of_pods(client, rules, scope, listed).await;
     let stuck = snapshot
         .pods()
@@ -190,7 +196,7 @@ async fn seen(
     seen.stuck = stuck.collect();
     seen.stuck
         .sort_by(|a, b| (a.since, &a.namespace, &a.name).cmp(&(b.since, &b.namespace, &b.name)));
-    let mut remarks = of_policies.clone();
+    let mut remarks = policies.remarks().clone();
     remarks.extend(snapshot.remarks());
     seen.remarks = remarks.lines();
     seen

@@ -5,6 +5,7 @@ pub(super) mod target;
 use std::process::ExitCode;
 
 use crate::cli::program::process::slowly;
+use crate::cli::program::rights::{lacking, patched_by};
 use crate::cli::program::table::{
     age, aligned, dash, json as as_json, printable, section, table, yaml as as_yaml,
 };
@@ -33,6 +34,9 @@ const MOST_EVENTS: usize = 20;
 const WHO_WRITES: &str = "Nothing was written now: a running controller does this by itself, and swaplet rescue does it once.";
 /// The note where the API server forbids it to the controller.
 const DENIED: &str = "The controller tries again, at least every 15 minutes.";
+/// The remark on a pod without a marked container where policies could not be read.
+const UNREAD: &str =
+    "whether a policy names a container of this pod is not known, because not all could be read";
 /// The note where the installation does not write it.
 const NOBODY_WRITES: &str = "Nothing was written now, and the installation does not do this, as the remarks say; swaplet rescue does it once.";
 
@@ -134,7 +138,11 @@ impl ExplainArgs {
             let taken = Snapshot::of_pod(&client, rules.clone(), &scope, &mut policies, pod);
             let snapshot = slowly(&reading, taken).await;
             let off = self.policies.remark_off(&found);
-            answers.push(Answer::of(pod.clone(), &snapshot, &remarks, who, off));
+            let unread = policies.are_unread();
+            let mut answer = Answer::of(pod.clone(), &snapshot, &remarks, who, (off, unread));
+            let lacking = lacking(&client, answer.write()).await;
+            answer.remarks.extend(lacking);
+            answers.push(answer);
         }
         print(&show(&answers, self.output, whole)?)?;
         Ok(ExitCode::SUCCESS)
@@ -176,13 +184,14 @@ struct Answer {
 }
 
 impl Answer {
-    /// `who` says who writes what is decided, `off` that policies do not count.
+    /// `who` says who writes what is decided, `off` that policies do not count; `unread` is true
+    /// if some could not be read.
     fn of(
         pod: Pod,
         snapshot: &Snapshot,
         remarks: &Remarks,
         who: &str,
-        off: Option<String>,
+        (off, unread): (Option<String>, bool),
     ) -> Self {
         let mut explanation = snapshot.explain(&pod);
         let decision = &mut explanation.decision;
@@ -210,13 +219,15 @@ impl Answer {
         } else if decision.action.is_some() {
             explanation.next.push(who.to_owned());
         }
-        let unmarked = Unmarked::among([&pod], snapshot.taken_at(), SignedDuration::ZERO);
+        let (now, least) = (snapshot.taken_at(), SignedDuration::ZERO);
+        let unmarked = Unmarked::among([&pod], now, least, unread);
         explanation.next.extend(unmarked.sentences());
         let mut remarks = remarks.clone();
         let is_unmarked = explanation.decision.reason == Reason::NoSidecar;
+        let unread = unread.then(|| UNREAD.to_owned());
         let more = [
             taken_for_exit_image(snapshot, &pod),
-            off.filter(|_| is_unmarked),
+            off.or(unread).filter(|_| is_unmarked),
         ];
         more.into_iter()
             .flatten()
@@ -232,6 +243,13 @@ impl Answer {
             waits_since: unmarked.since(),
             pod,
         }
+    }
+
+    /// Returns the namespace and the resource of the patch that would end the pod.
+    fn write(&self) -> Option<(&str, &str)> {
+        let decided = patched_by(&self.explanation.decision);
+        let resource = decided.or(self.waits_since.map(|_| "pods"))?;
+        Some((&*self.pod.namespace, resource))
     }
 
     fn value(&self) -> Value {

@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::cli::image::RegistryArgs;
 use crate::cli::program::log::{LogFormat, start_log};
 use crate::cli::program::process::{instance, stopped};
+use crate::cli::program::rights::lacking;
 use crate::cli::program::table::{self, Output, counted, note, render};
 use crate::cli::rules::{AskedRules, NO_EXIT_IMAGE, PoliciesArgs, learn_public};
 use crate::cli::status::installation::{Found, Purpose};
@@ -183,7 +184,8 @@ impl RescueArgs {
         };
         let seen = pods.read(&client, &rules, &mut policies, remarks).await?;
         given::without_effect(&given, &seen.snapshot).for_each(|words| remarks.push(words));
-        let lacking = rows::lacking(&client, &seen.stuck).await;
+        let writes = seen.stuck.iter().filter_map(Stuck::write);
+        let lacking = lacking(&client, writes.chain(seen.unmarked.writes())).await;
         lacking.into_iter().for_each(|words| remarks.push(words));
         if !(lacks_image || seen.stuck.is_empty()) {
             let asked = (&found, namespace, &rules);

@@ -13,25 +13,36 @@ use crate::cli::program::table::{age, pods_wait, table};
 
 /// The most flags of one command.
 const MOST: usize = 16;
+/// What is added where policies could not be read.
+const UNLESS: &str = ", unless a policy that could not be read does";
 
 /// The pods that wait for such containers.
 #[derive(Debug)]
 pub struct Unmarked {
     pub(super) pods: Vec<Stuck>,
     now: Timestamp,
+    unless: &'static str,
 }
 
 impl Unmarked {
-    /// Returns those among `pods` that have waited for at least `least`.
+    /// Returns those among `pods` that have waited for at least `least`; policies that could not be
+    /// read may name their containers.
     pub fn among<'a>(
         pods: impl IntoIterator<Item = &'a Pod>,
         now: Timestamp,
         least: SignedDuration,
+        policies_are_unread: bool,
     ) -> Self {
         let stuck = |pod| stuck(pod, now, least);
         let mut pods: Vec<_> = pods.into_iter().filter_map(stuck).collect();
         pods.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
-        Self { pods, now }
+        let unless = if policies_are_unread { UNLESS } else { "" };
+        Self { pods, now, unless }
+    }
+
+    /// Returns the title of the table.
+    pub(super) fn title(&self) -> String {
+        format!("Nothing marks these as sidecars{}:\n", self.unless)
     }
 
     /// Returns a table with a line for each container.
@@ -83,7 +94,8 @@ impl Unmarked {
         let unknown = self.waiting().filter(|(_, waiting)| is_unknown(waiting));
         let unknown: BTreeSet<_> = unknown.map(|(_, waiting)| &*waiting.name).collect();
         let pods = pods_wait(self.pods.len());
-        let mut words = format!("{pods} for containers that nothing marks as sidecars");
+        let unless = self.unless;
+        let mut words = format!("{pods} for containers that nothing marks as sidecars{unless}");
         if flags.len() > MOST {
             return Some(words + &format!(": swaplet rescue {scope} --dry-run lists their flags"));
         }
@@ -116,6 +128,11 @@ impl Unmarked {
             sentences.extend(words.map(|words| words + "."));
         }
         sentences
+    }
+
+    /// Returns the namespace and the resource of the patch that would end each pod.
+    pub(super) fn writes(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.pods.iter().map(|pod| (&*pod.namespace, "pods"))
     }
 
     /// Returns since when the longest waiting pod waits.

@@ -69,6 +69,9 @@ fn stuck(pods: &Pods, now: Timestamp) -> Said {
     };
     let are_stuck: Vec<_> = pods.stuck.iter().filter(is_stuck).collect();
     match (pods.stuck.len(), are_stuck.len()) {
+        (0, _) if pods.policies_are_unread => State::Unknown.says(
+            "none by marks and the policies that can be read; those that cannot may name sidecars too",
+        ),
         (0, _) => State::Ok.says("none"),
         (all, _) if pods.is_idle => State::Note.says(format!(
             "{all} waiting: the controller runs with --terminate=false, so it ends no sidecars; swaplet rescue does"

@@ -128,7 +128,7 @@ impl Observed {
             remarks.push(words);
         }
         Ok(Self {
-            unmarked: Unmarked::among(&pods, now, least),
+            unmarked: Unmarked::among(&pods, now, least, policies.are_unread()),
             policies,
             around,
             remarks: remarks.lines(),

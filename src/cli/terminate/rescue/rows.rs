@@ -1,19 +1,14 @@
 //! The stuck pods as a table.
 
-use std::collections::BTreeMap;
-
 use jiff::Timestamp;
-use kube::Client;
 use serde_json::{Value, json};
 use swaplet_controller::terminate::snapshot::Snapshot;
 use swaplet_core::objects::pod::{Container, Pod, roles};
-use swaplet_core::report::decision::Action;
-use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::explain::{Explanation, describe};
 
 use super::seen::Seen;
-use crate::cli::program::rights::may_patch;
-use crate::cli::program::table::{Line, Output, age, counted, render};
+use crate::cli::program::rights::patched_by;
+use crate::cli::program::table::{Line, Output, age, render};
 
 /// A pod whose main containers are done and that waits for its sidecars.
 #[derive(Clone)]
@@ -52,14 +47,10 @@ impl Stuck {
         line
     }
 
-    /// Returns the resource that is patched by what is decided, such as `pods/status`.
-    pub(super) fn writes(&self) -> Option<&'static str> {
-        let decision = &self.explanation.decision;
-        match &decision.action {
-            Some(Action::Recreate(_)) => None,
-            Some(action) => Some(action.resource()),
-            None => (decision.reason == Reason::FinishWaits).then_some("pods/status"),
-        }
+    /// Returns the namespace and the resource of the patch that would end it.
+    pub(super) fn write(&self) -> Option<(&str, &str)> {
+        let resource = patched_by(&self.explanation.decision)?;
+        Some((&*self.pod.namespace, resource))
     }
 
     fn sidecars(&self) -> Vec<&str> {
@@ -115,32 +106,7 @@ pub(super) fn listed(seen: &Seen, output: Output) -> anyhow::Result<String> {
     let unmarked = seen.unmarked.table();
     if output.is_table() && !unmarked.is_empty() {
         let gap = if text.is_empty() { "" } else { "\n" };
-        text.extend([gap, "Nothing marks these as sidecars:\n", &unmarked]);
+        text.extend([gap, &seen.unmarked.title(), &unmarked]);
     }
     Ok(text)
-}
-
-// Whether the user may make the writes that are decided: a dry run says so before they are tried.
-
-/// The most namespaces that are asked about.
-const MOST: usize = 20;
-
-/// Returns a remark for each kind of write that the user may not make in a namespace.
-pub(super) async fn lacking(client: &Client, stuck: &[Stuck]) -> Vec<String> {
-    let mut writes = BTreeMap::<_, usize>::new();
-    for stuck in stuck {
-        if let Some(resource) = stuck.writes() {
-            *writes.entry((&*stuck.pod.namespace, resource)).or_default() += 1;
-        }
-    }
-    let mut lacking = Vec::new();
-    for ((namespace, resource), pods) in writes.into_iter().take(MOST) {
-        if may_patch(client, namespace, resource).await == Some(false) {
-            let pods = counted(pods, "pod");
-            lacking.push(format!(
-                "your rights do not allow to patch {resource} in namespace {namespace}, which is decided for {pods}: ask for that right (docs/rights.md), or let a controller do it"
-            ));
-        }
-    }
-    lacking
 }

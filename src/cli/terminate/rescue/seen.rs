@@ -126,7 +126,8 @@ impl Pods<'_> {
             by_name && matched.is_none_or(|matched| matched.contains(&*pod.uid))
         };
         let those: Vec<Pod> = pods.iter().filter(is_meant).cloned().collect();
-        let unmarked = Unmarked::among(&those, time_of_day(), SignedDuration::ZERO);
+        let (now, least) = (time_of_day(), SignedDuration::ZERO);
+        let unmarked = Unmarked::among(&those, now, least, policies.are_unread());
         let snapshot = Snapshot::of_pods(client, rules.clone(), self.scope, pods).await;
         let mut stuck = Stuck::all(&snapshot);
         stuck.retain(|stuck| is_meant(&&stuck.pod));

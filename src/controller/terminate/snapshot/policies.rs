@@ -11,8 +11,9 @@ use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 use swaplet_core::policies::set::{Labels, Policies};
 
+use crate::frame::connection::discovery;
 use crate::frame::list::list;
-use crate::frame::remarks::Remarks;
+use crate::frame::remarks::{Remarks, is_forbidden};
 use crate::frame::watch::Event;
 use crate::terminate::policies::PolicyStore;
 
@@ -45,8 +46,13 @@ impl Listed {
                 }
                 _ => Api::all_with(client.clone(), &resource),
             };
-            match list(&api, "", |object| Some((kind, object))).await {
+            let found = list(&api, "", |object| Some((kind, object))).await;
+            // It is forbidden also where the kind is not there.
+            let is_hidden = found.as_ref().is_err_and(is_forbidden);
+            let is_lacked = is_hidden && is_lacked(client, kind).await;
+            match found {
                 Ok(found) => listed.policies.extend(found),
+                Err(_) if is_lacked => listed.missing.push(kind),
                 Err(kube::Error::Api(status)) if status.code == 404 => listed.missing.push(kind),
                 Err(error) => listed.remarks.unread(
                     kind.plural(),
@@ -92,12 +98,19 @@ impl Listed {
     }
 }
 
+/// Returns true if the API server is known not to serve this kind.
+async fn is_lacked(client: &Client, kind: PolicyKind) -> bool {
+    let resources = discovery::ask(client, &kind.resource().api_version).await;
+    resources.is_ok_and(|resources| resources.lack(kind.plural()))
+}
+
 /// The policies for pods that are read once, resolved as the controller resolves them.
 #[derive(Debug)]
 pub struct PodPolicies {
     store: PolicyStore,
     exit_images: ExitImages,
     remarks: Remarks,
+    are_unread: bool,
 }
 
 impl PodPolicies {
@@ -107,6 +120,7 @@ impl PodPolicies {
             store: PolicyStore::default(),
             exit_images: ExitImages::new(None, Vec::new()),
             remarks: Remarks::default(),
+            are_unread: false,
         }
     }
 
@@ -123,9 +137,11 @@ impl PodPolicies {
         }
         let listed = Listed::read(client, namespace, false).await;
         let mut remarks = listed.remarks.clone();
+        let are_unread = remarks != Remarks::default();
         if are_on.is_none() && listed.policies.is_empty() {
             return Self {
                 remarks,
+                are_unread,
                 ..Self::none()
             };
         }
@@ -147,7 +163,13 @@ impl PodPolicies {
             store,
             exit_images: exit_images.clone(),
             remarks,
+            are_unread,
         }
+    }
+
+    /// Returns true if there may be policies that count and could not be read.
+    pub const fn are_unread(&self) -> bool {
+        self.are_unread
     }
 
     /// Returns what could not be read or has no effect.
