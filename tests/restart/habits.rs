@@ -1,5 +1,8 @@
 //! What is not there, and how things are named, at an API server that answers.
 
+use serde_json::json;
+use swaplet_testbed::apiserver::{Effect, Rule};
+
 use crate::restart::world::World;
 
 #[tokio::test]
@@ -87,4 +90,38 @@ async fn things_are_named_as_for_kubectl() {
     assert_eq!((ran.code, &*ran.out), (Some(0), "pod/web-1-a\n"), "{ran:?}");
     let ran = world.run(&["explain", "pod", "web-0"]).await;
     assert_eq!(ran.code, Some(0), "{ran:?}");
+}
+
+/// As for the roles `view` and `edit` of Kubernetes, in whose namespaces jobs with secrets pull.
+#[tokio::test]
+async fn u177_what_warmer_pods_show_is_told_to_who_may_not_list_nodes() {
+    let world = World::new().await;
+    let meta = json!({"name": "swaplet-warm-1", "labels": {"swaplet.io/warm": "run"},
+        "annotations": {"swaplet.io/warm-node": "node-1", "swaplet.io/warm-image": "r.example/app:v1"}});
+    let containers = json!([{"name": "warmer", "image": "r.example/app:v1"}]);
+    let spec = json!({"nodeName": "node-1", "containers": containers});
+    world
+        .create(json!({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}))
+        .await;
+    let forbidden = Rule::new(Effect::reply(403).message("you may not"));
+    world.server.faults().add(forbidden.resource("nodes"));
+
+    let ran = world.run(&["warm", "status"]).await;
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(
+        ran.out.contains("node-1") && ran.out.contains("r.example/app:v1"),
+        "{ran:?}"
+    );
+    let so = "only what warmer pods show is printed: you may not";
+    assert!(ran.err.contains(so), "{ran:?}");
+    // Of others nothing is known, and not even that the nodes do not list them.
+    let ran = world.run(&["warm", "status", "r.example/other:v1"]).await;
+    assert_eq!((ran.code, &*ran.out), (Some(2), ""), "{ran:?}");
+    // Which nodes are selected is not known.
+    let ran = world.run(&["warm", "status", "-l", "pool=a"]).await;
+    assert_eq!((ran.code, &*ran.out), (Some(2), ""), "{ran:?}");
+    assert!(
+        ran.err.contains("cannot list nodes: you may not"),
+        "{ran:?}"
+    );
 }
