@@ -15,10 +15,12 @@ use super::client::{ClusterArgs, named_or_own, plain};
 use super::exit::{FAILED, INTERRUPTED};
 use super::print;
 use super::program::process::stopped;
+use super::program::rights::{may, may_patch};
 use super::program::table::Output;
 use anyhow::{Context, bail};
 use clap::{ArgAction, Args};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::authorization::v1::ResourceAttributes;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::api::ListParams;
@@ -32,7 +34,7 @@ use swaplet_controller::frame::clock::time_of_day;
 use swaplet_controller::frame::connection::discovery::Discovery;
 use swaplet_controller::frame::list::list_with;
 use swaplet_controller::restart::on_config::disruption_budgets::DisruptionBudgets;
-use swaplet_core::objects::recreate_request::PLURAL;
+use swaplet_core::objects::recreate_request::{GROUP, PLURAL};
 use swaplet_core::objects::values::amount::{Amount, Rounding};
 use swaplet_core::objects::values::whole_object::WholeObject;
 use swaplet_core::restart::rollout::{self, place};
@@ -175,6 +177,7 @@ impl RestartArgs {
         if !self.direct
             && known.context("cannot check whether the cluster has ContainerRecreateRequests")?
         {
+            may_request(client, namespace).await?;
             let asked = Asked::new(client.clone(), namespace, strategy, time_of_day());
             return Ok(Way::Asked(Box::new(asked)));
         }
@@ -199,6 +202,27 @@ impl RestartArgs {
             strategy,
         ))))
     }
+}
+
+/// Fails where the user may not create requests.
+async fn may_request(client: &Client, namespace: &str) -> anyhow::Result<()> {
+    let create = ResourceAttributes {
+        verb: Some("create".to_owned()),
+        group: Some(GROUP.to_owned()),
+        resource: Some(PLURAL.to_owned()),
+        namespace: Some(namespace.to_owned()),
+        ..ResourceAttributes::default()
+    };
+    if may(client, create).await != Some(false) {
+        return Ok(());
+    }
+    let direct = match may_patch(client, namespace, "pods").await {
+        Some(true) => ", or pass --direct, which needs only the right to patch pods",
+        _ => "",
+    };
+    bail!(
+        "your rights do not allow to create ContainerRecreateRequests in namespace {namespace}: ask for the ClusterRole swaplet-restart-user (docs/rights.md){direct}"
+    )
 }
 
 fn code(members: &[Member], interrupted: bool) -> u8 {

@@ -1,6 +1,6 @@
 //! What cannot be done is said before anything is made.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use swaplet_testbed::apiserver::{Effect, Rule, Verb};
 
 use crate::restart::world::World;
@@ -94,6 +94,44 @@ async fn what_the_user_may_not_see_is_said() {
             let ran = world.restart(&["web-0", "-c", "app"]).await;
             assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{ran:?}");
         }
+    }
+}
+
+/// As for the role `edit` of Kubernetes, and for `view`.
+#[tokio::test]
+async fn u178_who_may_not_ask_for_a_restart_is_told_before_anything_is_done() {
+    type Webhook = fn(&str, &mut Value);
+    for (webhook, advice) in [
+        (may_patch_pods as Webhook, ", or pass --direct"),
+        (may_nothing as Webhook, "(docs/rights.md)\n"),
+    ] {
+        let world = World::new().await;
+        world.pod("web-0").await;
+        world.server.set_webhook(webhook);
+        for more in [&[][..], &["--dry-run"], &["--wait=false"]] {
+            let arguments = [&["web-0", "-c", "app"][..], more].concat();
+            let ran = world.restart(&arguments).await;
+            assert_eq!((ran.code, &*ran.out), (Some(2), ""), "{ran:?}");
+            assert!(
+                ran.err.contains("create ContainerRecreateRequests") && ran.err.contains(advice),
+                "{}",
+                ran.err
+            );
+        }
+        assert_eq!(world.requests().len(), 0);
+    }
+}
+
+fn may_patch_pods(resource: &str, object: &mut Value) {
+    if resource == "selfsubjectaccessreviews" {
+        let asked = &object["spec"]["resourceAttributes"]["resource"];
+        object["status"] = json!({"allowed": asked == "pods"});
+    }
+}
+
+fn may_nothing(resource: &str, object: &mut Value) {
+    if resource == "selfsubjectaccessreviews" {
+        object["status"] = json!({"allowed": false});
     }
 }
 

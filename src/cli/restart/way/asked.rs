@@ -11,10 +11,8 @@ use kube::api::{ApiResource, DynamicObject, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
 use swaplet_controller::frame::list::words;
-use swaplet_controller::frame::remarks::is_forbidden;
 use swaplet_controller::frame::writer;
 use swaplet_core::objects::recreate_request::{KIND, RequestPhase};
-use swaplet_core::report::denial::{By, Denial};
 use swaplet_core::restart::request::{
     RequestedPod, RestartRequest, RestartRequestWire, new_request, request_name,
 };
@@ -67,7 +65,7 @@ impl Asked {
     /// Lets the API server check the request of a pod, without creating it.
     pub async fn try_out(&self, member: &Member) -> anyhow::Result<()> {
         let tried = self.create(member, true).await;
-        tried.map_err(|error| anyhow::Error::msg(words(&error) + hint(&error)))
+        tried.map_err(plain)
     }
 
     /// Continues the restart of a pod that began `age` ago.
@@ -111,10 +109,8 @@ impl Asked {
                 self.made.insert(member.uid.clone());
                 Ok(Heard::News(format!("{KIND} {name} created")))
             }
-            Err(error) if matches!(&error, kube::Error::Api(status) if status.code < 500 && status.code != 429) =>
-            {
-                let words = words(&error) + hint(&error);
-                Ok(Heard::Over(Outcome::Failed(words)))
+            Err(error) if matches!(&error, kube::Error::Api(status) if status.code < 500 && status.code != 429) => {
+                Ok(Heard::Over(Outcome::Failed(words(&error))))
             }
             Err(error) => Err(plain(error)).with_context(|| format!("cannot create {KIND} {name}")),
         }
@@ -254,13 +250,4 @@ pub fn body(name: &str, namespace: &str, member: &Member, strategy: &StrategyArg
     request["spec"]["ttlSecondsAfterFinished"] = TTL_SECONDS.into();
     strategy.write_into(&mut request["spec"]);
     request
-}
-
-/// Returns what helps whoever may not create requests.
-fn hint(error: &kube::Error) -> &'static str {
-    if is_forbidden(error) && Denial::of(&words(error)).by == By::Rights {
-        "; --direct needs only the right to patch the pod, and the ClusterRole swaplet-restart-user grants requests"
-    } else {
-        ""
-    }
 }
