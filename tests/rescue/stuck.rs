@@ -279,7 +279,7 @@ async fn a_missing_right_is_said_and_costs_no_more_than_it_must() {
         .await
         .exits(0);
     // One line, however many there are.
-    let unread = "note: your rights do not allow to read nodes, ConfigMaps, Events: a controller with these rights may decide otherwise; pass its flags, or ask for the rights (docs/rights.md)\n";
+    let unread = "note: your rights do not allow to read nodes, ConfigMaps of all namespaces, Events: a controller with these rights may decide otherwise; pass its flags, or ask for the rights (docs/rights.md)\n";
     assert!(ran.err.contains(unread), "{}", ran.err);
     let notes = ran.err.lines().filter(|line| line.contains("your rights"));
     assert!(

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use crate::cli::client::place_of;
 use crate::cli::image::HostArgs;
 use crate::cli::program::table::note;
 use crate::cli::run::RunArgs;
@@ -281,7 +282,8 @@ impl Found {
             Ok(all) => all,
             Err(error) => {
                 let so = "the flags of an installation are not known; pass them, or its namespace with --state-namespace";
-                found.remarks.unread("Deployments", &error, so);
+                let what = format!("Deployments of {}", place_of(named));
+                found.remarks.unread(&what, &error, so);
                 found.is_unknown = true;
                 return Ok(found);
             }

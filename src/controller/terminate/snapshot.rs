@@ -223,7 +223,12 @@ impl Snapshot {
             }
             Err(error) => {
                 let so = "proofs on nodes are not known here";
-                self.remarks.unread("ConfigMaps", &error, so);
+                let place = scope.state_namespace.as_deref();
+                let place = place.map_or("all namespaces".to_owned(), |name| {
+                    format!("namespace {name}")
+                });
+                self.remarks
+                    .unread(&format!("ConfigMaps of {place}"), &error, so);
             }
         }
     }
