@@ -168,10 +168,11 @@ fn same_times(column: &str) -> String {
     let is_unit = |word: Option<&&str>| word.is_some_and(|word| word.trim_end_matches(';') == "s");
     let words = words.iter().enumerate().map(|(nth, word)| {
         let is_number = word.parse::<u32>().is_ok();
+        let (age, mark) = word.split_at(word.trim_end_matches([':', ',', '.']).len());
         match is_number && is_unit(words.get(nth + 1)) {
-            true => "3",
-            false if is_age(word) => "3s",
-            false => word,
+            true => "3".to_owned(),
+            false if is_age(age) => format!("3s{mark}"),
+            false => (*word).to_owned(),
         }
     });
     words.collect::<Vec<_>>().join(" ")
