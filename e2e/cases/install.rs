@@ -10,7 +10,7 @@ mod parts;
 mod release;
 
 pub use self::chart::{VALUES, helm, rendered};
-pub use self::installation::pull;
+pub use self::installation::{Installation, pull};
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,7 +19,6 @@ use kube::ResourceExt as _;
 use swaplet_controller::frame::clock::time_of_day;
 use tokio::time::{Instant, sleep};
 
-use self::installation::Installation;
 use crate::audit::{Written, asked_by, written_by};
 use crate::pods::{EXITS_143, container, job, sidecar, spec};
 use crate::restart::{Restarts, succeeded};

@@ -1,6 +1,8 @@
 //! What users with few rights see: the roles `edit` and `view` of Kubernetes in one namespace, and an
-//! account without a right. What the commands print is recorded in `tenants/output.txt`; run with
-//! `SWAPLET_UPDATE_DOCS=1` the case writes it.
+//! account without a right. What the commands print is recorded in `tenants/output.txt`, and beside an
+//! installation in a file for each role; run with `SWAPLET_UPDATE_DOCS=1` the cases write them.
+
+mod beside;
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -12,9 +14,10 @@ use crate::controller::{Controller, SWAPS_ONLY, Why};
 use crate::pods::{
     EXITS_143, container, is_ready, job, main_has_ended, main_ok, pod, sidecar, spec,
 };
+use crate::sidecar_policies::crds_are_there;
 use crate::world::{World, eventually, kubectl, variable, write_kubeconfig};
 
-const RECORDED: &str = include_str!("tenants/output.txt");
+const ROLES: [&str; 3] = ["edit", "view", "nobody"];
 const COMMANDS: [&[&str]; 6] = [
     &[
         "explain",
@@ -100,8 +103,37 @@ async fn printed(world: &World, kubeconfig: &Path, words: &[&str]) -> String {
     format!("{}exit code {code}\n", crate::newcomer::settled(&text))
 }
 
+/// Adds what each of these commands prints for an account to the record.
+async fn records(
+    record: &mut String,
+    world: &World,
+    (name, kubeconfig): (&str, &Path),
+    commands: &[&[&str]],
+) {
+    for words in commands {
+        let text = printed(world, kubeconfig, words).await;
+        let called = format!("{name} $ swaplet {}\n{text}", words.join(" "));
+        println!("{called}");
+        writeln!(record, "{called}").unwrap();
+    }
+}
+
+/// Compares what was printed with the record in this file, or writes that.
+fn is_as_in(file: &str, record: &str) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("e2e/cases/tenants");
+    let file = folder.join(file);
+    if std::env::var_os("SWAPLET_UPDATE_DOCS").is_some() {
+        std::fs::write(file, record).unwrap();
+    } else {
+        let recorded = std::fs::read_to_string(file).unwrap();
+        assert_eq!(record, recorded, "SWAPLET_UPDATE_DOCS=1 records it");
+    }
+}
+
 #[tokio::test]
 async fn tenants_see_what_they_may_and_what_they_may_not_is_said_in_a_line() {
+    // Of kinds that are not served it is not said that they may not be read.
+    crds_are_there().await;
     let world = World::new("tenants").await;
     let marked = vec![main_ok(&world), sidecar(&world, "log", EXITS_143)];
     let controller = Controller::process(&world, &SWAPS_ONLY, Why::KilledInAMoment).await;
@@ -128,7 +160,7 @@ async fn tenants_see_what_they_may_and_what_they_may_not_is_said_in_a_line() {
     })
     .await;
     let mut record = String::new();
-    for name in ["edit", "view", "nobody"] {
+    for name in ROLES {
         let folder = tempfile::tempdir().unwrap();
         let kubeconfig = account(&world, name, folder.path()).await;
         if name == "edit" {
@@ -139,17 +171,8 @@ async fn tenants_see_what_they_may_and_what_they_may_not_is_said_in_a_line() {
             })
             .await;
         }
-        for words in COMMANDS {
-            let text = printed(&world, &kubeconfig, words).await;
-            writeln!(record, "{name} $ swaplet {}\n{text}", words.join(" ")).unwrap();
-            println!("{name} $ swaplet {}\n{text}", words.join(" "));
-        }
+        records(&mut record, &world, (name, kubeconfig.as_path()), &COMMANDS).await;
     }
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("e2e/cases/tenants/output.txt");
-    if std::env::var_os("SWAPLET_UPDATE_DOCS").is_some() {
-        std::fs::write(file, &record).unwrap();
-    } else {
-        assert_eq!(record, RECORDED, "SWAPLET_UPDATE_DOCS=1 records it");
-    }
+    is_as_in("output.txt", &record);
     world.done().await;
 }
