@@ -9,7 +9,7 @@ pub(crate) mod parsed;
 pub mod path_set;
 pub mod pattern;
 pub mod reference;
-pub(crate) mod renamed;
+pub mod renamed;
 
 pub use exit::Kind;
 pub use pattern::ImagePattern;

@@ -4,7 +4,7 @@ use super::reference::{ImageReference, differ};
 
 /// Returns true if `image` may be what a webhook has made of `written`: the last part of the
 /// repository is the same, and tag and digest are not different ones.
-pub(crate) fn may_be_renamed(image: &str, written: &str) -> bool {
+pub fn may_be_renamed(image: &str, written: &str) -> bool {
     let Some((image, written)) = ImageReference::both(image, written) else {
         return false;
     };

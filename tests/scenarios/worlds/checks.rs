@@ -119,8 +119,11 @@ impl World {
                 && self.namespaces[pod.namespace].to_swaps != Answer::Applied;
             // What one pod has shown of the exit image, others do not try; a lone sidecar that fails by
             // itself during its swap is taken for that.
-            let has_failed =
-                |other: &Pod| other.namespace == pod.namespace && other.phase == "Failed";
+            let does_not_start = |other: &Container| other.name == low.name && other.attempts > 0;
+            let has_failed = |other: &Pod| {
+                other.namespace == pod.namespace
+                    && (other.phase == "Failed" || other.containers.iter().any(does_not_start))
+            };
             let is_doubted = self.options.broken_exits
                 || self.options.pulls_fail
                 || self.pods.iter().any(has_failed);

@@ -8,9 +8,9 @@ use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::headroom::{Ledger, Need, Swapped};
 use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::cluster::node_verdicts::Proved;
+use swaplet_core::image::renamed::may_be_renamed;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::annotations::SIDECARS;
-use swaplet_core::objects::pod::evidence::exit_image_shown;
 use swaplet_core::objects::pod::{Container, Pod, SidecarRule, Terminated, roles};
 use swaplet_core::objects::values::backoff::Backoff;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
@@ -213,7 +213,31 @@ impl Entry {
 
     /// Keeps a write whose answer was lost.
     pub(crate) fn keep_unconfirmed(&mut self, write: Write) {
-        self.unconfirmed = write.report.is_some().then(|| Box::new(write));
+        self.unconfirmed = Some(Box::new(write));
+    }
+
+    /// Records a swap whose answer was lost as made once its images are shown. A webhook may have
+    /// given them other names, which nothing else knows for exit images. Call it before the memory
+    /// observes the pod.
+    pub(crate) fn confirm(&mut self, now: Moment) {
+        let write = self.unconfirmed.take_if(|_| !self.memory.in_flight);
+        if let Some(Action::Swap(swaps)) = write.as_deref().map(|write| &write.action)
+            && swaps.iter().all(|swap| shows_swap(&self.pod, swap))
+        {
+            let before = |swap: &Swap| {
+                let mut before = self.since.before.iter();
+                before.find(|before| before.name == swap.container)
+            };
+            for swap in swaps {
+                let record = self.memory.swap_of(&swap.container);
+                let is_known = record.is_some_and(|record| record.before.is_some());
+                if let Some(before) = before(swap).filter(|_| !is_known) {
+                    let stored = &self.pod.containers[swap.index].image;
+                    self.memory.swapped(before, swap, stored, now);
+                }
+            }
+        }
+        self.unconfirmed = write;
     }
 
     /// Returns what the pod proves about its node, if that is new and the node is known.
@@ -487,8 +511,8 @@ impl Entry {
         };
         if !is_shown {
             self.unseen = self.unseen.max(Some(until));
-        } else if outcome.is_ok() {
-            // What the watch has shown is an exit image only by the answer, if a webhook has given it
+        } else {
+            // What the watch has shown is an exit image only by this write, if a webhook has given it
             // another name.
             self.fresh = true;
         }
@@ -725,21 +749,21 @@ impl SinceBegun {
     }
 }
 
+/// Returns true if the spec shows the image that a swap has written, by whichever name a webhook has
+/// given it.
+fn shows_swap(pod: &Pod, swap: &Swap) -> bool {
+    pod.containers.get(swap.index).is_some_and(|container| {
+        container.name == swap.container
+            && container.image != swap.from
+            && may_be_renamed(&container.image, &swap.to)
+    })
+}
+
 /// Returns true if a write whose answer was lost is observed to have been applied. Changes by
 /// others are not reported as ours.
 pub(crate) fn shows(pod: &Pod, memory: &Memory, action: &Action) -> bool {
     match action {
-        Action::Swap(swaps) => swaps.iter().all(|swap| {
-            let container = pod
-                .containers
-                .get(swap.index)
-                .filter(|container| container.name == swap.container);
-            container.is_some_and(|container| {
-                // A webhook may have appended a digest.
-                container.image != swap.from
-                    && exit_image_shown(&container.image, &swap.to) == Some(true)
-            })
-        }),
+        Action::Swap(swaps) => swaps.iter().all(|swap| shows_swap(pod, swap)),
         Action::Finish(_) => memory.phase_written_at().is_some(),
         Action::Recreate(_) => memory.request_seen_at.is_some(),
     }

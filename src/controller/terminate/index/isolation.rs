@@ -68,6 +68,7 @@ impl Index {
         let entry = self.entries.get_mut(uid)?;
         entry.pod.platform_ends_sidecars = self.nodes.ends_eci_sidecars(&entry.pod);
         entry.pod.node_runs_on = self.nodes.runs_on(&entry.pod);
+        entry.confirm(now);
         entry
             .memory
             .observe(&entry.pod, &self.rules.exit_images, now);
