@@ -5,7 +5,8 @@ use std::fs;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{Ran, check, job, swaplet};
+use super::push::push_for;
+use super::{Ran, check, job, swaplet, unknown};
 
 const POLICY: &str = "\
 apiVersion: swaplet.io/v1alpha1
@@ -345,6 +346,28 @@ fn what_is_to_be_done_names_the_container_that_nothing_marks() {
             .contains("swaplet exit-image push REF --for - --sidecar log"),
         "{}",
         ran.out
+    );
+}
+
+/// `--sidecar` of the check is no mark for `--for` either, nor is a variable without effect.
+#[test]
+fn u180_what_is_to_be_done_names_the_container_that_a_flag_names() {
+    let plain = job("one", &unmarked("log")).replace("/usr/local/bin/envoy", "/opt/own/server");
+    let wrong = "command: [/opt/own/server], env: [{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, value: \"yes\"}]";
+    let invalid = plain.replace("command: [/opt/own/server]", wrong);
+    for manifest in [plain, invalid] {
+        let ran = check(&manifest, &["--sidecar", "log"]);
+        assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
+        let advice = "swaplet exit-image push REF --for - --sidecar log";
+        assert!(ran.flat().contains(advice), "{}", ran.out);
+        let pushed = push_for(&manifest, &["--sidecar", "log"]);
+        assert_eq!(pushed.code, 0, "{}", pushed.err);
+    }
+    let marked = check(&unknown(), &["--sidecar", "own"]);
+    let flat = marked.flat();
+    assert!(
+        flat.contains("--for -") && !flat.contains("--for - --sidecar"),
+        "{flat}"
     );
 }
 

@@ -379,6 +379,7 @@ fn row(described: &Described, container: &ContainerSpec, answer: Answer, maps: &
         rule: described.ruled.rule(&container.name).cloned(),
         container: container.name.clone(),
         has_command: container.command.is_some(),
+        is_marked: template.is_sidecar(container, &[]),
         on_virtual_node: false,
         is_ended_by_phase: false,
         warnings: warnings(described, container, &answer, maps),

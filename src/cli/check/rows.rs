@@ -30,6 +30,8 @@ pub(super) struct Row {
     pub answer: Answer,
     /// True if the container has a command; else the entrypoint of its image is executed.
     pub has_command: bool,
+    /// True if it is a sidecar for `swaplet exit-image push --for` as well, which knows no rules.
+    pub is_marked: bool,
     /// True if its pods are directed to nodes where no kubelet would run a native sidecar.
     pub on_virtual_node: bool,
     /// True if the phase of the pod ends it, because a swap would be in doubt.
@@ -308,12 +310,9 @@ impl Row {
             .as_deref()
             .map(|namespace| format!(" -n {}", shell_word(namespace)))
             .unwrap_or_default();
-        // The flag reads variables alone.
-        let named = self.rule.is_some() && self.by != By::Variable;
-        let sidecar = if named {
-            format!(" --sidecar {}", shell_word(&self.container))
-        } else {
-            String::new()
+        let sidecar = match self.is_marked {
+            true => String::new(),
+            false => format!(" --sidecar {}", shell_word(&self.container)),
         };
         match &self.file {
             Some(file) => format!(
