@@ -36,6 +36,8 @@ pub struct Document {
     pub object: Value,
     /// The folder of the kustomization that lists the file as a patch.
     pub patch_in: Option<PathBuf>,
+    /// The folder of which kustomize made it.
+    pub made_of: Option<PathBuf>,
     /// What is called `name` in the text; one text may describe many objects.
     names: Arc<[Name]>,
 }
@@ -50,6 +52,12 @@ struct Name {
 }
 
 impl Document {
+    /// Returns its file, or the folder of which kustomize made it.
+    pub fn place(&self) -> String {
+        let folder = self.made_of.as_deref();
+        folder.map_or_else(|| self.file.clone(), shown)
+    }
+
     /// Returns the line of the file where the object gets its name.
     pub fn line(&self) -> Option<usize> {
         let name = self.object["metadata"]["name"].as_str()?;
@@ -177,6 +185,16 @@ impl Manifests {
         manifests
     }
 
+    /// Reads what kustomize made of a folder; its lines are those of no file.
+    pub fn made_of(folder: &Path, text: &str) -> Self {
+        let mut made = Self::of(text);
+        for document in &mut made.documents {
+            document.made_of = Some(folder.to_owned());
+            document.names = Arc::default();
+        }
+        made
+    }
+
     fn add(&mut self, path: &Path) {
         if path == Path::new(STDIN) {
             self.add_text(STDIN, limited(io::stdin().lock()).context("standard input"));
@@ -251,6 +269,7 @@ impl Manifests {
             self.documents.push(Document {
                 file: file.to_owned(),
                 patch_in: self.patches.folder(file).cloned(),
+                made_of: None,
                 object,
                 names: names.clone(),
             });

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
@@ -230,25 +231,53 @@ fn notes_and_problems_of_whole_files_name_them_for_github() {
     );
 }
 
+/// Writes a kubectl that makes this of every folder.
+fn write_kubectl(folder: &Path, made: &str) {
+    let script = format!(
+        "#!/bin/sh\n[ \"$1\" = kustomize ] || exit 3\n[ -d \"$2\" ] || {{ echo no folder >&2; exit 4; }}\ncat <<'END'\n{made}END\n"
+    );
+    write(folder, "kubectl", &script);
+    fs::set_permissions(folder.join("kubectl"), fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Checks what the kubectl of this folder makes.
+fn kustomized(folder: &Path, args: &[&str]) -> Ran {
+    Command::new(env!("CARGO_BIN_EXE_swaplet"))
+        .args(["check", "-k"])
+        .args(args)
+        .env("PATH", format!("{}:/usr/bin:/bin", folder.display()))
+        .env_remove("CI")
+        .output()
+        .unwrap()
+        .into()
+}
+
+/// It is in no file: to read it again, it is made again.
+#[test]
+fn u181_what_kustomize_makes_is_named_by_its_folder() {
+    let folder = TempDir::new().unwrap();
+    write_kubectl(folder.path(), &unknown());
+    let path = folder.path().to_str().unwrap();
+    let run = |more: &[&str]| kustomized(folder.path(), &[&[path], more].concat());
+    let advice = format!("kubectl kustomize {path} | swaplet exit-image push REF --for -\n");
+    let ran = run(&[]);
+    assert!(ran.out.contains(&advice), "{}{}", ran.out, ran.err);
+    let report: Value = serde_json::from_str(&run(&["-o", "json"]).out).unwrap();
+    assert_eq!(report["sidecars"][0]["file"], path, "{report}");
+    let wide = run(&["-o", "wide"]).out;
+    assert!(wide.contains(&format!(" {path} ")), "{wide}");
+    let github = run(&["-o", "github"]).out;
+    assert!(
+        github.contains("::error title=NeedsImage own::") && !github.contains("file="),
+        "{github}"
+    );
+}
+
 #[test]
 fn a6_u67_what_kustomize_makes_is_checked() {
     let folder = TempDir::new().unwrap();
-    let program = folder.path().join("kubectl");
-    let script = format!(
-        "#!/bin/sh\n[ \"$1\" = kustomize ] || exit 3\n[ -d \"$2\" ] || {{ echo no folder >&2; exit 4; }}\ncat <<'END'\n{}END\n",
-        unknown()
-    );
-    fs::write(&program, script).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    let run = |folder_of_it: &str| -> Ran {
-        Command::new(env!("CARGO_BIN_EXE_swaplet"))
-            .args(["check", "-k", folder_of_it])
-            .env("PATH", format!("{}:/usr/bin:/bin", folder.path().display()))
-            .env_remove("CI")
-            .output()
-            .unwrap()
-            .into()
-    };
+    write_kubectl(folder.path(), &unknown());
+    let run = |folder_of_it: &str| kustomized(folder.path(), &[folder_of_it]);
     let ran = run(folder.path().to_str().unwrap());
     assert!(
         ran.code == 1 && ran.out.contains("NeedsImage"),
@@ -262,7 +291,7 @@ fn a6_u67_what_kustomize_makes_is_checked() {
         "{}",
         ran.err
     );
-    fs::write(&program, "#!/bin/sh\necho '# nothing'\n").unwrap();
+    write_kubectl(folder.path(), "# nothing\n");
     let ran = run(folder.path().to_str().unwrap());
     assert!(
         ran.code == 2 && ran.err.contains("kustomize makes nothing of it"),

@@ -370,6 +370,7 @@ fn row(described: &Described, container: &ContainerSpec, answer: Answer, maps: &
     let template = &described.template;
     Row {
         file: None,
+        is_made: false,
         line: None,
         namespace: template.namespace.clone(),
         kind: template.kind.clone(),

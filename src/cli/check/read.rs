@@ -48,7 +48,7 @@ pub(super) fn kustomized(folder: &Path, allow_empty: bool) -> Manifests {
             "kustomize has failed ({})",
             ran.status
         );
-        let mut made = Manifests::of(&String::from_utf8(ran.stdout)?);
+        let mut made = Manifests::made_of(folder, &String::from_utf8(ran.stdout)?);
         let is_empty = made.documents.is_empty() && made.problems.is_empty();
         ensure!(
             allow_empty || !is_empty,
@@ -74,6 +74,6 @@ fn problems(document: &Document) -> impl Iterator<Item = String> {
     let problems = form::problems(object).into_iter();
     problems.map(move |problem| {
         let words = cut(&format!("{kind}/{name}: {problem}"), MESSAGE);
-        format!("{}: {words}", document.file)
+        format!("{}: {words}", document.place())
     })
 }

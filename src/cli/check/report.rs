@@ -48,14 +48,14 @@ impl Report {
 
     /// Adds the pods of an object of a file.
     pub(super) fn add_file(&mut self, document: &Document, maps: &ConfigMaps, settings: &Settings) {
-        let (file, object) = (&document.file, &document.object);
+        let object = &document.object;
         let mut found = Described::all(object);
         let in_file = |hint: Hint| Hint {
             line: match &hint.container {
                 Some(container) => document.line_of(container),
                 None => document.line(),
             },
-            file: Some(file.clone()),
+            file: Some(document.place()),
             ..hint
         };
         if found.is_empty() {

@@ -16,6 +16,8 @@ use crate::cli::manifests::Document;
 /// The verdict on one container.
 pub(super) struct Row {
     pub file: Option<String>,
+    /// True if that is a folder of which kustomize made it.
+    pub is_made: bool,
     /// The line of the file that names it.
     pub line: Option<usize>,
     pub namespace: Option<Box<str>>,
@@ -161,7 +163,8 @@ impl Row {
     /// Returns the row with its place in this document.
     pub(super) fn from(self, document: &Document) -> Self {
         Self {
-            file: Some(document.file.clone()),
+            file: Some(document.place()),
+            is_made: document.made_of.is_some(),
             line: document.line_of(&self.container),
             ..self
         }
@@ -315,6 +318,10 @@ impl Row {
             false => format!(" --sidecar {}", shell_word(&self.container)),
         };
         match &self.file {
+            Some(folder) if self.is_made => format!(
+                "kubectl kustomize {} | swaplet exit-image push REF --for -{sidecar}",
+                file_word(folder)
+            ),
             Some(file) => format!(
                 "swaplet exit-image push REF --for {}{sidecar}",
                 file_word(file)

@@ -80,7 +80,7 @@ fn findings(report: &Report, settings: &Settings) -> Vec<Finding> {
         let about = format!("{}/{}, container {}", row.kind, row.name, row.container);
         let finding = |level, words: &str| Finding {
             level,
-            file: row.file.clone().filter(|file| file != "-"),
+            file: shown(row.file.as_deref()),
             line: row.line,
             rule: row.verdict(),
             title: format!("{} {}", row.verdict(), row.container),
@@ -94,7 +94,7 @@ fn findings(report: &Report, settings: &Settings) -> Vec<Finding> {
     }
     findings.extend(report.hints.iter().map(|hint| {
         let (file, line) = match hint.file() {
-            Some(file) => (Some(file.to_owned()), hint.line),
+            Some(file) => (shown(Some(file)), hint.line),
             None => place(&hint.text),
         };
         Finding {
@@ -111,13 +111,18 @@ fn findings(report: &Report, settings: &Settings) -> Vec<Finding> {
 
 /// Returns the file with which a message about a whole file begins, and the line that it names.
 fn place(text: &str) -> (Option<String>, Option<usize>) {
-    let file = text.split_once(": ").map(|(file, _)| file);
-    let Some(file) = file.filter(|file| Path::new(file).is_file()) else {
+    let Some(file) = shown(text.split_once(": ").map(|(file, _)| file)) else {
         return (None, None);
     };
     let line = text.split_once(", line ").map(|(_, rest)| rest);
     let line = line.and_then(|rest| rest.split(':').next()?.parse().ok());
-    (Some(file.to_owned()), line)
+    (Some(file), line)
+}
+
+/// Returns what can be shown beside a text: neither standard input nor the folder of kustomize is.
+fn shown(file: Option<&str>) -> Option<String> {
+    let file = file.filter(|file| Path::new(file).is_file());
+    file.map(str::to_owned)
 }
 
 fn command(finding: &Finding) -> String {
