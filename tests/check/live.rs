@@ -169,6 +169,26 @@ async fn policies_of_the_cluster_count_and_those_that_may_not_be_read_are_said()
     );
 }
 
+/// Somebody who may not look for an installation, as most tenants.
+#[tokio::test]
+async fn u182_policies_of_which_it_is_not_known_whether_they_are_read_count_with_a_note() {
+    let words = "whether an installation reads SidecarPolicies is not known: they count here";
+    let ran = checked_without(&with_policy(), &["deployments"], &[]).await;
+    assert!(
+        ran.out.contains("by SidecarPolicy sides, sidecars[0]")
+            && ran.err.contains(words)
+            && ran.err.contains("do not allow to read Deployments"),
+        "{} {}",
+        ran.out,
+        ran.err
+    );
+    // Where there is none, or no policy, nothing is doubtful.
+    let none = checked(&with_policy()).await;
+    assert!(!none.err.contains(words), "{}", none.err);
+    let plain = checked_without(&[job()], &["deployments"], &[]).await;
+    assert!(!plain.err.contains("SidecarPolicies"), "{}", plain.err);
+}
+
 #[tokio::test]
 async fn what_may_not_be_read_of_the_cluster_is_noted_like_all_else() {
     let mut job = job();

@@ -10,7 +10,7 @@ use kube::Client;
 use kube::api::{Api, DynamicObject};
 use kube::core::{ApiResource, TypeMeta};
 use swaplet_controller::frame::list::{list, words};
-use swaplet_controller::terminate::snapshot::policies::Listed;
+use swaplet_controller::terminate::snapshot::policies::{Listed, NOT_KNOWN};
 use swaplet_core::check::around::Described;
 use swaplet_core::check::placement::Cost;
 use swaplet_core::check::scripts::ConfigMaps;
@@ -67,31 +67,33 @@ pub(super) async fn read(
     Ok(())
 }
 
-/// Adds the policies that the installation of the cluster reads; all, if none is found. Returns
-/// hints about those that do not count.
+/// Adds the policies that the installation of the cluster reads; all, if none is found, or that is
+/// not known. Returns hints about what cannot be read, does not count, or may not.
 async fn add_policies(
     client: &Client,
     namespace: Option<&str>,
     policies: &mut CheckedPolicies,
 ) -> anyhow::Result<Vec<Hint>> {
     let listed = Listed::read(client, namespace, policies.have_namespace_selector()).await;
-    let remarks = listed.remarks.lines();
-    let mut hints: Vec<_> = remarks.into_iter().map(Hint::of_cluster).collect();
+    let mut remarks = listed.remarks;
     policies.add_namespaces(listed.namespaces);
-    if listed.policies.is_empty() {
-        return Ok(hints);
-    }
-    let found = Found::find(client, None, namespace, Purpose::Tell).await?;
-    match &found.installation {
-        Some(installation) if found.flags().is_some_and(|flags| !flags.reads_policies()) => {
-            hints.push(Hint::of_cluster(format!(
+    if !listed.policies.is_empty() {
+        let found = Found::find(client, None, namespace, Purpose::Tell).await?;
+        match (found.reads_policies(), &found.installation) {
+            (Some(false), Some(installation)) => remarks.push(format!(
                 "the policies of the cluster do not count, because Deployment {} runs without --sidecar-policies",
                 installation.place()
-            )));
+            )),
+            (is_read, _) => {
+                if is_read.is_none() {
+                    remarks.extend(&found.remarks);
+                    remarks.push(NOT_KNOWN);
+                }
+                policies.add_listed(listed.policies);
+            }
         }
-        _ => policies.add_listed(listed.policies),
     }
-    Ok(hints)
+    Ok(remarks.lines().into_iter().map(Hint::of_cluster).collect())
 }
 
 /// Returns the nodes on which a finished pod may cost money, if nodes can be listed.

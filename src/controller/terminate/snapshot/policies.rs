@@ -20,6 +20,10 @@ use crate::terminate::policies::PolicyStore;
 /// The maximum number of problems that are reported of policies.
 const MOST_PROBLEMS: usize = 8;
 
+/// The remark where nothing shows whether policies count.
+pub const NOT_KNOWN: &str =
+    "whether an installation reads SidecarPolicies is not known: they count here";
+
 /// The policies of a cluster, or those of one namespace together with those of the cluster.
 #[derive(Debug, Default)]
 pub struct Listed {
@@ -146,7 +150,9 @@ impl PodPolicies {
             };
         }
         if are_on.is_none() {
-            remarks.push("whether an installation reads SidecarPolicies is not known: they count here (--sidecar-policies=false leaves them out)");
+            remarks.push(format!(
+                "{NOT_KNOWN} (--sidecar-policies=false leaves them out)"
+            ));
         }
         for kind in &listed.missing {
             remarks.push(format!(
