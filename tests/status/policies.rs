@@ -64,6 +64,52 @@ async fn sidecar_policies_are_told_with_what_they_have_come_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn u183_policies_of_namespaces_that_are_not_those_of_the_installation_are_not_judged() {
+    let cluster = Cluster::start().await;
+    cluster.leash().await;
+    let own = "--namespace=default,second";
+    let flags = ["--exit-image", EXIT, "--sidecar-policies", own];
+    cluster.install("default", &flags).await;
+    for crd in [
+        policy_crd("SidecarPolicy", "sidecarpolicies", "Cluster"),
+        policy_crd(
+            "NamespacedSidecarPolicy",
+            "namespacedsidecarpolicies",
+            "Namespaced",
+        ),
+    ] {
+        let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        cluster.create(crds, crd).await;
+    }
+    let policy = |kind: &str, name: &str, preset: &str| {
+        json!({"apiVersion": "swaplet.io/v1alpha1", "kind": kind,
+        "metadata": {"name": name}, "spec": {"sidecars": [{"preset": preset}]}})
+    };
+    let of_all = policy("SidecarPolicy", "mesh", "istio");
+    cluster.create(POLICIES, of_all).await;
+    for (namespace, preset) in [("second", "istio"), ("third", "isto")] {
+        let object =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+        cluster.create("/api/v1/namespaces", object).await;
+        let place = POLICIES.replace(
+            "/sidecar",
+            &format!("/namespaces/{namespace}/namespacedsidecar"),
+        );
+        let object = policy("NamespacedSidecarPolicy", "own", preset);
+        cluster.create(&place, object).await;
+    }
+    let (_, out, err) = cluster.status(&["-o", "json"]).await;
+    let told: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
+    let words = of(&told, "sidecar policies")["words"].as_str().unwrap();
+    assert!(words.starts_with("on, 2 policies are there"), "{words}");
+    let seen = told["installations"][0]["sidecarPolicies"].to_string();
+    assert!(
+        seen.contains("second/own") && !seen.contains("third"),
+        "{seen}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn policies_that_nobody_reads_need_attention() {
     let cluster = Cluster::start().await;
     cluster.leash().await;

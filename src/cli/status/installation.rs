@@ -56,8 +56,8 @@ pub struct Installation {
 impl Installation {
     /// Returns true unless its flags name other namespaces.
     fn works_in(&self, namespace: &str) -> bool {
-        let own = self.flags.as_ref().map_or(&[][..], Flags::namespaces);
-        own.is_empty() || own.iter().any(|own| own == namespace)
+        let flags = self.flags.as_ref().ok();
+        flags.is_none_or(|flags| flags.works_in(namespace))
     }
 
     /// Returns its name in messages.
@@ -261,9 +261,7 @@ impl Found {
                 "Deployment {place} runs with --terminate=false, so it ends no sidecars"
             ));
         }
-        let own = flags.namespaces();
-        let is_other = |namespace: &&str| !own.is_empty() && own.iter().all(|own| own != namespace);
-        let other = pods_of.filter(is_other)?;
+        let other = pods_of.filter(|namespace| !flags.works_in(namespace))?;
         Some(format!(
             "Deployment {place} runs with --namespace, and without namespace {other}, so it ends no sidecars there"
         ))
@@ -477,6 +475,12 @@ impl Flags {
     /// Returns the namespaces in which it works; empty for all.
     pub fn namespaces(&self) -> &[String] {
         self.said("namespace")
+    }
+
+    /// Returns true unless they name other namespaces.
+    pub fn works_in(&self, namespace: &str) -> bool {
+        let own = self.namespaces();
+        own.is_empty() || own.iter().any(|own| own == namespace)
     }
 }
 

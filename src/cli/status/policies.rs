@@ -66,10 +66,16 @@ pub(super) async fn read(client: &Client, flags: &Flags) -> Policies {
     let store = store(listed, &flags.exit_images());
     let own = flags.one("state-namespace").unwrap_or_default();
     let policy = |known| Policy::of(known, own);
+    // Of several namespaces those of all are listed.
+    let is_read = |known: &&Known| {
+        let namespace = &known.policy.namespace;
+        namespace.is_empty() || flags.works_in(namespace)
+    };
+    let all: Vec<_> = store.all().filter(is_read).collect();
     Policies {
         are_on: flags.reads_policies(),
-        all: store.all().take(MOST).map(policy).collect(),
-        count: store.all().count(),
+        count: all.len(),
+        all: all.into_iter().take(MOST).map(policy).collect(),
         missing,
         unread,
     }
