@@ -444,6 +444,39 @@ async fn the_classes_of_nodes_are_those_of_the_installation() {
     );
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn u184_whoever_asks_about_nodes_goes_by_the_classes_of_the_installation() {
+    let cluster = Cluster::start().await;
+    let meta = json!({"name": "own", "labels": {"team/vk": "1"}});
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": meta});
+    cluster.create("/api/v1/nodes", node).await;
+    let containers = json!([
+        {"name": "main", "image": "main:1"},
+        {"name": "log", "image": "log:1", "env": [{"name": "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT", "value": "true"}]},
+    ]);
+    let pod = json!({"restartPolicy": "Never", "nodeSelector": {"team/vk": "1"}, "containers": containers});
+    let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "report"}, "spec": {"template": {"spec": pod}}});
+    let jobs = "/apis/batch/v1/namespaces/default/jobs";
+    cluster.create(jobs, job).await;
+    let classes = "--node-classes=/etc/swaplet/config/classes.yaml";
+    let args = ["--exit-image", EXIT, classes];
+    cluster.install("default", &args).await;
+    let park = ["--park-image", "registry.example/swaplet/park:v1"];
+    let warm = [&["registry.example/app:v1"], &park[..]].concat();
+    let keeps_none = "Own keeps no images for later pods";
+    for (command, arguments, words) in [
+        ("warm", &["status"][..], keeps_none),
+        ("warm", &warm, keeps_none),
+        ("check", &["--live"], "its pods may run on node own (Own)"),
+    ] {
+        let (_, out, err) = cluster.run(command, arguments).await;
+        assert!(
+            out.contains(words) || err.contains(words),
+            "{command} {arguments:?}: {out}{err}"
+        );
+    }
+}
+
 /// As the note says that is told without it.
 #[tokio::test(flavor = "multi_thread")]
 async fn u137_the_installation_of_a_namespace_is_found_by_the_namespace() {

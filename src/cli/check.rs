@@ -214,7 +214,7 @@ impl CheckArgs {
         let ask = self.hosts.ask_public();
         let (pulled, unclear) =
             ask_pulled(exit_image.clone(), self.exit_image_is_public, &ask).await;
-        let settings = Settings {
+        let mut settings = Settings {
             pulled,
             sidecars: self.sidecar.clone(),
             allow_derived: self.allow_derived,
@@ -233,7 +233,7 @@ impl CheckArgs {
             .hints
             .extend(unclear.into_iter().map(Hint::of_cluster));
         if self.live {
-            let read = live::read(&self, &mut report, &settings).await;
+            let read = live::read(&self, &mut report, &mut settings).await;
             report.problems.extend(read.err());
         }
         if !self.allow_empty && report.problems.is_empty() {

@@ -186,7 +186,7 @@ impl WarmArgs {
 
     /// Returns the job: the images to pull, where and how.
     async fn job(self, images: Vec<Box<str>>, run: Box<str>) -> anyhow::Result<(Client, Job)> {
-        let table = self.table.table()?;
+        self.table.table()?;
         let limits = Limits {
             parallelism: self.parallelism.into(),
             timeout: Duration::from_secs(self.timeout.into()),
@@ -196,12 +196,10 @@ impl WarmArgs {
         // The watches below would retry a silent server forever.
         let client = self.cluster.client_that_answers().await?;
         let namespace = named_or_own(&client, self.namespace.as_deref());
-        let park_image = match self.park_image {
-            Some(image) => image,
-            None => Found::for_images(&client, None, &namespace)
-                .await?
-                .image(None, "park-image")?,
-        };
+        let park_image = self.park_image.as_ref();
+        let found = Found::for_images(&client, None, &namespace, park_image.is_some()).await?;
+        let park_image = found.image(park_image, "park-image")?;
+        let table = self.table.table_or(&found)?;
         let pull_secrets = self.pull_secrets.iter().map(|name| name.as_str().into());
         let warmers = Warmers {
             namespace: namespace.into(),

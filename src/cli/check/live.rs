@@ -36,12 +36,13 @@ const MOST_MAPS: usize = 200;
 /// count.
 ///
 /// # Errors
-/// Pods, Jobs or CronJobs cannot be listed. Other unreadable objects are left out: without
+/// Pods, Jobs or CronJobs cannot be listed, or the rows of nodes that count, those of the
+/// installation or of the flag, are not valid. Other unreadable objects are left out: without
 /// ConfigMaps scripts are assumed, and without nodes the templates alone decide where pods run.
 pub(super) async fn read(
     args: &CheckArgs,
     report: &mut Report,
-    settings: &Settings,
+    settings: &mut Settings,
 ) -> anyhow::Result<()> {
     let client = args.cluster.client().await?;
     let named = args.namespace.as_deref();
@@ -58,7 +59,9 @@ pub(super) async fn read(
             .await
             .with_context(|| format!("cannot list {}", resource.plural))?;
     }
-    let hints = add_policies(&client, namespace, &mut report.policies).await?;
+    let found = Found::find(&client, None, namespace, Purpose::Tell).await?;
+    settings.node_table = args.nodes.table_or(&found)?;
+    let hints = add_policies(&client, namespace, &found, &mut report.policies).await;
     report.hints.extend(hints);
     report.policies.mark(&mut described, settings);
     let maps = config_maps(&client, &described, settings, &mut report.hints).await;
@@ -72,28 +75,27 @@ pub(super) async fn read(
 async fn add_policies(
     client: &Client,
     namespace: Option<&str>,
+    found: &Found,
     policies: &mut CheckedPolicies,
-) -> anyhow::Result<Vec<Hint>> {
+) -> Vec<Hint> {
     let listed = Listed::read(client, namespace, policies.have_namespace_selector()).await;
     let mut remarks = listed.remarks;
     policies.add_namespaces(listed.namespaces);
-    if !listed.policies.is_empty() {
-        let found = Found::find(client, None, namespace, Purpose::Tell).await?;
-        match (found.reads_policies(), &found.installation) {
-            (Some(false), Some(installation)) => remarks.push(format!(
-                "the policies of the cluster do not count, because Deployment {} runs without --sidecar-policies",
-                installation.place()
-            )),
-            (is_read, _) => {
-                if is_read.is_none() {
-                    remarks.extend(&found.remarks);
-                    remarks.push(NOT_KNOWN);
-                }
-                policies.add_listed(listed.policies);
+    match (found.reads_policies(), &found.installation) {
+        _ if listed.policies.is_empty() => {}
+        (Some(false), Some(installation)) => remarks.push(format!(
+            "the policies of the cluster do not count, because Deployment {} runs without --sidecar-policies",
+            installation.place()
+        )),
+        (is_read, _) => {
+            if is_read.is_none() {
+                remarks.extend(&found.remarks);
+                remarks.push(NOT_KNOWN);
             }
+            policies.add_listed(listed.policies);
         }
     }
-    Ok(remarks.lines().into_iter().map(Hint::of_cluster).collect())
+    remarks.lines().into_iter().map(Hint::of_cluster).collect()
 }
 
 /// Returns the nodes on which a finished pod may cost money, if nodes can be listed.

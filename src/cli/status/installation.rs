@@ -206,7 +206,7 @@ impl Found {
     }
 
     /// Finds the installation whose images a command writes to pods of this namespace, and prints
-    /// the remarks.
+    /// the remarks. Where all `are_given` by hand, only what it says of nodes counts.
     ///
     /// # Errors
     /// The API server does not answer.
@@ -214,7 +214,11 @@ impl Found {
         client: &Client,
         named: Option<&str>,
         namespace: &str,
+        are_given: bool,
     ) -> anyhow::Result<Self> {
+        if are_given {
+            return Self::find(client, named, Some(namespace), Purpose::Tell).await;
+        }
         let found = Self::find(client, named, Some(namespace), Purpose::Write).await?;
         found.tell();
         Ok(found)

@@ -18,6 +18,7 @@ use crate::cli::print;
 use crate::cli::program::process::slowly;
 use crate::cli::program::table::{Line, Output, age, render};
 use crate::cli::rules::NodeTableArgs;
+use crate::cli::status::installation::{Found, Purpose};
 use crate::image::ImageReference;
 
 const EXAMPLES: &str = "\
@@ -75,10 +76,12 @@ pub(super) struct StatusArgs {
 
 impl StatusArgs {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        let table = self.table.table()?;
+        self.table.table()?;
         let client = self.cluster.client().await?;
         let namespace = named_or_own(&client, self.namespace.as_deref());
         let namespace = (!self.all_namespaces).then_some(&*namespace);
+        let found = Found::find(&client, None, namespace, Purpose::Tell).await?;
+        let table = self.table.table_or(&found)?;
         let images = super::each_once(&self.images);
         let nodes = (&*self.on.selector, &*self.on.nodes);
         let asking = ask(&client, &images, namespace, nodes, &table);

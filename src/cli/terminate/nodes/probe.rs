@@ -11,7 +11,7 @@ use crate::cli::print;
 use crate::cli::program::process::stopped;
 use crate::cli::program::table::{Line, Output, printable, render};
 use crate::cli::rules::NodeTableArgs;
-use crate::cli::status::installation::{Found, Purpose};
+use crate::cli::status::installation::Found;
 use crate::cli::terminate::nodes::Shown;
 use crate::image::reference::ImageReference;
 use anyhow::{Context, bail, ensure};
@@ -142,15 +142,10 @@ impl ProbeArgs {
     /// Returns the images that are set explicitly, else those of the installation.
     async fn images(&self, client: &Client) -> anyhow::Result<(Images, Found)> {
         let named = self.state_namespace.as_deref();
-        let is_whole = self.exit_image.is_some() && self.park_image.is_some();
+        let are_given = self.exit_image.is_some() && self.park_image.is_some();
         let own = client.default_namespace();
         let namespace = self.namespace.as_deref().unwrap_or(own);
-        let found = if is_whole {
-            // Its table of nodes, and what it keeps of them, count as well.
-            Found::find(client, named, Some(namespace), Purpose::Tell).await?
-        } else {
-            Found::for_images(client, named, namespace).await?
-        };
+        let found = Found::for_images(client, named, namespace, are_given).await?;
         let exit = found.image(self.exit_image.as_ref(), "exit-image")?;
         let park = found.image(self.park_image.as_ref(), "park-image")?;
         are_two(&exit, &park)?;
