@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::args::ControllerArgs;
+pub(super) use self::args::warm_namespace;
 use self::config::{Setting, yaml};
 use super::client::ConnectionArgs;
 use super::exit::FAILED;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use self::restart::RestartArgs;
 use self::warm::WarmArgs;
+pub use self::warm::warm_namespace;
 use crate::cli::duration::seconds;
 use crate::cli::image::RegistryArgs;
 use crate::cli::program::process::instance;

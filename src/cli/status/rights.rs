@@ -5,6 +5,7 @@ use k8s_openapi::api::authorization::v1::ResourceAttributes;
 use serde_json::Value;
 
 use super::installation::Flags;
+use crate::cli::run::warm_namespace;
 
 const RBAC: &str = include_str!("../../../deploy/rbac.yaml");
 const POLICIES: &str = include_str!("../../../deploy/sidecar-policies.yaml");
@@ -104,7 +105,7 @@ pub(super) fn needed(flags: &Flags) -> Vec<Right> {
     if on("warm") {
         role(PULL_JOBS, "swaplet-pull-jobs", Where::Pods);
         role(WARM, "swaplet-warm-nodes", Where::Cluster);
-        let namespace = flags.one("warm-namespace").unwrap_or("swaplet-warm");
+        let namespace = warm_namespace(flags.one("warm-namespace"), flags.namespaces());
         role(WARM, "swaplet-warm", Where::Namespace(namespace));
         for (flag, name) in [
             ("warm-startup-taint", "swaplet-warm-startup-taint"),
@@ -148,12 +149,12 @@ pub(super) fn least(namespace: &str) -> Vec<Right> {
 
 /// Returns false for rights of a role that the flags do not need, which the chart leaves out too.
 fn is_used(right: &Right, flags: &Flags) -> bool {
-    let (terminates, restarts) = (flags.is_on("terminate"), flags.is_on("restart"));
+    let on = |flag| flags.is_on(flag);
     match (right.role, &*right.resource, &*right.name, &*right.verb) {
-        ("swaplet", "pods/status", ..) => terminates && flags.one("finish") != Some("never"),
-        ("swaplet", "pods", _, "patch") => terminates || restarts,
-        (_, "configmaps", "swaplet-restart-on", _) => flags.is_on("restart-on-config"),
-        ("swaplet-state", "leases", ..) => flags.is_on("leader-elect"),
+        ("swaplet", "pods/status", ..) => on("terminate") && flags.one("finish") != Some("never"),
+        ("swaplet", "pods", _, "patch") => on("terminate") || on("restart") || on("hot-upgrade"),
+        (_, "configmaps", "swaplet-restart-on", _) => on("restart-on-config"),
+        ("swaplet-state", "leases", ..) => on("leader-elect"),
         _ => true,
     }
 }
@@ -255,7 +256,7 @@ mod tests {
             "patch leases.coordination.k8s.io swaplet in system",
             "get validatingadmissionpolicybindings.admissionregistration.k8s.io my-leash-pods",
             "patch containerrecreaterequests.apps.kruise.io in batch",
-            "create pods in swaplet-warm",
+            "create pods in batch",
             "list nodes",
             "watch sidecarpolicies.swaplet.io",
             "patch namespacedsidecarpolicies/status.swaplet.io in batch",
@@ -267,5 +268,27 @@ mod tests {
             !all.iter().any(|right| right.contains("secrets")),
             "{all:#?}"
         );
+    }
+
+    #[test]
+    fn u185_the_rights_are_those_that_the_controller_uses_with_these_flags() {
+        let warm = |more: &[(&str, &str)]| {
+            let all = words(&[&[("warm", "true")], more].concat());
+            let mut places = all.into_iter().filter_map(|right| {
+                let place = right.strip_prefix("create pods in ")?;
+                Some(place.to_owned())
+            });
+            places.next().unwrap()
+        };
+        assert_eq!(warm(&[]), "swaplet-warm");
+        assert_eq!(warm(&[("namespace", "batch")]), "batch");
+        let both = [("namespace", "batch"), ("warm-namespace", "other")];
+        assert_eq!(warm(&both), "other");
+        for flag in ["terminate", "restart", "hot-upgrade"] {
+            let all = words(&[(flag, "true")]);
+            assert!(all.contains(&"patch pods".to_owned()), "{flag}: {all:?}");
+        }
+        let none = words(&[("terminate", "false"), ("predownload", "true")]);
+        assert!(!none.contains(&"patch pods".to_owned()), "{none:?}");
     }
 }

@@ -132,7 +132,7 @@ impl WarmArgs {
         let name = |image: &ImageReference| image.as_str().into();
         let taint_namespaces = self.warm_startup_taint_namespace.iter();
         Some(WarmSettings {
-            namespace: self.namespace(&all.namespace).into(),
+            namespace: warm_namespace(self.warm_namespace.as_deref(), &all.namespace).into(),
             park_image: name(park_image),
             exit_image: exit_image.filter(|_| self.warm_exit_images).map(name),
             startup_taint_timeout: self
@@ -157,11 +157,13 @@ impl WarmArgs {
             time_of_day: TimeOfDay::default(),
         })
     }
+}
 
-    fn namespace(&self, namespaces: &[String]) -> String {
-        match (&self.warm_namespace, namespaces) {
-            (Some(namespace), _) | (None, [namespace]) => namespace.clone(),
-            _ => WARM_NAMESPACE.to_owned(),
-        }
-    }
+/// Returns the namespace of warmer pods, by the values of `--warm-namespace` and `--namespace`.
+pub fn warm_namespace<'a>(named: Option<&'a str>, namespaces: &'a [String]) -> &'a str {
+    let only = match namespaces {
+        [namespace] => Some(namespace.as_str()),
+        _ => None,
+    };
+    named.or(only).unwrap_or(WARM_NAMESPACE)
 }
