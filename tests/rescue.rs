@@ -187,8 +187,8 @@ impl Cluster {
             .arg(env!("CARGO_BIN_EXE_swaplet"))
             .arg(subcommand)
             .args(arguments)
-            .arg("--kubeconfig")
-            .arg(self.kubeconfig())
+            // Not by a flag, which would be in each command that is advised.
+            .env("KUBECONFIG", self.kubeconfig())
             .env_remove("RUST_LOG")
             // No registry is asked.
             .env("SWAPLET_EXIT_IMAGE_IS_PUBLIC", "true")

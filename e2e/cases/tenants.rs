@@ -81,8 +81,8 @@ async fn account(world: &World, name: &str, folder: &Path) -> std::path::PathBuf
 async fn printed(world: &World, kubeconfig: &Path, words: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_swaplet"))
         .args(words)
-        .arg("--kubeconfig")
-        .arg(kubeconfig)
+        // Not by a flag, which would be in each command that is advised.
+        .env("KUBECONFIG", kubeconfig)
         .env("SWAPLET_EXIT_IMAGE_IS_PUBLIC", "true")
         .output()
         .await

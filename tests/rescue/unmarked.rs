@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::policies::unmarked;
-use super::{Cluster, EXIT, WITH_EXIT_IMAGE, job};
+use super::{Cluster, EXIT, Ran, WITH_EXIT_IMAGE, job};
 
 const BOTH: [&str; 4] = ["--preset", "fluent-bit", "--sidecar", "my-agent"];
 
@@ -50,14 +50,15 @@ async fn b1_what_nothing_marks_is_listed_with_the_flags_that_end_it() {
     assert_eq!(cluster.writes().len(), 0);
 
     // Of one that is named the same is listed, and it is left.
-    for (more, code) in [(&["--dry-run"][..], 0), (WITH_EXIT_IMAGE, 1)] {
+    let by_hand = format!("--exit-image={EXIT} ");
+    for (more, flags, code) in [(&["--dry-run"][..], "", 0), (WITH_EXIT_IMAGE, &*by_hand, 1)] {
         let named = cluster.rescue(&[&["job/report"], more].concat()).await;
         let named = named.exits(code);
+        let advice = format!(
+            "swaplet rescue job/report -n default {flags}--preset fluent-bit --sidecar my-agent ends them"
+        );
         assert!(
-            named
-                .err
-                .contains("swaplet rescue job/report -n default --preset fluent-bit --sidecar my-agent ends them")
-                && !named.err.contains("not stuck"),
+            named.err.contains(&advice) && !named.err.contains("not stuck"),
             "{}{}",
             named.out,
             named.err
@@ -93,8 +94,9 @@ async fn b1_the_advice_keeps_what_was_given() {
             .rescue(&[&["job/report", "--dry-run"], &given[..]].concat())
             .await
             .exits(0);
+        let err = ran.err.replace('=', " ");
         assert!(
-            ran.err.contains("--preset fluent-bit") && ran.err.contains("--sidecar my-agent"),
+            err.contains("--preset fluent-bit") && err.contains("--sidecar my-agent"),
             "{}",
             ran.err
         );
@@ -105,6 +107,60 @@ async fn b1_the_advice_keeps_what_was_given() {
             ran.err
         );
     }
+}
+
+/// Whoever pastes it asks the same cluster, by the same rules.
+#[tokio::test(flavor = "multi_thread")]
+async fn u186_the_advice_is_the_call_with_all_that_was_typed() {
+    let cluster = Cluster::with_stuck(&[unmarked("report", &["my-agent"])]).await;
+    let file = cluster.folder.path().join("of a team");
+    std::fs::copy(cluster.kubeconfig(), &file).unwrap();
+    let file = file.to_str().unwrap();
+    let swaplet = |shell: &[&str]| {
+        let mut command = tokio::process::Command::new(shell[0]);
+        command
+            .args(&shell[1..])
+            .env("KUBECONFIG", "/nosuch")
+            .env_remove("RUST_LOG")
+            .env("SWAPLET_EXIT_IMAGE_IS_PUBLIC", "true")
+            .kill_on_drop(true);
+        command
+    };
+    let program = env!("CARGO_BIN_EXE_swaplet");
+    let call = [
+        program,
+        "--kubeconfig",
+        file,
+        "--context",
+        "swaplet",
+        "rescue",
+        "-A",
+    ];
+    let rules = [
+        "--prefer=finish",
+        "--state-namespace",
+        "default",
+        "--dry-run",
+    ];
+    let dry = swaplet(&[&call[..], &rules].concat()).output().await;
+    let dry = Ran::of(dry.unwrap()).exits(0);
+    let advice = dry.err.split_once("marks as sidecars: swaplet ");
+    let (advice, _) = advice
+        .and_then(|(_, rest)| rest.split_once(" ends them"))
+        .unwrap();
+    assert_eq!(
+        advice,
+        format!(
+            "rescue -A --state-namespace=default --prefer=finish '--kubeconfig={file}' --context=swaplet --sidecar my-agent"
+        )
+    );
+    let pasted = format!("exec \"$0\" {advice}");
+    let ran = swaplet(&["sh", "-c", pasted.as_str(), program])
+        .output()
+        .await;
+    let ran = Ran::of(ran.unwrap()).exits(0);
+    assert!(ran.line("report").contains("Succeeded"), "{}", ran.out);
+    cluster.job_completes("report").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -129,7 +185,7 @@ async fn b1_a_flag_that_names_nothing_is_told_and_so_are_pods_that_are_left() {
     }
     assert!(
         ran.err
-            .contains("swaplet rescue -n default --preset istio --sidecar my-agnet --sidecar my-agent ends them, if you know"),
+            .contains("swaplet rescue -n default --sidecar=my-agnet --preset=istio --sidecar my-agent ends them, if you know"),
         "{}",
         ran.err
     );

@@ -4,6 +4,7 @@ mod beside;
 mod given;
 mod rows;
 mod seen;
+mod typed;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -43,6 +44,7 @@ use swaplet_edge::exit::{CANNOT, FAILED, INTERRUPTED, code};
 use swaplet_edge::{in_one_line, print};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
+use typed::Typed;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -102,6 +104,9 @@ Lease or may hold it; 130 interrupted before all had ended.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RescueArgs {
+    // Before the others, which take out of the matches what they read.
+    #[command(flatten)]
+    typed: Typed,
     /// Only these pods, as NAME or pod/NAME, and those of these Jobs and CronJobs, as job/NAME and
     /// cronjob/NAME [default: all that are stuck]
     #[arg(value_name = "NAME", value_parser = Target::read, conflicts_with = "all_namespaces")]
@@ -181,6 +186,7 @@ impl RescueArgs {
             targets: &self.targets,
             selector: self.selector.as_deref(),
             given: &self.given,
+            typed: &self.typed,
         };
         let seen = pods.read(&client, &rules, &mut policies, remarks).await?;
         given::without_effect(&given, &seen.snapshot).for_each(|words| remarks.push(words));

@@ -148,7 +148,8 @@ impl Unmarked {
 
 /// Returns the flag of a command for a namespace, or for all.
 pub fn namespace_flag(namespace: Option<&str>) -> String {
-    namespace.map_or_else(|| "-A".to_owned(), |namespace| format!("-n {namespace}"))
+    let named = |namespace| format!("-n {}", shell_word(namespace));
+    namespace.map_or_else(|| "-A".to_owned(), named)
 }
 
 /// Describes the container: by its name and image, or else by the preset with its name.

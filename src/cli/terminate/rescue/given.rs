@@ -13,7 +13,6 @@ use swaplet_controller::terminate::snapshot::policies::{Given, Listed, PodPolici
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::policies::set::{key, key_of};
-use swaplet_core::report::shell_word::shell_word;
 
 use crate::cli::check::policies::{CheckedPolicies, of_flag};
 use crate::cli::check::preset_names;
@@ -37,16 +36,6 @@ pub(super) struct GivenArgs {
 }
 
 impl GivenArgs {
-    /// Returns the flags as they are written on a command line.
-    pub(super) fn arguments(&self) -> Vec<String> {
-        let flag = |flag: &str, value: &str| format!("{flag} {}", shell_word(value));
-        let presets = self.preset.iter().map(|name| flag("--preset", name));
-        let sidecars = self.sidecar.iter().map(|name| flag("--sidecar", name));
-        let files = self.policy.iter().map(|file| file.to_string_lossy());
-        let files = files.map(|file| flag("--policy", &file));
-        presets.chain(sidecars).chain(files).collect()
-    }
-
     /// Fails where a container that `--sidecar` names has ended by itself in all pods that have it:
     /// then it is the work, and makes the pods look as if they waited for nothing.
     pub(super) fn are_left(&self, pods: &[Pod], exit_images: &ExitImages) -> anyhow::Result<()> {

@@ -23,6 +23,7 @@ use swaplet_edge::client::place_of;
 
 use super::given::GivenArgs;
 use super::rows::Stuck;
+use super::typed::Typed;
 use crate::cli::program::process::slowly;
 use crate::cli::terminate::explain::target::Target;
 use crate::cli::terminate::unmarked::{Unmarked, namespace_flag};
@@ -41,6 +42,8 @@ pub(super) struct Pods<'a> {
     pub(super) selector: Option<&'a str>,
     /// What makes containers sidecars beside their marks.
     pub(super) given: &'a GivenArgs,
+    /// The flags of the call.
+    pub(super) typed: &'a Typed,
 }
 
 impl Pods<'_> {
@@ -85,14 +88,12 @@ impl Pods<'_> {
         Ok(seen)
     }
 
-    /// Returns what names these pods on a command line.
+    /// Returns what names these pods on a command line, with the flags that were typed.
     fn as_arguments(&self) -> String {
-        let mut words: Vec<_> = self.targets.iter().map(Target::argument).collect();
+        let targets = self.targets.iter().map(Target::argument);
+        let mut words: Vec<_> = targets.map(|target| shell_word(&target)).collect();
         words.push(namespace_flag(self.scope.namespace.as_deref()));
-        if let Some(selector) = self.selector {
-            words.push(format!("-l {}", shell_word(selector)));
-        }
-        words.extend(self.given.arguments());
+        words.extend(self.typed.0.iter().cloned());
         words.join(" ")
     }
 
