@@ -296,7 +296,6 @@ impl CheckArgs {
         }
         if is_table
             && std::env::var_os(CI).is_none()
-            && !settings.virtual_nodes
             && let Some(native) = report.native()
         {
             eprintln!("{native}");

@@ -67,3 +67,23 @@ fn l3_nothing_is_told_where_it_costs_nothing() {
         "no exit image is named"
     );
 }
+
+/// What a kubelet would make of an exit image matters where one may run the pod.
+#[test]
+fn u187_pods_of_virtual_nodes_are_not_judged_by_ordinary_ones() {
+    let own = "env: [{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE, value: \"r.example/own:v1\"}]";
+    let side = format!("name: side, image: \"proxy:1\", {own}, command: [/usr/local/bin/envoy]");
+    let manifest = job("report", &format!("      - {{{side}}}\n"));
+    for (more, code, is_doubtful) in [
+        (&["--finish=never"][..], 1, true),
+        (&["--finish=never", "--virtual-nodes"], 0, false),
+        (&["--virtual-nodes"], 0, false),
+    ] {
+        let ran = check(&manifest, &[more, &["-o", "json"]].concat());
+        assert_eq!(ran.code, code, "{more:?}: {}{}", ran.out, ran.err);
+        let told = ran.out.contains("it is not certain that its exit image");
+        assert_eq!(told, is_doubtful, "{more:?}: {}", ran.out);
+        let is_native = ran.out.contains("\"couldBeNative\": true");
+        assert_eq!(is_native, is_doubtful, "{more:?}: {}", ran.out);
+    }
+}

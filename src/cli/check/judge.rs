@@ -57,15 +57,14 @@ pub(super) fn of(described: &Described, settings: &Settings, maps: &ConfigMaps) 
         }));
     }
     let nodes = described.placement.row(&settings.node_table);
-    let is_virtual = nodes
-        .as_ref()
-        .is_some_and(|(nodes, _)| !nodes.class.is_kubelet());
+    let known = nodes.as_ref().map(|(nodes, _)| nodes.class);
+    let is_virtual = settings.virtual_nodes || known.is_some_and(|class| !class.is_kubelet());
     unswapped(described, settings, nodes, &mut rows);
     if !is_virtual {
         doubted(described, settings, &mut rows);
     }
     counted(described, settings, &mut rows);
-    if !is_virtual && !settings.virtual_nodes {
+    if !is_virtual {
         pulled(described, settings, &mut rows);
     }
     rows.iter_mut().for_each(|row| note_rule(row, settings));
