@@ -51,6 +51,20 @@ fn a9_what_is_injected_is_noted() {
     assert!(hints(&off).is_empty());
 }
 
+#[test]
+fn u188_an_init_container_that_is_injected_is_no_sidecar() {
+    let with = |more: &str| {
+        let marks = format!("vault.hashicorp.com/agent-inject: \"true\"{more}");
+        let metadata = format!("  template:\n    metadata: {{annotations: {{{marks}}}}}\n");
+        hints(&job("secret", "").replace("  template:\n", &metadata))
+    };
+    assert!(with("")[0].contains("vault-agent"), "{:?}", with(""));
+    let only = ", vault.hashicorp.com/agent-pre-populate-only: ";
+    assert!(with(&format!("{only}\"true\"")).is_empty());
+    let both = with(&format!("{only}\"false\", dapr.io/enabled: \"true\""));
+    assert_eq!(both.len(), 2, "{both:?}");
+}
+
 /// The API server would refuse it; until then nothing is guessed about it.
 #[test]
 fn a_template_with_a_field_of_a_wrong_type_is_noted_with_what_is_wrong() {

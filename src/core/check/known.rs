@@ -91,6 +91,12 @@ const INJECTORS: [(&str, &[&str], &str); 8] = [
     ),
 ];
 
+/// With this annotation Vault's injector adds an init container alone (Vault, "Annotations").
+const ONLY_INIT: (&str, &str) = (
+    "vault.hashicorp.com/agent-pre-populate-only",
+    "vault.hashicorp.com/agent-inject",
+);
+
 /// Returns the name of a known sidecar, as the object of a sentence; `None` for any other image or
 /// name.
 pub fn sidecar(name: &str, image: &str) -> Option<&'static str> {
@@ -124,8 +130,11 @@ pub fn injections(metadata: &[&Value]) -> Vec<Injection> {
                 .find_map(|marks| metadata[*marks][key].as_str())
         })
     };
+    let (only_init, by) = ONLY_INIT;
+    let is_init = value_of(only_init) == Some("true");
     INJECTORS
         .into_iter()
+        .filter(|(key, ..)| !(is_init && *key == by))
         .filter(|(key, off, _)| {
             value_of(key).is_some_and(|value| !value.is_empty() && !off.contains(&value))
         })
