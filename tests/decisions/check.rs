@@ -318,6 +318,34 @@ fn money_the_nodes_that_a_template_points_to_are_recognised() {
     }
 }
 
+/// As the controller takes them (`node_classes.rs`).
+#[test]
+fn u189_pods_that_ask_for_acs_by_a_class_are_not_taken_for_those_of_eci() {
+    let table = NodeTable::built_in();
+    let row = |labels: Value| {
+        let on_vnode = json!({"nodeSelector": {"k8s.aliyun.com/vnode": "true"}});
+        let mut object = job(pod(on_vnode));
+        object["spec"]["template"]["metadata"] = json!({"labels": labels});
+        let (row, _) = described(&object).placement.row(&table).unwrap();
+        row.name.to_string()
+    };
+    let class = "alibabacloud.com/compute-class";
+    for labels in [
+        json!({class: "general-purpose"}),
+        json!({class: "performance", "alibabacloud.com/eci": "true"}),
+        json!({"alibabacloud.com/acs": "true"}),
+    ] {
+        assert_eq!(row(labels.clone()), "alibaba-acs", "{labels}");
+    }
+    for labels in [
+        json!({}),
+        json!({class: null}),
+        json!({"alibabacloud.com/eci": "true"}),
+    ] {
+        assert_eq!(row(labels.clone()), "alibaba-eci", "{labels}");
+    }
+}
+
 #[test]
 fn money_a_pod_may_be_on_a_node_that_it_selects_and_tolerates() {
     let node = Node {

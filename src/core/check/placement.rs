@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::cluster::node_table::{NodeTable, Row};
 use crate::objects::node::{Marks, Node, Taint};
-use crate::objects::pod::ACS;
+use crate::objects::pod::{ACS, ACS_CLASS};
 
 /// The label by which a pod requests Alibaba ECI, and the label of its nodes (Alibaba Cloud,
 /// "Schedule pods to ECI").
@@ -44,8 +44,10 @@ impl Placement {
         let selector: Marks = texts(&spec["nodeSelector"]).collect();
         let mut labels = selector.clone();
         labels.extend(affinity(&spec["affinity"]["nodeAffinity"]));
-        for (of_pod, of_node) in [ECI, (ACS, ACS)] {
-            if metadata["labels"][of_pod] == "true" {
+        let of_pod = &metadata["labels"];
+        let on_acs = of_pod[ACS] == "true" || of_pod[ACS_CLASS].is_string();
+        for (is_asked, of_node) in [(of_pod[ECI.0] == "true", ECI.1), (on_acs, ACS)] {
+            if is_asked {
                 labels.insert(of_node.into(), "true".into());
             }
         }
