@@ -49,9 +49,10 @@ fn problems_of(seed: u64) -> Option<String> {
 }
 
 /// 254: a pod whose writes stay denied was written twice within a second, again and again. 480: behind
-/// a webhook that is down the phase was tried once, and then the swap alone for ever. 7007704 and
-/// 7016828 (U220): a swap whose answer was lost, and whose image a webhook had renamed, was not
-/// counted, and the next ones failed the Job.
+/// a webhook that is down the phase was tried once, and then the swap alone for ever. 7007704
+/// (U220): a swap whose answer was lost, and whose image a webhook had renamed, was not counted, and
+/// the next ones failed the Job. 7016828 (U221): where writes of the phase had failed for a minute,
+/// nothing was reserved for an exit image that might not start.
 #[test]
 fn worlds_that_once_had_problems_have_none() {
     for seed in [254, 480, 7_007_704, 7_016_828] {

@@ -564,6 +564,8 @@ struct DeniedWay {
     denials: Denials,
     words: Box<str>,
     until: Moment,
+    /// True if the API server does not forbid the writes, but does not apply them for long.
+    fails: bool,
     /// When it was last reported, by this method or for all.
     told: Option<Moment>,
 }
@@ -580,6 +582,13 @@ impl DeniedWays {
         self.0.values().any(|way| way.denials.are_lasting())
     }
 
+    /// Returns true if nobody forbids this method: a write of it may be applied without anybody's
+    /// help.
+    pub(crate) fn may_pass(&self, method: Method) -> bool {
+        let way = self.0.get(&method);
+        way.is_none_or(|way| way.fails || !way.denials.are_lasting())
+    }
+
     /// Records a denied write of this method, with its error. Returns the end of the wait before
     /// the next retry, at most `longest` from now.
     pub fn remember(
@@ -591,7 +600,7 @@ impl DeniedWays {
     ) -> Moment {
         let mut denials = self.of(method);
         let until = now + denials.one_more(longest);
-        self.replace(method, denials, words, until);
+        self.replace(method, denials, words, until, false);
         until
     }
 
@@ -599,15 +608,23 @@ impl DeniedWays {
     /// then.
     pub fn failed(&mut self, method: Method, words: Box<str>, until: Moment) {
         let times = self.of(method).0.max(QUICK_DENIED_RETRIES);
-        self.replace(method, Denials(times.saturating_add(1)), words, until);
+        self.replace(method, Denials(times.saturating_add(1)), words, until, true);
     }
 
-    fn replace(&mut self, method: Method, denials: Denials, words: Box<str>, until: Moment) {
+    fn replace(
+        &mut self,
+        method: Method,
+        denials: Denials,
+        words: Box<str>,
+        until: Moment,
+        fails: bool,
+    ) {
         let told = self.0.get(&method).and_then(|way| way.told);
         let way = DeniedWay {
             denials,
             words,
             until,
+            fails,
             told,
         };
         self.0.insert(method, way);

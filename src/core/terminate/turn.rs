@@ -248,9 +248,14 @@ fn methods(
 /// Returns true if the phase of the pod may be written, at the latest when all its sidecars are due.
 /// Where the API server keeps denying that, it ends no pod.
 pub(crate) fn may_finish(pod: &Pod, memory: &Memory, allowed: &AllowedMethods) -> bool {
-    let only_swaps = |sidecar: &Container| method(sidecar) == RuleMethod::Swap;
     let is_denied = memory.denied.of(Method::Finish).are_lasting();
-    allowed.finish && !is_denied && !roles::sidecars(pod).any(only_swaps)
+    !is_denied && allows_finish(pod, allowed)
+}
+
+/// Returns true if the phase may be written where no write of it is denied.
+pub(crate) fn allows_finish(pod: &Pod, allowed: &AllowedMethods) -> bool {
+    let only_swaps = |sidecar: &Container| method(sidecar) == RuleMethod::Swap;
+    allowed.finish && !roles::sidecars(pod).any(only_swaps)
 }
 
 /// Returns what to do where only the phase could end a pod, and `otherwise`, after a colon; empty

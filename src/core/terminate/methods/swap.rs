@@ -26,7 +26,7 @@ use crate::report::decision::{Decision, Method, Paths, Report, listed, one_per_r
 use crate::report::reason::Reason;
 use crate::terminate::memory::{Memory, SwapRecord};
 use crate::terminate::methods::{AllowedMethods, Step, finish};
-use crate::terminate::turn::{is_finished, may_finish};
+use crate::terminate::turn::{allows_finish, is_finished, may_finish};
 use crate::terminate::{Case, Circumstances};
 
 /// How long a started exit image may be observed running until it counts as not ending: it exits in
@@ -527,10 +527,12 @@ pub(crate) fn slow(unended: &[Unended<'_>], memory: &Memory, now: Moment) -> Opt
 /// second only.
 const MAY_NOT_START: u32 = 3;
 
-/// Returns the restarts that one swap may cause. Where the phase cannot be written nothing ends
-/// those of an image that does not start, so reserving some would not save the Job.
+/// Returns the restarts that one swap may cause. Where the phase may not be written nothing ends
+/// those of an image that does not start, so reserving some would not save the Job. Where writes of
+/// it only fail, the next one may pass.
 fn restarts_of(pod: &Pod, memory: &Memory, allowed: &AllowedMethods, is_certain: bool) -> u32 {
-    if is_certain || !Ledger::counts(pod) || !may_finish(pod, memory, allowed) {
+    let may_finish = allows_finish(pod, allowed) && memory.denied.may_pass(Method::Finish);
+    if is_certain || !Ledger::counts(pod) || !may_finish {
         1
     } else {
         MAY_NOT_START
