@@ -32,6 +32,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 use tower::{BoxError, Service};
 
+use super::crowds::{create, main_ends};
 use super::harness::{CONCURRENCY, SWAPLET, World, settings};
 use super::node::Kubelet;
 use super::objects::{EXIT, pod};
@@ -272,6 +273,38 @@ async fn t6_lists_and_watches_come_back_when_a_busy_server_wants_them_to() {
         );
         world.assert_quiet().await;
     }
+}
+
+/// The API server passes on what a webhook answers, as it does everything else: in JSON, with the
+/// time in the body and in a header.
+#[tokio::test(start_paused = true)]
+async fn u210_a_pause_that_a_webhook_asks_for_holds_up_its_own_namespace_alone() {
+    let words = "admission webhook \"w.example\" denied the request: busy";
+    let world = World::new();
+    for namespace in ["a", "b"] {
+        world.create_namespace(namespace).await;
+        create(&world, namespace, &format!("of-{namespace}")).await;
+    }
+    world.fault(Effect::reply(429).retry_after(30).message(words), |rule| {
+        rule.verb(Verb::Patch).resource("pods").namespace("a")
+    });
+    let _life = start(&Network::to(world.server.clone()));
+    world.wait(1).await;
+    main_ends(&world, "a", "of-a").await;
+    world.wait(1).await;
+    main_ends(&world, "b", "of-b").await;
+    world.wait(5).await;
+    let image = |namespace: &str| {
+        let pod = world.find(namespace, &format!("of-{namespace}")).unwrap();
+        pod["spec"]["containers"][1]["image"].clone()
+    };
+    assert_eq!((image("a"), image("b")), (json!("side:1"), json!(EXIT)));
+    world.wait(30).await;
+    let notes = world.notes("of-a");
+    assert!(
+        matches!(&*notes, [(reason, note)] if reason == "WriteDenied" && note.contains(words)),
+        "{notes:?}"
+    );
 }
 
 /// As the kubelet renews the token of a pod: the file changes, and after a while the old token is

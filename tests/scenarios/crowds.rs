@@ -16,13 +16,13 @@ const NAMESPACES: [&str; 4] = ["red", "green", "blue", "grey"];
 const PODS_EACH: usize = if cfg!(debug_assertions) { 200 } else { 2500 };
 const CONCURRENCY: usize = 16;
 
-async fn create(world: &World, namespace: &str, name: &str) {
+pub async fn create(world: &World, namespace: &str, name: &str) {
     let mut pod = pod(name, "OnFailure");
     pod["metadata"]["namespace"] = namespace.into();
     world.create(&pod).await;
 }
 
-async fn main_ends(world: &World, namespace: &str, name: &str) {
+pub async fn main_ends(world: &World, namespace: &str, name: &str) {
     let statuses = json!([
         status(&main_container(), terminated(0, 0)),
         status(&sidecar("side"), running())

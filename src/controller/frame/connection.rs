@@ -273,13 +273,21 @@ fn mended(why: &str, authorities: Option<&Path>) -> String {
 
 /// Copies the `Retry-After` of a 429 into its body. kube reads only the body of a refusal, and an
 /// overloaded API server reports only in a header when to come back (Kubernetes: `tooManyRequests`
-/// in `filters/maxinflight.go`).
+/// in `filters/maxinflight.go`), in plain text. A `Status` has the time already, and says who asks
+/// for it: a webhook may.
 fn with_time_in_body(response: Response<Incoming>) -> Response<Either<Incoming, Full<Bytes>>> {
     let seconds = response
         .headers()
         .get(RETRY_AFTER)
         .and_then(|value| value.to_str().ok()?.parse::<u32>().ok());
-    let (StatusCode::TOO_MANY_REQUESTS, Some(seconds)) = (response.status(), seconds) else {
+    let media_type = response
+        .headers()
+        .get(CONTENT_TYPE)
+        .map(HeaderValue::as_bytes);
+    let is_json = media_type.is_some_and(|name| name.starts_with(b"application/json"));
+    let (StatusCode::TOO_MANY_REQUESTS, Some(seconds), false) =
+        (response.status(), seconds, is_json)
+    else {
         return response.map(Either::Left);
     };
     let status = json!({

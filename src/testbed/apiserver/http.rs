@@ -341,7 +341,11 @@ fn refusal(error: &ApiError) -> Response<ResponseBody> {
 }
 
 fn made_up(reply: &Reply) -> Response<ResponseBody> {
-    let mut response = refusal(&reply.error());
+    let mut response = if reply.is_of_flow_control() {
+        plain(429, "Too many requests, please try again later.\n")
+    } else {
+        refusal(&reply.error())
+    };
     if let Some(seconds) = reply.seconds() {
         response
             .headers_mut()

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde_json::json;
+
 use crate::apiserver::objects::status::ApiError;
 
 /// The effect of a fault on a request.
@@ -43,7 +45,7 @@ pub enum Effect {
 pub struct Reply {
     code: u16,
     retry_after: Option<u64>,
-    message: String,
+    message: Option<String>,
 }
 
 impl Effect {
@@ -52,7 +54,7 @@ impl Effect {
         Reply {
             code,
             retry_after: None,
-            message: format!("injected {code}"),
+            message: None,
         }
     }
 
@@ -71,7 +73,8 @@ impl Effect {
 }
 
 impl Reply {
-    /// Sets the `Retry-After` header, in seconds.
+    /// Sets the `Retry-After` header, in seconds. A 429 with it and without a message is one of the
+    /// API server's flow control, which answers in plain text; any other has the time in its body too.
     #[must_use]
     pub fn retry_after(mut self, seconds: u64) -> Self {
         self.retry_after = Some(seconds);
@@ -81,13 +84,18 @@ impl Reply {
     /// Sets the message.
     #[must_use]
     pub fn message(mut self, message: &str) -> Self {
-        message.clone_into(&mut self.message);
+        self.message = Some(message.to_owned());
         self
     }
 
     /// Returns the seconds of the `Retry-After` header.
     pub(crate) fn seconds(&self) -> Option<u64> {
         self.retry_after
+    }
+
+    /// Returns true for an answer of flow control.
+    pub(crate) fn is_of_flow_control(&self) -> bool {
+        self.code == 429 && self.retry_after.is_some() && self.message.is_none()
     }
 
     /// Returns the reply as an error of the server.
@@ -104,7 +112,13 @@ impl Reply {
             504 => "Timeout",
             _ => "InternalError",
         };
-        ApiError::new(self.code, reason, self.message.clone())
+        let said = self.message.clone();
+        let message = said.unwrap_or_else(|| format!("injected {}", self.code));
+        let mut error = ApiError::new(self.code, reason, message);
+        if let Some(seconds) = self.retry_after {
+            error.details = json!({"retryAfterSeconds": seconds});
+        }
+        error
     }
 }
 
