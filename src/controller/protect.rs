@@ -394,6 +394,9 @@ impl Protect {
             return;
         };
         entry.is_writing = false;
+        if outcome.is_err() {
+            entry.memory.said_empty = None;
+        }
         // What was observed meanwhile is newer, or is followed by what this write has changed.
         let is_same = entry.object.version == object.version;
         match outcome {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::protect::decide::{
-    Counts, Memory, RENEWED, SETTLED, Step, decide, lets_go, text,
+    AGAIN, Counts, Memory, RENEWED, SETTLED, Step, UNKNOWN, decide, lets_go, text,
 };
 use swaplet_core::protect::held::{Held, MOST};
 use swaplet_core::protect::kinds::{Cascading, KINDS};
@@ -216,6 +216,40 @@ fn what_is_not_known_is_not_left_to_be_believed() {
     assert_eq!(step, Step::Write(Some("pods=3,pvcs=1,uid=u1".to_owned())));
 }
 
+/// As by a list: it is not known in the meantime, and nothing was missed.
+#[test]
+fn u211_what_is_not_known_for_a_moment_is_not_withdrawn() {
+    let (mut object, mut memory) = (namespace("Cascading"), Memory::default());
+    let mut step = |counts, now| done(&mut object, counts, &mut memory, at(now));
+    let empty = || Step::Write(Some("pods=0,pvcs=0,uid=u1".to_owned()));
+    step(Some(NONE), 0);
+    assert_eq!(step(Some(NONE), 1000), empty());
+    for now in [2000, 9000] {
+        assert_eq!(step(None, now), Step::Wait(at(now) + UNKNOWN));
+        assert_eq!(step(Some(NONE), now + 1900), Step::Rest);
+    }
+    step(None, 20_000);
+    assert_eq!(step(None, 22_000), Step::Write(None));
+    assert_eq!(step(Some(NONE), 30_000), Step::Wait(at(1000) + AGAIN));
+    // Where something was seen in it, it has changed.
+    let busy = step(Some(BUSY), 31_000);
+    assert_eq!(busy, Step::Write(Some("pods=3,pvcs=1,uid=u1".to_owned())));
+    assert_eq!(step(Some(NONE), 32_000), Step::Wait(at(33_000)));
+    assert_eq!(step(Some(NONE), 33_000), empty());
+}
+
+#[test]
+fn u211_what_is_known_and_not_known_by_turns_is_written_once_a_minute() {
+    let (mut object, mut memory) = (namespace("Cascading"), Memory::default());
+    let mut writes = 0;
+    for second in 0..600 {
+        let counts = (second % 10 < 5).then_some(NONE);
+        let step = done(&mut object, counts, &mut memory, at(1000 * second));
+        writes += usize::from(matches!(step, Step::Write(_)));
+    }
+    assert!((4..=10).contains(&writes), "{writes} writes");
+}
+
 #[test]
 fn what_is_not_protected_so_keeps_no_count() {
     for mode in ["Always", "other"] {
@@ -346,11 +380,13 @@ proptest! {
     /// nothing; and what has had nothing for long enough is let go.
     #[test]
     fn only_what_is_known_to_hold_nothing_is_let_go(
-        steps in proptest::collection::vec((0..5_usize, 0..3000_u64), 1..40)
+        steps in proptest::collection::vec((0..5_usize, prop_oneof![0..3000_u64, 0..300_000_u64]), 1..40)
     ) {
         let (mut object, mut memory, mut now) = (namespace("Cascading"), Memory::default(), 0);
-        let mut empty_for = 0;
-        let mut was_empty = false;
+        let (mut empty_for, mut unknown_for) = (0, 0);
+        let (mut was_empty, mut was_unknown) = (false, false);
+        // True if it may have been withdrawn since something was seen in it.
+        let mut in_doubt = false;
         for (kind, later) in steps {
             now += later;
             let counts = match kind {
@@ -360,11 +396,17 @@ proptest! {
                 _ => Some(NONE),
             };
             empty_for = if was_empty { empty_for + later } else { 0 };
-            was_empty = counts == Some(NONE);
+            unknown_for = if was_unknown { unknown_for + later } else { 0 };
+            (was_empty, was_unknown) = (counts == Some(NONE), counts.is_none());
+            in_doubt = was_unknown || (was_empty && in_doubt);
             done(&mut object, counts, &mut memory, at(now));
+            let late = if in_doubt { AGAIN } else { SETTLED };
+            if was_unknown && Duration::from_millis(unknown_for) < UNKNOWN {
+                continue;
+            }
             if !was_empty {
                 prop_assert!(!lets_go(&object));
-            } else if Duration::from_millis(empty_for) >= SETTLED {
+            } else if Duration::from_millis(empty_for) >= late {
                 prop_assert!(lets_go(&object));
             }
         }

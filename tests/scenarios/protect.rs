@@ -4,6 +4,7 @@
 mod many;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
@@ -132,6 +133,28 @@ async fn what_does_not_change_is_not_written_again_and_a_crowd_seldom() {
     assert!((1..=6).contains(&wrote), "{wrote} writes");
 }
 
+/// As a load balancer does with connections that are silent.
+#[tokio::test(start_paused = true)]
+async fn u211_where_silent_watches_are_cut_an_empty_namespace_is_not_written_again_and_again() {
+    let world = World::new();
+    world.create_namespace("shop").await;
+    world.protect(SHOP, json!("Cascading")).await;
+    world.fault(Effect::CutWatch(Duration::from_secs(35)), |rule| {
+        rule.verb(Verb::Watch).namespace("shop")
+    });
+    let _life = world.start_protecting_controller();
+    world.wait(120).await;
+    let before = world.writes_of_namespaces();
+    world.wait(600).await;
+    let wrote = world.writes_of_namespaces() - before;
+    assert!(wrote <= 10, "{wrote} writes");
+    assert_eq!(world.shop().as_deref(), Some("pods=0,pvcs=0"));
+    // What is held back is listed.
+    world.pod_of_the_shop("late").await;
+    world.wait(60).await;
+    assert_eq!(world.shop().as_deref(), Some("pods=1,pvcs=0"));
+}
+
 /// Anybody may, with whatever does not let the object go: a manifest that was dumped has it.
 #[tokio::test(start_paused = true)]
 async fn what_somebody_else_wrote_is_counted_again() {
@@ -223,10 +246,10 @@ async fn while_pods_are_listed_again_nothing_is_said_of_them() {
             .namespace("shop")
             .times(1)
     });
-    world.wait(3).await;
+    world.wait(5).await;
     assert_eq!(world.shop(), None);
     world.end_fault(hangs);
-    world.wait(60).await;
+    world.wait(120).await;
     assert_eq!(world.shop().as_deref(), Some("pods=0,pvcs=0"));
 }
 
@@ -396,7 +419,7 @@ async fn killed_at_each_write_the_next_life_says_what_is_so() {
 async fn a_write_that_arrives_late_does_not_stand() {
     for pods_more in [1, 2] {
         let (world, life) = World::with_a_busy_shop().await;
-        let late = std::time::Duration::from_secs(60);
+        let late = Duration::from_secs(60);
         life.line.patches(Patches::PassBeforeOneIsLate(1, late));
         world.status_of_the_shop("pods/web", "Succeeded").await;
         world.wait(3).await;

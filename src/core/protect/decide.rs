@@ -15,6 +15,13 @@ pub const SETTLED: Duration = Duration::from_secs(1);
 /// The shortest interval between writes of counts, while both the old and the new one keep the
 /// object.
 pub const RENEWED: Duration = Duration::from_secs(30);
+/// How long the contents may be unknown before it is withdrawn that there are none. A list, or a
+/// watch that is opened anew, takes less: where something ends silent watches, that comes again and
+/// again, and the object stays as it is.
+pub const UNKNOWN: Duration = Duration::from_secs(2);
+/// The shortest interval after which an object is said to be empty again, if that was withdrawn and
+/// nothing was seen in it: with the withdrawal that is one write a minute.
+pub const AGAIN: Duration = Duration::from_secs(120);
 
 /// The counted contents of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +68,12 @@ pub struct Memory {
     pub empty_since: Option<Moment>,
     /// When a count was written last.
     pub written: Option<Moment>,
+    /// When it was written that the object is empty; `None` if that failed, or does not hold any more.
+    pub said_empty: Option<Moment>,
+    /// The time since when its contents have been unknown while it is said to be empty.
+    pub unknown_since: Option<Moment>,
+    /// When it may be said to be empty again.
+    pub again: Moment,
 }
 
 /// The next step for an object.
@@ -79,6 +92,12 @@ pub fn decide(object: &Guarded, counts: Option<Counts>, memory: &mut Memory, now
     if counts != Some(Counts::NONE) {
         memory.empty_since = None;
     }
+    if counts.is_some() {
+        memory.unknown_since = None;
+    }
+    if counts.is_some_and(|counts| counts != Counts::NONE) {
+        (memory.said_empty, memory.again) = (None, Moment::START);
+    }
     if object.deleting {
         return Step::Rest;
     }
@@ -89,11 +108,23 @@ pub fn decide(object: &Guarded, counts: Option<Counts>, memory: &mut Memory, now
         };
     }
     match counts {
-        None if lets_go(object) => Step::Write(None),
+        None if lets_go(object) => unknown(memory, now),
         None => Step::Rest,
         Some(Counts::NONE) => empty(object, memory, now),
         Some(counts) => busy(object, counts, memory, now),
     }
+}
+
+/// Withdraws that the object is empty: after a moment, or at once what an earlier life has said.
+fn unknown(memory: &mut Memory, now: Moment) -> Step {
+    if let Some(said) = memory.said_empty {
+        let until = *memory.unknown_since.get_or_insert(now) + UNKNOWN;
+        if now < until {
+            return Step::Wait(until);
+        }
+        (memory.said_empty, memory.again) = (None, said + AGAIN);
+    }
+    Step::Write(None)
 }
 
 fn empty(object: &Guarded, memory: &mut Memory, now: Moment) -> Step {
@@ -101,9 +132,11 @@ fn empty(object: &Guarded, memory: &mut Memory, now: Moment) -> Step {
         return Step::Rest;
     }
     let settled = *memory.empty_since.get_or_insert(now) + SETTLED;
-    if now < settled {
-        return Step::Wait(settled);
+    let until = settled.max(memory.again);
+    if now < until {
+        return Step::Wait(until);
     }
+    memory.said_empty = Some(now);
     Step::Write(Some(text(object, Counts::NONE)))
 }
 
