@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::build::{BuiltImage, PlatformImage};
-use super::registry::Registry;
+use super::registry::{Registry, json_in};
 use super::registry_error::{Problem, RegistryError};
 use swaplet_core::image::label::{LABEL, Label};
 use swaplet_core::image::reference::{ImageReference, ReferenceError};
@@ -116,7 +116,7 @@ pub async fn inspect(
     let Some((manifest, _)) = registry.manifest(reference).await? else {
         return Ok(Holding::Nothing);
     };
-    let manifest = parse(&manifest);
+    let manifest = json_in(&manifest);
     let Some(entries) = manifest["manifests"].as_array() else {
         return Ok(holding(
             kind_of_manifest(registry, reference, &manifest).await?,
@@ -225,10 +225,6 @@ fn holding(kind: Option<Label>) -> Holding {
     kind.map_or(Holding::Foreign, Holding::Ours)
 }
 
-fn parse(bytes: &[u8]) -> Value {
-    serde_json::from_slice(bytes).unwrap_or(Value::Null)
-}
-
 async fn kind_of_entry(
     registry: &Registry,
     reference: &ImageReference,
@@ -239,7 +235,7 @@ async fn kind_of_entry(
         return Ok(None);
     };
     match registry.manifest(&child).await? {
-        Some((manifest, _)) => kind_of_manifest(registry, reference, &parse(&manifest)).await,
+        Some((manifest, _)) => kind_of_manifest(registry, reference, &json_in(&manifest)).await,
         None => Ok(None),
     }
 }
@@ -267,7 +263,7 @@ async fn kind_of_manifest(
         return Ok(None);
     }
     let config = match registry.blob(reference, digest).await {
-        Ok(config) => parse(&config.unwrap_or_default()),
+        Ok(config) => json_in(&config.unwrap_or_default()),
         Err(error) if error.problem() == Problem::TooLarge => return Ok(None),
         Err(error) => return Err(error),
     };

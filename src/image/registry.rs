@@ -21,7 +21,9 @@ use hosts::Hosts;
 use http::Method;
 use login::Login;
 use reqwest::Url;
+use serde_json::Value;
 use swaplet_core::image::reference::ImageReference;
+use swaplet_core::objects::values::bounded_value::BoundedValue;
 
 /// The longest wait that a registry is granted. The error reports a longer one, and the caller has
 /// to come back.
@@ -284,8 +286,14 @@ impl Registry {
 }
 
 fn is_manifest(bytes: &[u8]) -> bool {
-    let read = serde_json::from_slice::<serde_json::Value>(bytes);
-    read.is_ok_and(|manifest| manifest["schemaVersion"] == 2)
+    json_in(bytes)["schemaVersion"] == 2
+}
+
+/// Returns the JSON that a registry has sent: null if it is none, and an empty object if it would
+/// take much more memory than what a registry has to say.
+pub(crate) fn json_in(bytes: &[u8]) -> Value {
+    let read: BoundedValue = serde_json::from_slice(bytes).unwrap_or_default();
+    read.0
 }
 
 /// Returns the sender of requests to the registry of an image.

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-use serde_json::Value;
+use crate::registry::json_in;
 
 /// A request that a registry did not grant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -157,7 +157,7 @@ fn advice(problem: Problem) -> String {
 
 /// Returns this field of each error that an answer names in the specification's form.
 pub(crate) fn errors_in(body: &[u8], field: &str) -> Vec<String> {
-    let parsed: Value = serde_json::from_slice(body).unwrap_or_default();
+    let parsed = json_in(body);
     let errors = parsed["errors"].as_array().into_iter().flatten();
     let texts = errors.filter_map(|error| error[field].as_str());
     texts.map(str::to_owned).collect()

@@ -6,10 +6,9 @@ use base64::engine::general_purpose::STANDARD;
 use http::HeaderValue;
 use http_auth::parser::ChallengeParser;
 use reqwest::Url;
-use serde_json::Value;
 
 use super::ask::{Answer, Asker, Request};
-use super::{Access, Registry};
+use super::{Access, Registry, json_in};
 use crate::docker_config::Credentials;
 use crate::registry_error::{Problem, RegistryError};
 
@@ -201,7 +200,7 @@ fn token_in(body: &[u8]) -> String {
     if body.len() > MAX_TOKEN {
         return String::new();
     }
-    let parsed: Value = serde_json::from_slice(body).unwrap_or_default();
+    let parsed = json_in(body);
     let token = ["token", "access_token"]
         .iter()
         .find_map(|name| parsed[name].as_str());

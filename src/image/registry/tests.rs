@@ -1,6 +1,7 @@
 use super::*;
 use oci_distribution::Reference;
 use proptest::prelude::*;
+use serde_json::json;
 
 fn alike(written: &str) {
     // That client takes a first part in upper case for one of Docker Hub, unlike every runtime, and
@@ -31,6 +32,18 @@ fn alike(written: &str) {
         (Err(_), Err(_)) => {}
         _ => panic!("{written:?}: {ours:?} {theirs:?}"),
     }
+}
+
+/// It is shorter than what is ever read of an answer, and would take the memory of the controller.
+#[test]
+fn u212_a_manifest_that_would_take_too_much_memory_is_none() {
+    let many = vec![r#"{"":0}"#; 500_000].join(",");
+    let manifest = format!(r#"{{"schemaVersion":2,"manifests":[],"x":[{many}]}}"#);
+    assert!(manifest.len() < 4 << 20);
+    assert_eq!(json_in(manifest.as_bytes()), json!({}));
+    assert!(!is_manifest(manifest.as_bytes()));
+    assert!(is_manifest(br#"{"schemaVersion": 2, "config": {}}"#));
+    assert_eq!(json_in(b"<html>"), Value::Null);
 }
 
 #[test]
