@@ -1,6 +1,8 @@
 //! Pre-download by a whole controller: jobs come and go with the pods that have old images, and
 //! nothing else is written.
 
+use std::time::Duration;
+
 use http::Method;
 use serde_json::{Value, json};
 use swaplet_testbed::apiserver::{Effect, Recorded, Verb};
@@ -175,6 +177,45 @@ async fn a9_workloads_whose_writes_hang_keep_another_namespace_waiting_for_one_o
     let _life = world.start_predownloading_controller();
     world.wait(40).await;
     assert_eq!(jobs(&world).len(), 1);
+}
+
+/// Each page comes in time, and all of them take longer than a loop may stand still.
+#[tokio::test(start_paused = true)]
+async fn u213_a_workload_whose_pods_are_listed_slowly_ends_no_leader_and_holds_up_no_other() {
+    let world = World::new();
+    world.fault(Effect::Delay(Duration::from_secs(29)), |rule| {
+        rule.verb(Verb::List).resource("pods").namespace("default")
+    });
+    let asks = json!({"swaplet.io/predownload": "true"});
+    create_deployment(&world, &asks).await;
+    // Five pages.
+    for number in 0..2_001 {
+        create_pod(&world, &format!("p{number}"), OLD, "one").await;
+    }
+    let life = world.start_predownloading_controller();
+    world.wait(5).await;
+    world.create_namespace("b").await;
+    let labels = json!({"app": "web"});
+    let spec = json!({"nodeName": "n", "containers": [{"name": "main", "image": OLD}]});
+    let metadata = json!({"namespace": "b", "name": "a", "labels": labels});
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec});
+    world.create(&pod).await;
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "annotations": asks},
+        "spec": {"selector": {"matchLabels": labels}, "template": template(NEW)},
+    });
+    let path = "/apis/apps/v1/namespaces/b/deployments";
+    world
+        .request(Method::POST, path, "application/json", &deployment)
+        .await;
+    world.wait(70).await;
+    let made = jobs(&world);
+    assert_eq!(made.len(), 1, "{made:?}");
+    assert_eq!(made[0]["metadata"]["namespace"], "b");
+    for _ in 0..30 {
+        world.wait(10).await;
+        assert_eq!(life.health.alive(), Ok(()));
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -44,12 +44,15 @@ use swaplet_core::warm::predownload::workload::{
 use swaplet_core::warm::predownload::{Action, JobSeen, PodSeen, decide, is_gate_off};
 use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
 /// The interval of reconciles for a workload with jobs, because its pods are being replaced.
 const LOOK: Duration = Duration::from_secs(15);
 /// The wait after a read or a write failed.
 const AGAIN: Duration = Duration::from_secs(60);
+/// The deadline of the reads of one turn: of very many pods there are many pages, and others wait
+/// meanwhile.
+const READS: Duration = Duration::from_secs(60);
 /// The most writes of one turn: a template may have a thousand images, and others wait meanwhile.
 const A_TURN: usize = 50;
 /// How long the last turn of a namespace is remembered: longer than any workload waits.
@@ -231,9 +234,12 @@ impl Predownload {
 
     /// Reconciles a workload. Returns true if it is to be reconciled again before it changes.
     async fn work(&mut self, workload: &Workload) -> Result<bool, Trouble> {
-        let jobs = self.jobs(workload).await?;
-        self.heartbeat.beat();
-        let Ok(actions) = decide(workload, &self.pods(workload).await?, &jobs) else {
+        let reads =
+            async { Ok::<_, Trouble>((self.jobs(workload).await?, self.pods(workload).await?)) };
+        let late = || format!("its jobs and pods are not listed in {} s", READS.as_secs());
+        let read = timeout(READS, reads).await;
+        let (jobs, pods) = read.unwrap_or_else(|_| Err(Trouble::Passing(late())))?;
+        let Ok(actions) = decide(workload, &pods, &jobs) else {
             return Ok(false);
         };
         let (mut own, mut refused, mut taken) = (Vec::new(), None, None);
