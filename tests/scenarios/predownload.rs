@@ -282,6 +282,35 @@ async fn no_second_job_comes_of_a_creation_that_fails_or_whose_answer_is_lost() 
     }
 }
 
+/// As where a policy lets nobody delete them: the first edit's job stays.
+#[tokio::test(start_paused = true)]
+async fn u214_a_job_that_may_not_be_deleted_keeps_no_other_from_being_made() {
+    let world = at_rest(&json!({"swaplet.io/predownload": "true"})).await;
+    let words = "admission webhook \"w.example\" denied the request: nothing is deleted here";
+    world.fault(Effect::reply(403).message(words), |rule| {
+        rule.verb(Verb::Delete).resource(JOBS)
+    });
+    let newest = "registry.example/app:3";
+    for image in [NEW, newest] {
+        edit_deployment(&world, &json!({"spec": {"template": template(image)}})).await;
+        world.wait(5).await;
+    }
+    let made = jobs(&world);
+    let images = made
+        .iter()
+        .map(|job| job["spec"]["image"].as_str().unwrap());
+    let mut images: Vec<_> = images.collect();
+    images.sort_unstable();
+    assert_eq!(images, [NEW, newest]);
+    world.wait(600).await;
+    let told = world.notes("web");
+    let denials: Vec<_> = told
+        .iter()
+        .filter(|(reason, note)| reason == "WriteDenied" && note.contains(words))
+        .collect();
+    assert_eq!((denials.len(), told.len()), (1, 3), "{told:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn without_the_crd_it_is_tried_again_and_the_rest_goes_on() {
     let world = at_rest(&json!({"swaplet.io/predownload": "true"})).await;

@@ -242,8 +242,20 @@ impl Predownload {
         let Ok(actions) = decide(workload, &pods, &jobs) else {
             return Ok(false);
         };
-        let (mut own, mut refused, mut taken) = (Vec::new(), None, None);
-        for action in actions.iter().take(A_TURN) {
+        let (mut own, mut writes) = (Vec::new(), 0);
+        let (mut refused, mut denied, mut taken) = (None, None, None);
+        for action in &actions {
+            // The gates are the same for all images.
+            if refused.is_some()
+                && let Some(job) = object(workload, action)
+            {
+                own.push(job);
+                continue;
+            }
+            if writes == A_TURN {
+                continue;
+            }
+            writes += 1;
             self.heartbeat.beat();
             let outcome = self.writer.predownload(workload, action).await;
             self.health
@@ -257,16 +269,18 @@ impl Predownload {
                     refused = Some(words);
                 }
                 Err(WriteError::Denied(words)) => {
-                    self.own.set(&key_of(workload), Vec::new());
-                    return Err(Trouble::denied(action, words));
+                    denied = denied.or(Some(Trouble::denied(action, words)));
                 }
                 Err(WriteError::Failed { error, .. }) => return Err(Trouble::Passing(error)),
             }
         }
-        if let Some(words) = refused {
-            return Err(self.do_without_object(workload, own, &words));
+        let refused = refused.map(|words| self.do_without_object(workload, own, &words));
+        if refused.is_none() {
+            self.own.set(&key_of(workload), Vec::new());
         }
-        self.own.set(&key_of(workload), Vec::new());
+        if let Some(trouble) = denied.or(refused) {
+            return Err(trouble);
+        }
         match taken {
             Some(name) => Err(Trouble::Lasting(format!(
                 "there is another ImagePullJob {name}, which has not the label {PREDOWNLOAD} of this workload: delete it"
