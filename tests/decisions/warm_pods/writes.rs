@@ -359,6 +359,37 @@ fn w20_a_denial_is_final_for_the_image_or_for_the_node_and_a_full_quota_waits() 
     node.after(1).creates(A, "u");
 }
 
+/// As where the API server, or the namespace, has just come.
+#[test]
+fn u215_a_denial_that_is_no_verdict_is_final_for_nothing() {
+    for why in [
+        "pods \"w\" is forbidden: not yet ready to handle request",
+        "pods \"w\" is forbidden: status unknown for quota: few, resources: pods",
+        "pods \"w\" is forbidden: error looking up service account warm/default: serviceaccount \"default\" not found",
+    ] {
+        let denied = || -> Answer { Err(WriteError::Denied(why.to_owned())) };
+        let mut node = Node::new(&[A, B]);
+        let create = node.step().unwrap();
+        node.answers(&create, denied()).assert_silent();
+        assert_eq!(node.ends(), [None, None], "{why}");
+        node.after(12)
+            .creates(A, "u")
+            .sees(pod("u", A, None, &running("c0", A)))
+            .swaps("u", A, B, "c0")
+            .sees(pod("u", B, Some("c0"), &running("c1", B)));
+        let delete = node.step().unwrap();
+        assert!(matches!(&delete, Action::Delete { .. }), "{delete:?}");
+        node.answers(&delete, denied()).after(12).deletes("u");
+        assert_eq!(node.ends(), [Some(String::new()), Some(String::new())]);
+    }
+    // It is not waited for without end.
+    let denial = "pods \"w\" is forbidden: not yet ready to handle request";
+    let mut node = Node::new(&[A]);
+    tried(&mut node, || Err(WriteError::Denied(denial.to_owned())));
+    assert_eq!(node.failure(), denial);
+    assert!(node.warming.is_over());
+}
+
 #[test]
 fn a_namespace_that_is_not_there_and_a_deletion_that_is_forbidden_end_the_node() {
     let mut node = Node::new(&[A]);

@@ -559,8 +559,8 @@ impl NodeProgress {
     }
 }
 
-// Writes that the API server did not take: no answer came, it is in trouble, or a webhook cannot be
-// reached. They are repeated, more and more rarely, and not for ever.
+// Writes that the API server did not take: no answer came, it is in trouble, it cannot judge them
+// yet, or a webhook cannot be reached. They are repeated, more and more rarely, and not for ever.
 
 /// The wait before the next try, unless the server requests a longer one.
 const WRITE_AGAIN: Backoff = Backoff::seconds(2, 60);
@@ -577,12 +577,23 @@ pub(crate) struct Untaken {
     pub why: Box<str>,
 }
 
+/// The words of denials that are no verdict: of a webhook that cannot be reached, of an API server
+/// that has just started, of a quota that was not counted yet, and of a namespace whose account comes
+/// later (Kubernetes: `WaitForReady` of `admission/initializer`, `checkQuotas` of
+/// `resourcequota/controller.go`, `admission/serviceaccount`).
+const NO_VERDICT: [&str; 4] = [
+    "failed calling webhook",
+    "not yet ready to handle request",
+    "status unknown for quota",
+    "error looking up service account",
+];
+
 /// Returns why a write was not taken, and the wait that the server requests; `None` for an answer
-/// to it. The error of a webhook that cannot be reached is one of all writes, not of this one.
+/// to it. A denial that is no verdict is one of all writes, not of this one.
 fn not_taken(error: &WriteError) -> Option<(&str, Option<Duration>)> {
     match error {
         WriteError::Failed { error, retry_after } => Some((error.as_str(), *retry_after)),
-        WriteError::Denied(why) if why.contains("failed calling webhook") => {
+        WriteError::Denied(why) if NO_VERDICT.iter().any(|words| why.contains(words)) => {
             Some((why.as_str(), None))
         }
         _ => None,
