@@ -168,7 +168,13 @@ fn a9_a_doubtful_exit_image_is_not_tried_on_ordinary_nodes() {
             "env: [{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE, value: \"r.example/own:v1\"}, ",
         )
     };
-    for doubtful in [script("0"), own("0")] {
+    let confined = |limit| {
+        counted(limit).replace(
+            "command: [sh]",
+            "command: [sh], securityContext: {seccompProfile: {type: Localhost, localhostProfile: own.json}}",
+        )
+    };
+    for doubtful in [script("0"), own("0"), confined("0")] {
         let ran = check(&doubtful, &[]);
         assert!(
             ran.code == 0

@@ -257,9 +257,17 @@ fn doubted(described: &Described, settings: &Settings, rows: &mut [Row]) {
     let may_finish = may_finish(settings, rows);
     for row in rows.iter_mut().filter(|row| is_swapped(row)) {
         let container = container(described, row);
-        if container.is_some_and(|container| is_doubtful(row, container, settings)) {
-            let why = "it is not certain that its exit image starts and ends well, so it is not tried on ordinary nodes; give it a command that --exit-image has";
-            row.not_swapped("Doubtful", why.to_owned(), settings, may_finish);
+        let doubtful = container.filter(|container| is_doubtful(row, container, settings));
+        if let Some(container) = doubtful {
+            let remedy = if container.is_confined() {
+                "let it run under a profile of the runtime (RuntimeDefault)"
+            } else {
+                "give it a command that --exit-image has"
+            };
+            let why = format!(
+                "it is not certain that its exit image starts and ends well, so it is not tried on ordinary nodes; {remedy}"
+            );
+            row.not_swapped("Doubtful", why, settings, may_finish);
         }
     }
 }
@@ -335,7 +343,7 @@ fn doubt_of_pull(
 }
 
 /// Returns true if the controller cannot know whether the exit image starts: of a listed one, such
-/// as the container's own, it knows no paths, and it reads no scripts.
+/// as the container's own, it knows no paths, and it reads no scripts and no profiles.
 fn is_doubtful(row: &Row, container: &ContainerSpec, settings: &Settings) -> bool {
     let asked = container.mark.with_image.as_deref();
     let asked = asked.or_else(|| row.rule.as_ref()?.exit_image.as_deref());
@@ -353,7 +361,7 @@ fn is_doubtful(row: &Row, container: &ContainerSpec, settings: &Settings) -> boo
         row.answer.executes(),
         Some(Executes::Script(_) | Executes::ReadScript { .. })
     );
-    is_script || (row.has_command && asked.is_some_and(is_listed))
+    is_script || container.is_confined() || (row.has_command && asked.is_some_and(is_listed))
 }
 
 /// Returns true if the pods of a template are expected to end. Of those that are to run forever,

@@ -45,6 +45,26 @@ fn calls_a_script(name: &str) -> PodBuilder {
         )
 }
 
+/// One whose sidecar runs under a profile of the cluster's own, which may let no other program start.
+fn is_confined(name: &str, by_pod: bool) -> PodBuilder {
+    let context = json!({"seccompProfile": {"type": "Localhost", "localhostProfile": "own.json"}});
+    if by_pod {
+        done(name).set("/spec/securityContext", context)
+    } else {
+        done(name).but("side", |side| side.spec("securityContext", context))
+    }
+}
+
+/// All of which it is not certain that their exit image ends well.
+fn doubtful() -> [(&'static str, PodBuilder); 4] {
+    [
+        ("listed", asks("a")),
+        ("a script", calls_a_script("a")),
+        ("u191: its own profile", is_confined("a", false)),
+        ("u191: a profile of the pod", is_confined("a", true)),
+    ]
+}
+
 /// What a kubelet shows of an image that does not start, after so many starts and with this back-off.
 fn fails(pod: &PodBuilder, starts: u32, back_off: &str) -> PodBuilder {
     let message = format!("back-off {back_off} restarting failed container=side");
@@ -66,7 +86,7 @@ fn told(decision: &Decision) -> Vec<Reason> {
 #[test]
 fn t2_a_doubtful_exit_image_is_not_tried_on_a_kubelet_and_the_phase_is_written() {
     for policy in ["OnFailure", "Never"] {
-        for (what, pod) in [("listed", asks("a")), ("a script", calls_a_script("a"))] {
+        for (what, pod) in doubtful() {
             let pod = pod.set("/spec/restartPolicy", policy);
             for node in [NodeClass::Kubelet, NodeClass::Daemon] {
                 let mut life = on_job(6, FINISH);
@@ -87,14 +107,15 @@ fn t2_a_doubtful_exit_image_is_not_tried_on_a_kubelet_and_the_phase_is_written()
 #[test]
 fn t2_without_finish_a_doubtful_exit_image_is_told_once_and_not_tried() {
     for policy in ["OnFailure", "Never"] {
-        for pod in [asks("a"), calls_a_script("a")] {
+        for (what, pod) in doubtful() {
             let pod = pod.set("/spec/restartPolicy", policy);
             let note = on_job(6, NEVER_FINISH).tells(&pod, Reason::ExitImageDoubtful);
             assert!(
                 note.starts_with("container side: ")
                     && note.contains("is not known")
-                    && note.contains("--finish=never"),
-                "{note}"
+                    && note.contains("--finish=never")
+                    && note.contains("RuntimeDefault") == what.contains("profile"),
+                "{what}: {note}"
             );
         }
     }
@@ -118,6 +139,7 @@ fn t2_on_virtual_nodes_a_doubtful_exit_image_is_swapped_and_counts_three_times()
     for (what, pod, allowed, restarts) in [
         ("listed", asks("a"), FINISH, 3),
         ("a script", calls_a_script("a"), FINISH, 3),
+        ("its own profile", is_confined("a", false), FINISH, 3),
         ("nothing ends it", asks("a"), NEVER_FINISH, 1),
         ("the default", done("a"), FINISH, 1),
     ] {

@@ -98,6 +98,11 @@ impl ContainerFacts {
         self.program == Ok(Program::Entrypoint)
     }
 
+    /// Returns true if a profile of the cluster's own may not let another program start.
+    pub fn is_confined(&self) -> bool {
+        self.notes.has(Note::SecurityProfile)
+    }
+
     /// Returns the notes about the container.
     pub fn notes(&self) -> Notes {
         self.notes
@@ -246,9 +251,6 @@ fn notes(container: &ContainerSpec) -> Notes {
         ),
         (Note::ProbesFail, container.has_probes),
         (Note::RestartRules, !container.restart_rules.is_empty()),
-        (
-            Note::SecurityProfile,
-            container.has_own_profile || container.pod_has_own_profile,
-        ),
+        (Note::SecurityProfile, container.is_confined()),
     ])
 }

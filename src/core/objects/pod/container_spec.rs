@@ -142,6 +142,12 @@ impl ContainerSpec {
         }
     }
 
+    /// Returns true if it runs under a profile of the cluster's own, which may not let another program
+    /// start.
+    pub fn is_confined(&self) -> bool {
+        self.has_own_profile || self.pod_has_own_profile
+    }
+
     /// Returns true if the environment needs ConfigMaps or Secrets that are not optional.
     pub fn needs_env_references(&self) -> bool {
         self.requires_env_from

@@ -119,8 +119,15 @@ fn verdict(
 }
 
 /// Returns why it is not certain that the image starts and ends well: of a listed one only its own
-/// program is known, and a file that was not read may be no script.
+/// program is known, a file that was not read may be no script, and a profile of the cluster's own may
+/// allow the sidecar's program alone.
 fn doubt(choice: &Choice<'_>, facts: &ContainerFacts, executes: &Executes) -> Option<String> {
+    if facts.is_confined() {
+        return Some(
+            "whether its own seccomp, AppArmor or SELinux profile lets the exit image start and exit is not known"
+                .to_owned(),
+        );
+    }
     match executes {
         Executes::Script(path) => Some(format!(
             "{path} is a file of a ConfigMap or Secret, which is not read: whether the exit image has its interpreter is not known"

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{no_room, refused_image, restarts_of, unknown_owner};
 use crate::cluster::owner;
+use crate::objects::command::ContainerFacts;
 use crate::objects::moment::Moment;
 use crate::objects::pod::roles::{self, Unended};
 use crate::objects::pod::{Container, Pod, RestartPolicy, evidence};
@@ -210,12 +211,15 @@ fn held_back(
         return because(Reason::WriteDenied, words.to_owned(), Some(until));
     }
     if let Some(doubt) = doubt.filter(|_| around.may_be_kubelet()) {
+        let facts = container.facts.as_deref();
+        let otherwise = if facts.is_some_and(ContainerFacts::is_confined) {
+            ", or let it run under a profile of the runtime (RuntimeDefault)"
+        } else {
+            ", or give it an exit image whose paths are known (--exit-image with --exit-image-paths, --derived-repository)"
+        };
         let note = format!(
             "container {name}: {doubt}, so it is not tried{}",
-            allow_finish(
-                case,
-                ", or give it an exit image whose paths are known (--exit-image with --exit-image-paths, --derived-repository)"
-            )
+            allow_finish(case, otherwise)
         );
         return because(Reason::ExitImageDoubtful, note, None);
     }
