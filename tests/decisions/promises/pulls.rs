@@ -5,6 +5,7 @@ use swaplet_core::report::decision::Swap;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::decide;
 use swaplet_core::terminate::memory::Memory;
+use swaplet_core::terminate::memory::proof::{proved, swaps_failed};
 
 use super::{
     FINISH, NEVER_FINISH, QUIET_SECONDS, cannot_pull, finishes, named, ready, stuck, swapped_names,
@@ -94,6 +95,30 @@ fn u144_what_could_not_be_pulled_under_the_name_of_a_webhook_is_known_by_what_wa
         life.image_troubles.failed(&failed, &life.memory, life.now);
         assert!(!swaps_in(&mut life, BATCH, "Never", "n1"), "{mirror}");
         assert!(swaps_in(&mut life, "other", "Never", "n1"), "{mirror}");
+    }
+}
+
+/// What is started again decides, not what the pod says of its other containers.
+#[test]
+fn u192_a_sidecar_under_never_shows_it_in_a_pod_under_on_failure() {
+    let mut life = under(NEVER_FINISH);
+    let own = |uid: &str| {
+        ready("OnFailure")
+            .but("log", |log| log.spec("restartPolicy", "Never"))
+            .set("/metadata/uid", uid)
+    };
+    let after = life.swaps(&own("first"));
+    let failed = after
+        .but("log", |log| log.ended(143))
+        .phase("Failed")
+        .read();
+    life.memory.observe(&failed, &life.rules, life.now);
+    assert!(swaps_failed(&failed, &life.memory));
+    let proves = proved(&failed, &life.memory, life.now);
+    assert_eq!(proves, None, "nothing of pods under Never");
+    life.image_troubles.failed(&failed, &life.memory, life.now);
+    for pod in [own("next"), ready("Never")] {
+        assert!(!is_swapped(&mut life, &pod));
     }
 }
 

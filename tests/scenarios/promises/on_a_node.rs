@@ -87,7 +87,17 @@ async fn without_exit_image() -> (World, Life) {
 
 /// A Job under `Never`, whose sidecar exits with 143.
 async fn create_job(world: &World, name: &str, limit: u32) {
-    let spec = json!({"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": played()});
+    create_job_of(world, name, limit, "Never", played()).await;
+}
+
+async fn create_job_of(
+    world: &World,
+    name: &str,
+    limit: u32,
+    policy: &str,
+    containers: Vec<Value>,
+) {
+    let spec = json!({"restartPolicy": policy, "terminationGracePeriodSeconds": 1, "containers": containers});
     let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name},
         "spec": {"backoffLimit": limit, "template": {"spec": spec}}});
     world
@@ -140,4 +150,17 @@ async fn v3_under_never_alone_a_lost_exit_image_fails_one_pod_and_no_job() {
     create_job(&world, "next", 0).await;
     world.wait(120).await;
     assert_eq!(ends(&world, "next"), [json!(1), Value::Null]);
+}
+
+/// So it is where only the sidecar is under `Never`.
+#[tokio::test(start_paused = true)]
+async fn u192_a_lost_exit_image_is_known_by_a_sidecar_under_never_in_a_pod_under_on_failure() {
+    let (world, _life) = without_exit_image().await;
+    for (name, failed) in [("first", json!(1)), ("next", Value::Null)] {
+        let mut containers = played();
+        containers[1]["restartPolicy"] = json!("Never");
+        create_job_of(&world, name, 6, "OnFailure", containers).await;
+        world.wait(120).await;
+        assert_eq!(ends(&world, name), [json!(1), failed], "{name}");
+    }
 }

@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use swaplet_core::cluster::headroom::{Headroom, Need};
-use swaplet_core::cluster::node_verdicts::Proved;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::report::decision::{Decision, Report};
 use swaplet_core::report::reason::Reason;
-use swaplet_core::terminate::memory::proof::image_failed;
+use swaplet_core::terminate::memory::proof::{image_failed, swaps_failed};
 use swaplet_core::terminate::{decide, unselected};
 
 use super::entry::is_over;
@@ -75,8 +74,9 @@ impl Index {
         let shown = entry.count(&mut self.headroom, &self.rules, now);
         let proved = entry.proves(&self.nodes, now);
         // Of a kubelet nothing is learned by it: it restarts containers, so the image is the cause.
-        let failed_on_a_kubelet =
-            proved == Some(Proved::FailsUnderNever) && self.nodes.is_kubelet(&entry.pod);
+        let failed_on_a_kubelet = swaps_failed(&entry.pod, &entry.memory)
+            && self.nodes.is_kubelet(&entry.pod)
+            && !self.nodes.is_unseen(&entry.pod);
         if failed_on_a_kubelet || image_failed(&entry.pod, &entry.memory) {
             self.image_troubles.failed(&entry.pod, &entry.memory, now);
         }

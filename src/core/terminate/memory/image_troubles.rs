@@ -6,8 +6,8 @@
 //! next pods by the phase. It is no reason for anything else, counts in no other namespace, and is
 //! not tried out before it expires.
 //!
-//! Of a pod under `Never` a kubelet shows no pull: the sidecar stays as it has ended, and the pod is
-//! Failed (`docs/measured.md`, rows 7 and 12). So there the failure itself counts.
+//! Of a sidecar under `Never` a kubelet shows no pull: it stays as it has ended, and the pod is Failed
+//! (`docs/measured.md`, rows 7 and 12). So there the failure itself counts.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -67,7 +67,7 @@ impl ImageTroubles {
         });
     }
 
-    /// Records that a pod under `Never` has failed by its swaps, although its main containers had
+    /// Records that a pod has failed by its swaps under `Never`, although its main containers had
     /// succeeded: on a node that is known to replace containers, or by the exit image itself.
     /// One that has ended by itself says nothing of it.
     pub fn failed(&mut self, pod: &Pod, memory: &Memory, now: Moment) {

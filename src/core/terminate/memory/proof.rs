@@ -25,7 +25,8 @@ pub fn proved(pod: &Pod, memory: &Memory, now: Moment) -> Option<Proved> {
     if updates && is_under_never && pod.phase == Phase::Succeeded && ended_by_swap(pod, memory) {
         return Some(Proved::UpdatesUnderNever);
     }
-    if failed_by_swaps(pod, memory, &swapped) && !swapped.iter().any(is_end_of_exit_image) {
+    let by_swaps = is_under_never && failed_by_swaps(pod, memory, &swapped);
+    if by_swaps && !swapped.iter().any(is_end_of_exit_image) {
         return Some(Proved::FailsUnderNever);
     }
     if updates {
@@ -39,23 +40,31 @@ pub fn proved(pod: &Pod, memory: &Memory, now: Moment) -> Option<Proved> {
         .then_some(Proved::Inert)
 }
 
-/// Returns true if a pod under `Never` has failed because an exit image could not be started, or
-/// has failed itself. That says nothing of the node.
-pub fn image_failed(pod: &Pod, memory: &Memory) -> bool {
+/// Returns true if a pod has failed by its swaps where nothing is started again under `Never`, that
+/// of the pod or of the sidecar.
+pub fn swaps_failed(pod: &Pod, memory: &Memory) -> bool {
     if pod.phase != Phase::Failed {
         return false;
     }
     let swapped: Vec<_> = memory.swapped_among(roles::sidecars(pod)).collect();
-    failed_by_swaps(pod, memory, &swapped) && swapped.iter().any(is_end_of_exit_image)
+    failed_by_swaps(pod, memory, &swapped)
+}
+
+/// Returns true if it has failed because an exit image could not be started, or has failed itself.
+/// That says nothing of the node.
+pub fn image_failed(pod: &Pod, memory: &Memory) -> bool {
+    let mut swapped = memory.swapped_among(roles::sidecars(pod));
+    swaps_failed(pod, memory) && swapped.any(|swapped| is_end_of_exit_image(&swapped))
 }
 
 /// A sidecar that shows the image of a swap, and the record of the swap.
 type Swapped<'a> = (&'a Container, &'a SwapRecord);
 
-/// Returns true if a pod under `Never` has failed by its swaps, although its main containers had
-/// succeeded. Only swaps of this process count, because anyone who may change a pod can give it an
-/// exit image. A container that no swap touched and that has failed is the cause itself, as is a
-/// sidecar that has failed before its swap; none that has ended with 0 after its swap is.
+/// Returns true if a pod under `Never`, or with such a sidecar that has failed, has failed by its
+/// swaps, although its main containers had succeeded. Only swaps of this process count, because
+/// anyone who may change a pod can give it an exit image. A container that no swap touched and that
+/// has failed is the cause itself, as is a sidecar that has failed before its swap; none that has
+/// ended with 0 after its swap is.
 fn failed_by_swaps(pod: &Pod, memory: &Memory, swapped: &[Swapped<'_>]) -> bool {
     let is_untouched = |container: &&Container| {
         !roles::is_left_to_platform(pod, container)
@@ -70,7 +79,10 @@ fn failed_by_swaps(pod: &Pod, memory: &Memory, swapped: &[Swapped<'_>]) -> bool 
     let failed_by_itself = |(sidecar, record): &Swapped<'_>| {
         has_failed(sidecar) && ended_by_itself(pod, sidecar, record, memory)
     };
-    pod.restart_policy == RestartPolicy::Never
+    let fails_for_good = |(sidecar, _): &Swapped<'_>| {
+        has_failed(sidecar) && *sidecar.effective_policy(pod) == RestartPolicy::Never
+    };
+    (pod.restart_policy == RestartPolicy::Never || swapped.iter().any(fails_for_good))
         && pod.phase == Phase::Failed
         && !swapped.iter().all(ended_well)
         && swapped.iter().all(|(_, record)| record.before.is_some())
