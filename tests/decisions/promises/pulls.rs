@@ -184,6 +184,44 @@ fn an_image_that_did_not_start_holds_swaps_of_containers_of_that_name_under_both
     life.assert_silent(&ready("OnFailure"), Reason::FinishWaits);
 }
 
+/// A pod on this node was swapped before anything was known, and the exit image has ended its sidecar
+/// of this name.
+fn ends_well(life: &mut Life, name: &str, node: &str) {
+    let well = pod("OnFailure")
+        .with(main_container("main").ended(0))
+        .with(sidecar(name).running())
+        .set("/metadata/uid", name)
+        .set("/spec/nodeName", node);
+    let swap = Swap {
+        index: 1,
+        is_native_sidecar: false,
+        container: name.into(),
+        from: well.image_of(name).into(),
+        to: EXIT.into(),
+    };
+    let mut memory = Memory::default();
+    memory.swapped(&well.read().containers[1], &swap, EXIT, life.now);
+    let ended = well.but(name, |side| side.image(EXIT).restarted_as(EXIT, 1).ended(0));
+    life.image_troubles
+        .observe(&ended.read(), &memory, life.now);
+}
+
+/// Of two pools of nodes one may reach the registry: what ends well there says nothing of the other,
+/// where each wave of a Job would be failed.
+#[test]
+fn u193_what_works_on_one_node_disproves_nothing_about_another() {
+    let mut life = under(NEVER_FINISH);
+    cannot_pull(&mut life, "p1", "n1");
+    ends_well(&mut life, "log", "n2");
+    for node in ["n1", "n2"] {
+        assert!(!swaps_in(&mut life, BATCH, "Never", node), "{node}");
+    }
+    ends_well(&mut life, "log", "n1");
+    for node in ["n1", "n2"] {
+        assert!(swaps_in(&mut life, BATCH, "Never", node), "{node}");
+    }
+}
+
 /// It may lack what the other one has: a Secret of its environment, say.
 #[test]
 fn u158_a_container_that_ends_well_disproves_nothing_about_one_that_has_failed_its_pod() {
@@ -196,26 +234,7 @@ fn u158_a_container_that_ends_well_disproves_nothing_about_one_that_has_failed_i
     life.memory.observe(&failed, &life.rules, life.now);
     life.image_troubles.failed(&failed, &life.memory, life.now);
     for name in ["other", "log"] {
-        life.memory = Memory::default();
-        let well = pod("OnFailure")
-            .with(main_container("main").ended(0))
-            .with(sidecar(name).running())
-            .set("/metadata/uid", name);
-        let memory = {
-            let swap = Swap {
-                index: 1,
-                is_native_sidecar: false,
-                container: name.into(),
-                from: well.image_of(name).into(),
-                to: EXIT.into(),
-            };
-            let mut memory = Memory::default();
-            memory.swapped(&well.read().containers[1], &swap, EXIT, life.now);
-            memory
-        };
-        let ended = well.but(name, |side| side.image(EXIT).restarted_as(EXIT, 1).ended(0));
-        life.image_troubles
-            .observe(&ended.read(), &memory, life.now);
+        ends_well(&mut life, name, &failed.node);
         let is_disproved = name == "log";
         assert_eq!(
             swaps_in(&mut life, BATCH, "Never", "n1"),

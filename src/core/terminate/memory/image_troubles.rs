@@ -23,14 +23,16 @@ use crate::terminate::ended_by_itself;
 /// The number of troubles kept; beyond, the oldest of the namespace with the most is forgotten.
 const KEPT: usize = 1024;
 /// How long a trouble counts after it was last shown. Each try under `Never` may cost a pod whose
-/// work is done, so it is long; an exit image that ends a sidecar of the namespace well, and a
-/// restart of the process, forget it sooner.
+/// work is done, so it is long; an exit image that ends a sidecar of the namespace well on that node,
+/// and a restart of the process, forget it sooner.
 const COUNTS: Duration = Duration::from_secs(24 * 3600);
 
 /// What a trouble is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     namespace: Box<str>,
+    /// The node of the pod that has shown it: what works on another one says nothing of it.
+    node: Box<str>,
     image: Box<str>,
     /// The name of the container in which it could not be started: others may have what this one
     /// lacks. Empty if it could not be pulled, or nobody can tell.
@@ -59,11 +61,13 @@ impl ImageTroubles {
         }
     }
 
-    /// Forgets what the exit image has disproved by ending this container well.
+    /// Forgets what the exit image has disproved by ending this container well: of this node alone,
+    /// for a swap that was made before may end well where the image can be pulled.
     fn forget(&mut self, pod: &Pod, image: &str, container: &str) {
         self.0.retain(|key, _| {
             let is_of = key.container.is_empty() || *key.container == *container;
-            !(is_of && key.namespace == pod.namespace && is_same(&key.image, image))
+            let is_there = key.namespace == pod.namespace && key.node == pod.node;
+            !(is_of && is_there && is_same(&key.image, image))
         });
     }
 
@@ -124,6 +128,7 @@ impl ImageTroubles {
     fn keep(&mut self, pod: &Pod, image: &str, container: &str, now: Moment) {
         let key = Key {
             namespace: pod.namespace.clone(),
+            node: pod.node.clone(),
             image: image.into(),
             container: container.into(),
         };
