@@ -137,6 +137,29 @@ async fn a_push_that_fails_is_told_once_and_tried_until_it_succeeds() {
     world.assert_quiet().await;
 }
 
+/// Registries clean up, and whoever runs this one may have deleted it.
+#[tokio::test(start_paused = true)]
+async fn u194_an_image_that_its_registry_has_lost_is_pushed_again_for_the_next_pod() {
+    let world = World::new();
+    run_own(&world, "p", "OnFailure", OWN).await;
+    let registry = Registry::default();
+    let _life = world.start_deriving_controller(registry.push(|_| (1, None)));
+    world.ends("p", "main", 0).await;
+    world.wait(5).await;
+    assert_eq!(world.image("p"), *reference(&own()));
+    let words = format!("failed to pull \"{}\": not found", reference(&own()));
+    world.waits("p", "side", "ErrImagePull", &words).await;
+    for (name, seconds, pushes) in [("q", 5, 1), ("r", 700, 2), ("s", 60, 2)] {
+        world.wait(seconds).await;
+        run_own(&world, name, "OnFailure", OWN).await;
+        world.wait(5).await;
+        world.ends(name, "main", 0).await;
+        world.wait(5).await;
+        assert_eq!(registry.asked(), vec![own(); pushes], "{name}");
+        assert_eq!(world.image(name), *reference(&own()), "{name}");
+    }
+}
+
 /// A defect, or a registry that never answers, costs the image and nothing else.
 #[tokio::test(start_paused = true)]
 async fn a_push_that_breaks_off_does_not_end_the_controller() {

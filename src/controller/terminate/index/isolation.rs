@@ -6,6 +6,7 @@ use swaplet_core::cluster::headroom::{Headroom, Need};
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::report::decision::{Decision, Report};
 use swaplet_core::report::reason::Reason;
+use swaplet_core::terminate::memory::image_troubles::unpulled;
 use swaplet_core::terminate::memory::proof::{image_failed, swaps_failed};
 use swaplet_core::terminate::{decide, unselected};
 
@@ -77,7 +78,8 @@ impl Index {
         let failed_on_a_kubelet = swaps_failed(&entry.pod, &entry.memory)
             && self.nodes.is_kubelet(&entry.pod)
             && !self.nodes.is_unseen(&entry.pod);
-        if failed_on_a_kubelet || image_failed(&entry.pod, &entry.memory) {
+        let has_failed = failed_on_a_kubelet || image_failed(&entry.pod, &entry.memory);
+        if has_failed {
             self.image_troubles.failed(&entry.pod, &entry.memory, now);
         }
         let learned = proved.and_then(|proved| self.nodes.learn(&entry.pod, proved, now));
@@ -89,6 +91,10 @@ impl Index {
             .memory
             .observe_request(self.openkruise.around(&entry.pod).request, now);
         self.image_troubles.observe(&entry.pod, &entry.memory, now);
+        if let Some(derived) = self.rules.exit_images.derived_mut() {
+            unpulled(&entry.pod, &entry.memory, has_failed)
+                .for_each(|image| derived.lost(image, now));
+        }
         Some((shown, learned))
     }
 

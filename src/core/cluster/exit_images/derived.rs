@@ -42,6 +42,8 @@ struct Image {
     by: Box<str>,
     asked_at: Moment,
     reference: Option<Box<str>>,
+    /// Until when it is not taken for lost: nodes take minutes to pull again what they could not.
+    trusted_until: Moment,
     under_way: bool,
     /// The error of the last try, if it failed.
     trouble: Option<String>,
@@ -181,6 +183,17 @@ impl DerivedImages {
         }
     }
 
+    /// Forgets that an image was pushed, because a node could not pull it: its registry may have lost
+    /// it. The next pod that needs it requests it again.
+    pub fn lost(&mut self, reference: &str, now: Moment) {
+        let is_lost = |image: &&mut Image| {
+            image.reference.as_deref() == Some(reference) && image.trusted_until <= now
+        };
+        if let Some(image) = self.images.values_mut().find(is_lost) {
+            image.reference = None;
+        }
+    }
+
     /// Records the result of a push: the reference to write, or the error.
     pub fn came(&mut self, paths: &[String], result: Result<Box<str>, Trouble>, now: Moment) {
         let image = self.images.entry(paths.to_vec()).or_default();
@@ -191,6 +204,7 @@ impl DerivedImages {
                     by: std::mem::take(&mut image.by),
                     asked_at: image.asked_at,
                     reference: Some(reference),
+                    trusted_until: now + RETRY.longest,
                     ..Image::default()
                 }
             }
@@ -245,6 +259,25 @@ mod tests {
             Derived::Ready("r.example/derived@sha256:1")
         );
         assert!(!images.ask("b", &paths("/x"), NOW + RETRY.longest));
+    }
+
+    #[test]
+    fn u194_an_image_that_cannot_be_pulled_is_pushed_again_once_in_a_while() {
+        let mut images = images();
+        let x = paths("/x");
+        assert!(images.ask("a", &x, NOW));
+        images.came(&x, Ok("r".into()), NOW);
+        let later = NOW + RETRY.longest;
+        for (image, at) in [("r", NOW), ("other", later)] {
+            images.lost(image, at);
+            assert_eq!(images.find("a", &x), Derived::Ready("r"), "{image}");
+        }
+        images.lost("r", later);
+        assert_eq!(images.find("a", &x), Derived::Awaited);
+        assert!(images.ask("a", &x, later) && !images.ask("b", &x, later));
+        images.came(&x, Ok("r".into()), later);
+        images.lost("r", later);
+        assert_eq!(images.find("a", &x), Derived::Ready("r"));
     }
 
     #[test]

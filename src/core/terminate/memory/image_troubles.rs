@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::Memory;
+use super::{Memory, SwapRecord};
 use crate::objects::moment::Moment;
 use crate::objects::pod::evidence::{Progress, exit_image_shown, progress};
 use crate::objects::pod::{Container, Pod, RestartPolicy, Terminated, roles};
@@ -48,10 +48,7 @@ impl ImageTroubles {
     /// state.
     pub fn observe(&mut self, pod: &Pod, memory: &Memory, now: Moment) {
         for (container, record) in memory.swapped_among(pod.containers.iter()) {
-            if matches!(
-                progress(container, record.before.as_ref()),
-                Progress::NotPulled(..)
-            ) {
+            if is_unpulled(container, record) {
                 self.keep(pod, &record.asked, "", now);
             } else if record.shows_failure(container) {
                 self.keep(pod, &record.asked, &container.name, now);
@@ -148,6 +145,26 @@ impl ImageTroubles {
             self.0.remove(&oldest);
         }
     }
+}
+
+/// Returns the images of swaps that could not be pulled in this pod; where it `has_failed` by them, of
+/// which a kubelet does not say why, those of the containers that have.
+pub fn unpulled<'a>(
+    pod: &'a Pod,
+    memory: &'a Memory,
+    has_failed: bool,
+) -> impl Iterator<Item = &'a str> {
+    let swapped = memory.swapped_among(pod.containers.iter());
+    let unpulled = swapped.filter(move |(container, record)| {
+        let by_it = has_failed && container.end().is_some_and(Terminated::has_failed);
+        by_it || is_unpulled(container, record)
+    });
+    unpulled.map(|(_, record)| &*record.asked)
+}
+
+fn is_unpulled(container: &Container, record: &SwapRecord) -> bool {
+    let progress = progress(container, record.before.as_ref());
+    matches!(progress, Progress::NotPulled(..))
 }
 
 /// Returns true if the pod fails when the exit image is not started after the sidecar was stopped:
