@@ -7,7 +7,12 @@ use swaplet::image::build::derived_paths;
 use crate::command::{facts, in_pod, words};
 
 const VOLUMES: &str = r#"{"volumes": [
-    {"name": "data", "emptyDir": {}}, {"name": "script", "configMap": {"name": "s"}}, {"name": "file", "hostPath": {"path": "/x", "type": "File"}}
+    {"name": "data", "emptyDir": {}}, {"name": "script", "configMap": {"name": "s"}}, {"name": "file", "hostPath": {"path": "/x", "type": "File"}},
+    {"name": "directory", "hostPath": {"path": "/x", "type": "Directory"}}, {"name": "path", "hostPath": {"path": "/x"}}, {"name": "any", "hostPath": {"path": "/x", "type": ""}},
+    {"name": "flat", "configMap": {"name": "s", "items": [{"key": "x", "path": "x"}]}}, {"name": "folders", "secret": {"secretName": "s", "items": [{"key": "x", "path": "dir/x"}]}},
+    {"name": "all", "projected": {"sources": [{"configMap": {"name": "s"}}, {"secret": {"name": "s", "items": [{"key": "y", "path": "y"}]}}]}},
+    {"name": "some", "projected": {"sources": [{"configMap": {"name": "s"}}, {"secret": {"name": "s", "items": [{"key": "y", "path": "dir/y"}]}}]}},
+    {"name": "token", "projected": {"sources": [{"serviceAccountToken": {"path": "dir/token"}}]}}
 ]}"#;
 
 fn volumes() -> Value {
@@ -80,6 +85,32 @@ fn a_file_over_a_program_is_mounted() {
         verdict(&["/bin/sh"], &[("data", "/entrypoint.sh", "x")]),
         "NotSwappable MountOverProgram",
         "a file or a directory"
+    );
+}
+
+/// A runtime mounts a file where the image has a file, and a folder where it has a folder.
+#[test]
+fn u195_what_may_be_a_file_or_a_folder_is_not_mounted_over_a_program() {
+    let over = |volume, sub_path| verdict(&["/bin/sh"], &[(volume, "/entrypoint.sh", sub_path)]);
+    for (volume, sub_path) in [("file", ""), ("flat", "x"), ("all", "y")] {
+        assert_eq!(over(volume, sub_path), "Runnable /bin/sh", "{volume}");
+    }
+    let folder = "NeedsImage /entrypoint.sh/.swaplet";
+    assert_eq!(over("directory", ""), folder);
+    for (volume, sub_path) in [
+        ("path", ""),
+        ("any", ""),
+        ("folders", "dir"),
+        ("some", "dir"),
+        ("token", "dir"),
+    ] {
+        let refused = "NotSwappable MountOverProgram";
+        assert_eq!(over(volume, sub_path), refused, "{volume}");
+    }
+    assert_eq!(
+        verdict(&["/bin/sh"], &[("path", "/init/x", "")]),
+        "NeedsImage /init/.swaplet",
+        "either may be mounted into a folder"
     );
 }
 

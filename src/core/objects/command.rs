@@ -306,7 +306,9 @@ enum Found {
 impl View<'_> {
     fn find(&self, path: &str) -> Found {
         match self.covering(path) {
-            Some(mount) if mount.backing == Backing::Configuration => Found::Configuration,
+            Some(mount) if matches!(mount.backing, Backing::Configuration { .. }) => {
+                Found::Configuration
+            }
             Some(_) => Found::Volume,
             None if self.has(path) => Found::InImage,
             None => Found::Missing,

@@ -74,7 +74,7 @@ pub(crate) struct Mount {
 pub(crate) enum Shape {
     Directory,
     File,
-    /// A subPath of a volume with unknown content.
+    /// A subPath of a volume with unknown content, or a path of the node that may be any of them.
     Either,
 }
 
@@ -217,8 +217,9 @@ fn mounts(container: &ContainerSpec) -> Box<[Mount]> {
         let path = path::normal(&format!("/{}", mount.path))?.into();
         let shape = match (mount.has_sub_path, mount.backing) {
             (false, Backing::HostFile) => Shape::File,
+            (false, Backing::HostPath) => Shape::Either,
             (false, _) => Shape::Directory,
-            (true, Backing::Configuration) => Shape::File,
+            (true, Backing::Configuration { has_folders: false }) => Shape::File,
             (true, _) => Shape::Either,
         };
         Some(Mount {

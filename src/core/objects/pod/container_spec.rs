@@ -113,9 +113,14 @@ pub struct MountSpec {
 pub enum Backing {
     /// A ConfigMap, Secret, projected or downward API volume: small files, so its programs are
     /// taken for scripts.
-    Configuration,
+    Configuration {
+        /// True if a `subPath` of it may be a folder.
+        has_folders: bool,
+    },
     /// A `hostPath` that is one file.
     HostFile,
+    /// A `hostPath` that does not say what it is.
+    HostPath,
     /// Anything else, including unknown volumes: they may hold real programs or none.
     Data,
 }

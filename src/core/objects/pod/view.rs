@@ -109,6 +109,38 @@ pub(crate) struct SourceView {
     pub name: Text,
     pub secret_name: Text,
     pub optional: Option<bool>,
+    #[serde(deserialize_with = "list")]
+    items: Folders,
+}
+
+/// `items` of a volume: set if one of its files is in a folder.
+#[derive(Clone, Copy, Debug, Default)]
+struct Folders(bool);
+
+impl<'de> FromList<'de> for Folders {
+    fn from_list<A: SeqAccess<'de>>(mut array: A) -> Result<Self, A::Error> {
+        let mut folders = false;
+        while let Some(item) = array.next_element::<ItemView>()? {
+            folders |= item.path.0;
+        }
+        Ok(Self(folders))
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ItemView {
+    #[serde(deserialize_with = "text")]
+    path: InFolder,
+}
+
+#[derive(Default)]
+struct InFolder(bool);
+
+impl FromText for InFolder {
+    fn from_text(text: &str) -> Self {
+        Self(text.contains('/'))
+    }
 }
 
 /// `status`
@@ -231,26 +263,38 @@ impl MountView {
     }
 }
 
+impl ProjectedView {
+    /// Returns true if a file may be in a folder; of sources without `items` that is not read.
+    fn has_folders(&self) -> bool {
+        let mut sources = self.sources.iter().map(|source| {
+            let source = source.config_map.as_ref().or(source.secret.as_ref());
+            source.is_none_or(|source| source.items.0)
+        });
+        self.sources.too_long || sources.any(|has_folders| has_folders)
+    }
+}
+
 impl VolumeView {
     fn named(&self) -> Option<(&str, Backing)> {
         Some((self.name.as_deref()?, self.backing()))
     }
 
     fn backing(&self) -> Backing {
-        let is_configuration = self.config_map.is_some()
-            || self.secret.is_some()
-            || self.projected.is_some()
-            || self.downward_api.0;
-        let host_path = self
-            .host_path
-            .as_ref()
-            .and_then(|host| host.kind.as_deref());
-        match host_path {
-            Some("File" | "FileOrCreate" | "Socket" | "CharDevice" | "BlockDevice") => {
-                Backing::HostFile
-            }
-            _ if is_configuration => Backing::Configuration,
-            _ => Backing::Data,
+        if let Some(host) = &self.host_path {
+            return match host.kind.as_deref() {
+                Some("File" | "FileOrCreate" | "Socket" | "CharDevice" | "BlockDevice") => {
+                    Backing::HostFile
+                }
+                Some("Directory" | "DirectoryOrCreate") => Backing::Data,
+                _ => Backing::HostPath,
+            };
+        }
+        let source = self.config_map.as_ref().or(self.secret.as_ref());
+        let projected = || Some(self.projected.as_ref()?.has_folders());
+        let has_folders = source.map(|source| source.items.0).or_else(projected);
+        match has_folders.or(self.downward_api.0.then_some(true)) {
+            Some(has_folders) => Backing::Configuration { has_folders },
+            None => Backing::Data,
         }
     }
 }
