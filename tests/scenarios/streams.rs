@@ -170,6 +170,29 @@ async fn where_no_watch_is_served_lists_in_pages_take_its_place() {
     }
 }
 
+/// Something changes the pod between any two lists, so the phase is never for the version that is there.
+#[tokio::test(start_paused = true)]
+async fn u196_a_pod_that_changes_between_two_lists_is_ended_by_its_phase() {
+    let world = World::that_streams_lists();
+    world.run_pod(&pod("busy", "OnFailure")).await;
+    world.fault(Effect::HoldWatch, |rule| rule.verb(Verb::Watch));
+    let _life = world.start_finishing_controller();
+    world.wait(5).await;
+    world.ends("busy", "main", 0).await;
+    for nth in 0..80 {
+        let change = json!({"metadata": {"annotations": {"example.com/beat": nth.to_string()}}});
+        world.edit("busy", &change).await;
+        world.wait(5).await;
+    }
+    assert_eq!(
+        world.phase("busy"),
+        "Succeeded",
+        "{:?}",
+        world.notes("busy")
+    );
+    assert!(world.patches("busy") < 20, "{}", world.patches("busy"));
+}
+
 /// A proxy before the API server that takes watches, holds back what they bring, and ends them: at
 /// once, or long before the API server would.
 #[tokio::test(start_paused = true)]

@@ -115,6 +115,27 @@ async fn a_swap_that_is_not_applied_for_a_minute_gives_way_to_the_phase_and_is_t
     }
 }
 
+/// As where an API server lists old states of pods.
+#[tokio::test(start_paused = true)]
+async fn u196_a_swap_that_meets_another_pod_for_a_minute_gives_way_to_the_phase() {
+    let world = World::new();
+    world.run_pod(&pod("p", "Never")).await;
+    world.fault(Effect::reply(409), |rule| {
+        rule.verb(Verb::Patch).resource("pods").subresource("")
+    });
+    let _life = world.start_controller_that_may_finish();
+    world.wait(1).await;
+    world.ends("p", "main", 0).await;
+    world.wait(120).await;
+    let notes = world.notes("p");
+    let told: Vec<_> = notes.iter().map(|(reason, _)| &**reason).collect();
+    assert_eq!(told, ["WriteDenied", "PhaseWritten"], "{notes:?}");
+    assert_eq!(
+        (world.phase("p").as_str(), world.image("p").as_str()),
+        ("Succeeded", "side:1")
+    );
+}
+
 /// Whatever is refused, and for however long: no more than one write a minute.
 #[tokio::test(start_paused = true)]
 async fn writes_that_are_not_applied_without_end_are_told_once_and_rare() {

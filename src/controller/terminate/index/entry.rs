@@ -184,9 +184,12 @@ impl Entry {
                 .iter_mut()
                 .for_each(|record| record.not_written());
         }
+        if let (Ok(_), Some(record)) = (outcome, &mut self.memory.finish) {
+            record.came_in_time();
+        }
         match outcome {
             Ok(stored) => self.applied(write, stored, now),
-            Err(WriteError::Conflict) => self.back_off(now, RETRY, None),
+            Err(WriteError::Conflict) => self.came_late(write, now),
             Err(WriteError::Gone) => Vec::new(),
             Err(WriteError::Failed { error, retry_after }) => {
                 self.failed(write, error, *retry_after, now)
@@ -629,6 +632,23 @@ impl Entry {
         notice(target, Some(report).filter(|_| is_told))
             .into_iter()
             .collect()
+    }
+
+    /// Records a write that has met another state of the pod than was seen. Where that goes on, a phase
+    /// is written whatever the version, and a swap gives way to the next method.
+    fn came_late(&mut self, write: Write, now: Moment) -> Vec<Effect> {
+        let record = self.memory.finish.as_deref_mut();
+        let since = record.and_then(|record| record.came_late(now));
+        let Some(since) = since.filter(|_| matches!(write.action, Action::Swap(_))) else {
+            return self.back_off(now, RETRY, None);
+        };
+        self.memory.failing = Some((since, now));
+        // It is known not to be applied.
+        let unconfirmed = self.unconfirmed.take();
+        let words = "each time the pod was another one than swaplet had seen";
+        let effects = self.failed(write, words, None, now);
+        self.unconfirmed = unconfirmed;
+        effects
     }
 
     /// Records that the pod waits for its turn to write: what has failed before goes on failing, and

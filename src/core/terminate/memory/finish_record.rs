@@ -16,6 +16,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// How long the status must not have changed then: shorter than the shortest back-off of a
 /// container that crashes (10 s).
 pub(crate) const QUIET_STATUS: Duration = Duration::from_secs(3);
+/// After how long without a write that met another state of the pod the next one is the first again.
+const FORGOTTEN: Duration = Duration::from_secs(180);
 /// The pause between two writes on a virtual node, where nothing is known to revert the phase.
 const VIRTUAL_PAUSE: Duration = Duration::from_secs(5);
 /// How long a written phase may stay unobserved if another state of the pod came before the
@@ -42,6 +44,9 @@ pub struct FinishRecord {
     under_way: Option<Moment>,
     /// True if the last write was applied and the watch has shown no terminal phase since it began.
     is_unseen: bool,
+    /// When the first and the last of the writes were made that have met another state of the pod than
+    /// was seen, one after another.
+    late: Option<(Moment, Moment)>,
 }
 
 impl FinishRecord {
@@ -61,6 +66,7 @@ impl FinishRecord {
             written_at: is_found.then_some(now),
             under_way: None,
             is_unseen: false,
+            late: None,
         };
         record.observe_returning(pod, now);
         record
@@ -141,14 +147,35 @@ impl FinishRecord {
         self.under_way = None;
     }
 
+    /// Records that a write has met another state of the pod than was seen. Returns since when, if that
+    /// has gone on for long: pods may be listed, and change between two lists.
+    pub fn came_late(&mut self, now: Moment) -> Option<Moment> {
+        let late = self.late.filter(|(_, last)| now.since(*last) < FORGOTTEN);
+        let (since, _) = late.unwrap_or((now, now));
+        self.late = Some((since, now));
+        self.late_since()
+    }
+
+    /// Records that a write was in time. Where others were late for long, the next ones may be, too.
+    pub fn came_in_time(&mut self) {
+        self.late = self.late.filter(|_| self.late_since().is_some());
+    }
+
+    fn late_since(&self) -> Option<Moment> {
+        let (since, last) = self.late?;
+        (last >= since + PATIENCE).then_some(since)
+    }
+
     /// Returns true if the phase was written, or is being written.
     pub(crate) const fn has_begun(&self) -> bool {
         self.written_at.is_some() || self.under_way.is_some()
     }
 
-    /// Returns true if the pod has kept changing for too long to wait for quiet.
+    /// Returns true if the pod has kept changing for too long to wait for quiet, or for its version to
+    /// be the one that is seen.
     pub(crate) fn is_restless(&self, now: Moment) -> bool {
-        now < self.changed_at + QUIET && now >= self.unrest_since + PATIENCE
+        let keeps_changing = now < self.changed_at + QUIET && now >= self.unrest_since + PATIENCE;
+        keeps_changing || self.late_since().is_some()
     }
 
     /// Returns when the phase may be written if only the status of the pod has to be unchanged, for
