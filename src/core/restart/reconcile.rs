@@ -581,17 +581,15 @@ impl Memory {
         Some((lasted, why))
     }
 
-    /// Returns true if the last write in vain was one to the request, unless that was undone: a
-    /// webhook that changes what is written does so for ever.
-    pub(crate) fn is_request_away(&self) -> bool {
+    /// Returns true if a webhook has undone the last write in vain.
+    pub(crate) fn is_undone(&self) -> bool {
         let in_vain = self.in_vain.as_ref();
-        in_vain.is_some_and(|it| !it.is_of_pod() && !it.words.starts_with(UNDONE))
+        in_vain.is_some_and(|it| it.words.starts_with(UNDONE))
     }
 
     /// Returns true if a webhook has undone the last change of the pod.
     pub(crate) fn was_undone(&self) -> bool {
-        let in_vain = self.in_vain.as_ref();
-        in_vain.is_some_and(|it| it.is_of_pod() && it.words.starts_with(UNDONE))
+        self.is_undone() && self.in_vain.as_ref().is_some_and(InVain::is_of_pod)
     }
 
     /// Returns what a webhook has made of the last change of the container's image.

@@ -12,6 +12,8 @@ use swaplet_core::restart::request::StatePhase;
 use super::parking::parked;
 use super::world::{PARK, World, images, park_image, pod, request};
 
+const REQUESTS: &str = "containerrecreaterequests";
+
 fn no_room() -> Headroom {
     Headroom::Wait(Shortage {
         limit: 6,
@@ -210,8 +212,9 @@ fn u128_an_old_request_has_its_ten_minutes_under_a_process_that_is_not_new() {
 }
 
 /// A container that waits for an alias which the registry does not have any more, and which is to be
-/// recorded to go back: that is not stored each minute, for an hour, in these words.
-fn cannot_record(world: &mut World, words: &str) {
+/// recorded to go back, and to go back: no write to this part is stored each minute, for an hour, in
+/// these words.
+fn cannot_write(world: &mut World, part: &'static str, words: &str) {
     world.settle();
     assert_eq!((world.image("app"), world.swaps), (&*images("app").1, 1));
     world.node_says("app", |pod, index| {
@@ -225,11 +228,15 @@ fn cannot_record(world: &mut World, words: &str) {
         let Some(action) = world.decide().action else {
             return;
         };
-        match action {
-            Action::Report(_) => world.write(&action),
-            _ => world
-                .memory
-                .note_in_vain("containerrecreaterequests", words, world.now),
+        let of = match action {
+            Action::Swap(_) => "pods",
+            Action::Report(_) => "status",
+            _ => REQUESTS,
+        };
+        if of == part {
+            world.memory.note_in_vain(part, words, world.now);
+        } else {
+            world.write(&action);
         }
         world.later(60);
     }
@@ -253,13 +260,13 @@ fn u126_what_only_the_request_records_is_not_given_up_while_the_request_cannot_b
         let mut world = with_pulls(deadline);
         world.settle();
         world.request.deleting = deletes;
-        cannot_record(&mut world, down);
+        cannot_write(&mut world, REQUESTS, down);
         assert!(world.request.is_held_back(), "{when}");
         assert!(!world.request.is_completed(), "{when}");
         // The webhook is back.
         let action = world.settle_until(|action| matches!(action, Action::WriteDown(_)));
         world.write(&action);
-        world.memory.note_applied("containerrecreaterequests");
+        world.memory.note_applied(REQUESTS);
         world.settle();
         assert_eq!(
             (world.image("app"), world.swaps),
@@ -270,7 +277,37 @@ fn u126_what_only_the_request_records_is_not_given_up_while_the_request_cannot_b
     }
     // A webhook that leaves the record out does so for ever.
     let mut undone = with_pulls(None);
-    cannot_record(&mut undone, UNDONE);
+    cannot_write(&mut undone, REQUESTS, UNDONE);
+    let words = undone.assert_over("app").1;
+    assert!(words.contains("its image is not put back"), "{words}");
+}
+
+/// A webhook for pods is down: the record is not given up for that either.
+#[test]
+fn u200_what_only_the_request_records_is_not_given_up_while_the_pod_cannot_be_changed() {
+    for (deadline, deletes) in [(None, false), (Some(90), false), (None, true)] {
+        let when = format!("{deadline:?}, {deletes}");
+        let mut world = with_pulls(deadline);
+        world.settle();
+        world.request.deleting = deletes;
+        cannot_write(&mut world, "pods", "failed calling webhook \"w.example\"");
+        assert!(world.request.is_held_back(), "{when}");
+        assert!(!world.request.is_completed(), "{when}");
+        // The webhook is back.
+        let action = world.settle_until(|action| matches!(action, Action::Swap(_)));
+        world.write(&action);
+        world.memory.note_applied("pods");
+        world.settle();
+        assert_eq!(
+            (world.image("app"), world.swaps),
+            (&*images("app").0, 2),
+            "{when}"
+        );
+        assert!(!world.request.is_held_back(), "{when}");
+    }
+    // A webhook that sets the alias again does so for ever.
+    let mut undone = with_pulls(None);
+    cannot_write(&mut undone, "pods", UNDONE);
     let words = undone.assert_over("app").1;
     assert!(words.contains("its image is not put back"), "{words}");
 }

@@ -579,11 +579,11 @@ impl Target<'_> {
 }
 
 /// Returns the reason to give up what is not applied; `None` while it is retried. `is_lost` is true
-/// if nobody else would do it later: then it is retried for as long as the request, which alone
-/// records it, cannot be changed.
+/// if nobody else would do it later, as the request alone records it: then it is retried for as long
+/// as no webhook undoes it, which would do so for ever.
 pub(crate) fn in_vain_for_long(case: Case<'_>, is_lost: bool) -> Option<String> {
     let (lasted, why) = case.memory.in_vain()?;
-    if is_lost && case.memory.is_request_away() {
+    if is_lost && !case.memory.is_undone() {
         return None;
     }
     let made = case.request.created_at;
