@@ -135,7 +135,7 @@ pub(crate) fn same_repository(one: &str, other: &str) -> bool {
 }
 
 /// Returns true for two spellings of one name.
-fn is_same_name(one: &str, other: &str) -> bool {
+pub(crate) fn is_same_name(one: &str, other: &str) -> bool {
     ImageReference::both(one, other)
         .is_some_and(|(one, other)| one.normalized() == other.normalized())
 }

@@ -100,13 +100,6 @@ impl RestartPod {
         };
         Some((index, container, self.details.get(index)?))
     }
-
-    /// Returns true if a node may ask the registry before it starts this container by another name
-    /// of its image, which may then not be there. (Kubelets from 1.35 on check the credentials of a
-    /// pod for each name again, KEP-2535.)
-    pub const fn may_ask_registry(&self, details: &Details) -> bool {
-        details.pulls_always || self.has_pull_secrets
-    }
 }
 
 // How the pod whose containers are to be restarted is read.

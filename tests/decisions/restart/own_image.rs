@@ -4,6 +4,7 @@
 mod properties;
 
 use serde_json::{Value, json};
+use swaplet_core::objects::node::KubeletVersion;
 use swaplet_core::objects::pod::{ContainerState, Terminated};
 use swaplet_core::report::reason::Reason;
 use swaplet_core::restart::reconcile::Action;
@@ -148,6 +149,48 @@ fn d1c_a_digest_that_the_registry_has_no_more_is_taken_back_also_after_the_deadl
     let mut world = of("Always", false, |_| {});
     world.request.active_deadline_seconds = Some(5);
     world.settle();
+    assert_eq!(
+        (world.later(10).assert_over("app").0, world.swaps),
+        (StatePhase::Failed, 1)
+    );
+}
+
+/// Kubelets from 1.35 on may have to pull an image by the other length of its name.
+#[test]
+fn u201_the_other_length_of_a_name_is_taken_back_also_after_the_deadline_or_a_deletion() {
+    for (kubelet, deletes) in [
+        ("v1.35.0", false),
+        ("v1.35.0", true),
+        ("", false),
+        ("", true),
+    ] {
+        let when = format!("{kubelet} {deletes}");
+        let mut world = of("Always", false, kind_loaded);
+        world.kubelet = KubeletVersion::read(kubelet);
+        world.request.active_deadline_seconds = (!deletes).then_some(5);
+        world.settle();
+        let long = "docker.io/library/my-app2:dev";
+        assert_eq!((world.image("app"), world.swaps), (long, 1), "{when}");
+        world.request.deleting = deletes;
+        let waits = world.later(10).settle();
+        assert!(
+            waits.again.is_some() && world.request.is_held_back() && !world.request.is_completed(),
+            "{when}: {waits:?}"
+        );
+        fails(&mut world);
+        world.dies().settle();
+        assert_eq!(
+            (world.image("app"), world.swaps),
+            ("my-app2:dev", 2),
+            "{when}"
+        );
+        assert!(!world.request.is_held_back(), "{when}");
+    }
+    // To older ones both are one image, and nothing has to be waited for.
+    let mut world = of("Always", false, kind_loaded);
+    world.request.active_deadline_seconds = Some(5);
+    world.settle();
+    assert!(!world.request.is_held_back());
     assert_eq!(
         (world.later(10).assert_over("app").0, world.swaps),
         (StatePhase::Failed, 1)

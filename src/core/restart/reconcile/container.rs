@@ -5,7 +5,7 @@ mod refusal;
 use std::time::Duration;
 
 use self::refusal::Way;
-use super::Case;
+use super::{Around, Case};
 use crate::cluster::node_class::NodeClass;
 use crate::image::alias::{Alias, Form, is_fresh_name_of, is_same_digest, is_same_image};
 use crate::image::reference::ImageReference;
@@ -609,6 +609,13 @@ const CHECKS_CREDENTIALS: KubeletVersion = KubeletVersion {
     minor: 35,
 };
 
+/// Returns true if the node is, or may be, such a kubelet.
+pub(crate) fn checks_each_name(around: &Around<'_>) -> bool {
+    let may_be_kubelet = |class: NodeClass| class.is_kubelet() || class == NodeClass::Unknown;
+    around.node.is_none_or(may_be_kubelet)
+        && (around.kubelet).is_none_or(|version| version >= CHECKS_CREDENTIALS)
+}
+
 impl Target<'_> {
     /// Returns the risk that the restart loses the container; `None` if there is none. Under
     /// `Never` a start that fails after the old container was stopped is final, and no later change
@@ -711,12 +718,7 @@ impl Target<'_> {
     /// Returns what the kubelet may check again for the alias; `None` for older kubelets, and for
     /// what needs no credentials.
     fn checks_credentials(&self, way: &Way) -> Option<&'static str> {
-        let around = self.case.around;
-        let may_be_kubelet = |class: NodeClass| class.is_kubelet() || class == NodeClass::Unknown;
-        let checks = around.node.is_none_or(may_be_kubelet)
-            && around
-                .kubelet
-                .is_none_or(|version| version >= CHECKS_CREDENTIALS);
+        let checks = checks_each_name(self.case.around);
         match way {
             Way::Alias(Alias {
                 form: Form::Respelled,

@@ -1,21 +1,32 @@
 //! The end of a request whose deadline has passed, or that is deleted. A container that is parked
 //! gets its image back first. So does one for whose alias the registry may be asked at its start
-//! and says no ([`RestartPod::may_ask_registry`](super::RestartPod::may_ask_registry)): the tag may
-//! have moved, and the manifest of the digest be gone from the registry. Only the request records
-//! the image before, so a finalizer keeps it until the image is put back.
+//! and says no ([`may_ask_registry`]): the tag may have moved, and the manifest of the digest be
+//! gone from the registry. Only the request records the image before, so a finalizer keeps it until
+//! the image is put back.
 
 use std::time::Duration;
 
-use super::container::{Step, Target};
+use super::container::{Step, Target, checks_each_name};
 use super::decision::Decision;
 use super::{Around, Case, Memory, Sight, parking, readiness};
+use crate::image::alias::is_same_name;
 use crate::objects::moment::Moment;
 use crate::report::reason::Reason;
-use crate::restart::request::RestartRequest;
+use crate::restart::pod::Details;
+use crate::restart::request::{Intent, RestartRequest};
 
 /// How long a recorded change may be in flight, or made and not yet observed: as long as a watch
 /// may lag.
 const ARRIVES: Duration = Duration::from_secs(60);
+
+/// Returns true if a node may ask the registry before it starts this container by another name of
+/// its image, which may then not be there. Kubelets from 1.35 on check the credentials of a pod for
+/// each name again (KEP-2535), and take the two lengths of a name of Docker Hub for two images.
+pub(crate) fn may_ask_registry(case: Case<'_>, details: &Details, intent: &Intent) -> bool {
+    details.pulls_always
+        || case.pod.has_pull_secrets
+        || is_same_name(&intent.from, &intent.to) && checks_each_name(case.around)
+}
 
 /// Ends the request, or does first what has to come before.
 pub(crate) fn end(case: Case<'_>, why: &str) -> Decision {
@@ -101,14 +112,12 @@ fn put_back(case: Case<'_>) -> Option<Decision> {
 
 /// Returns the next step of a container whose alias may prove impossible to pull; else `None`.
 fn under_way(case: Case<'_>, name: &str) -> Option<Step> {
-    let target = Target::of(case, name).filter(|target| {
-        case.pod.may_ask_registry(target.details) && !case.request.state(name).phase.is_final()
+    let target = Target::of(case, name).filter(|_| !case.request.state(name).phase.is_final())?;
+    let intent = target.mark.intent.as_ref().filter(|intent| {
+        intent.parking.is_none()
+            && target.container.image != intent.from
+            && may_ask_registry(case, target.details, intent)
     })?;
-    let intent = target
-        .mark
-        .intent
-        .as_ref()
-        .filter(|intent| intent.parking.is_none() && target.container.image != intent.from)?;
     let has_started = target.has_started()
         // It has started and crashes, which is not waited for.
         || target.is_restarted()

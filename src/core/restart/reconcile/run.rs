@@ -3,7 +3,7 @@
 
 use super::container::{Step, Target};
 use super::decision::{Action, Decision, Status};
-use super::{Case, readiness};
+use super::{Case, late, readiness};
 use crate::objects::moment::Moment;
 use crate::objects::recreate_request::RequestPhase;
 use crate::report::decision::{Report, Swap};
@@ -48,8 +48,7 @@ pub(crate) fn advance(case: Case<'_>, journal: &Journal) -> Decision {
 fn carry_out(plan: Plan, case: Case<'_>, journal: &Journal) -> Decision {
     let (request, pod) = (case.request, case.pod);
     if !plan.marks.is_empty() {
-        let before =
-            readiness::before_restart(case).or_else(|| held_back(request, pod, &plan.marks));
+        let before = readiness::before_restart(case).or_else(|| held_back(case, &plan.marks));
         if let Some(before) = before {
             return before;
         }
@@ -81,23 +80,17 @@ fn carry_out(plan: Plan, case: Case<'_>, journal: &Journal) -> Decision {
 }
 
 /// Adds the finalizer before the first alias is recorded that may have to be pulled; else `None`.
-fn held_back(
-    request: &RestartRequest,
-    pod: &RestartPod,
-    marks: &[(Box<str>, Mark)],
-) -> Option<Decision> {
+fn held_back(case: Case<'_>, marks: &[(Box<str>, Mark)]) -> Option<Decision> {
     let asks = |(name, mark): &(Box<str>, Mark)| {
-        let is_alias = mark
-            .intent
-            .as_ref()
-            .is_some_and(|intent| intent.parking.is_none() && intent.back.is_none());
-        is_alias
-            && pod
-                .find(name)
-                .is_some_and(|(_, _, details)| pod.may_ask_registry(details))
+        let found = mark.intent.as_ref().zip(case.pod.find(name));
+        found.is_some_and(|(intent, (_, _, details))| {
+            intent.parking.is_none()
+                && intent.back.is_none()
+                && late::may_ask_registry(case, details, intent)
+        })
     };
-    (!request.is_held_back() && marks.iter().any(asks))
-        .then(|| Decision::act(Reason::RestartPending, readiness::hold(request)))
+    (!case.request.is_held_back() && marks.iter().any(asks))
+        .then(|| Decision::act(Reason::RestartPending, readiness::hold(case.request)))
 }
 
 /// Writes a status, and reports of the pod each container that becomes final with it.
