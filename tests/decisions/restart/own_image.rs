@@ -155,6 +155,39 @@ fn d1c_a_digest_that_the_registry_has_no_more_is_taken_back_also_after_the_deadl
     );
 }
 
+/// The answer to the change was lost, and the deadline passes before it is seen.
+#[test]
+fn u202_an_alias_that_arrives_after_the_deadline_is_taken_back() {
+    let sent = |change: fn(&mut Value)| {
+        let mut world = of("Always", false, change);
+        world.request.active_deadline_seconds = Some(5);
+        let sent = world.settle_until(|action| matches!(action, Action::Swap(_)));
+        world.memory.note_in_vain("pods", "timed out", world.now);
+        world.later(5);
+        (world, sent)
+    };
+    let (mut world, alias) = sent(pulls_always);
+    let waits = world.settle();
+    assert!(
+        waits.again.is_some() && !world.request.is_completed(),
+        "{waits:?}"
+    );
+    let mut never = world.clone();
+    world.write(&alias);
+    fails(&mut world);
+    world.settle();
+    assert_eq!((world.image("app"), world.swaps), ("r.example/app:1", 2));
+    assert_eq!(world.assert_over("app").0, StatePhase::Failed);
+
+    never.later(54).settle();
+    assert!(!never.request.is_completed());
+    assert_eq!(never.later(1).assert_over("app").0, StatePhase::Failed);
+    assert_eq!(never.swaps, 0);
+    // It would be started from what is on the node.
+    let (mut there, _) = sent(|_| {});
+    assert_eq!(there.assert_over("app").0, StatePhase::Failed);
+}
+
 /// Kubelets from 1.35 on may have to pull an image by the other length of its name.
 #[test]
 fn u201_the_other_length_of_a_name_is_taken_back_also_after_the_deadline_or_a_deletion() {

@@ -41,7 +41,7 @@ pub(crate) fn end(case: Case<'_>, why: &str) -> Decision {
     let more = more.map(|more| format!("{why}; {more}"));
     let why = more.as_deref().unwrap_or(why);
     parking::end(case, why)
-        .or_else(|| put_back(case))
+        .or_else(|| put_back(case).or_else(|| awaits(case)))
         .unwrap_or_else(|| Decision::give_up(case.request, why))
 }
 
@@ -66,23 +66,26 @@ pub(crate) fn after_deletion(
         memory,
         around,
     };
-    let arrives = arrives(case).filter(|at| *at > around.now);
-    put_back(case).or_else(|| arrives.map(|at| Decision::later(Reason::RestartPending, at)))
+    put_back(case).or_else(|| awaits(case))
 }
 
-/// Returns until when a change recorded for the current spec may appear; `None` if none may.
-fn arrives(case: Case<'_>) -> Option<Moment> {
+/// Waits for an alias recorded for the current spec, which may yet appear and prove impossible to
+/// pull; `None` if none may.
+fn awaits(case: Case<'_>) -> Option<Decision> {
     let journal = case.request.journal.as_ref()?;
     let times = journal.0.iter().filter_map(|(name, mark)| {
-        let (_, container, _) = case.pod.find(name)?;
+        let (_, container, details) = case.pod.find(name)?;
         let intent = mark.intent.as_ref()?;
         let may_come = intent.parking.is_none()
             && intent.back.is_none()
             && container.image == intent.from
-            && intent.generation == case.pod.generation;
+            && intent.generation == case.pod.generation
+            && may_ask_registry(case, details, intent);
         case.memory.times(name).changed.filter(|_| may_come)
     });
-    times.map(|at| at + ARRIVES).max()
+    let until = times.map(|at| at + ARRIVES).max();
+    let until = until.filter(|at| *at > case.around.now)?;
+    Some(Decision::later(Reason::RestartPending, until))
 }
 
 /// Works until each alias is observed started or is taken back, within the wait for the node.
