@@ -30,7 +30,7 @@ use swaplet_core::objects::pod::PROVIDER_FAILED;
 use swaplet_core::objects::recreate_request::{KIND, RequestPhase};
 use swaplet_core::objects::runs_on::RunsOn;
 use swaplet_core::report::decision::Report;
-use swaplet_core::report::denial::UNDONE;
+use swaplet_core::report::denial::{CHANGES, UNDONE};
 use swaplet_core::report::reason::Reason;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::pod::RestartPod;
@@ -290,14 +290,20 @@ impl Retry {
         let (wait, lasting) = match error {
             WriteError::Denied(words) => (
                 self.denials.one_more(RETRY.longest),
-                self.denials.are_lasting().then_some(("forbids", words)),
+                self.denials
+                    .are_lasting()
+                    .then_some(("forbids", words.as_str())),
             ),
             WriteError::Failed { retry_after, error } => (
                 // A request has to end, however long a server asks to wait.
                 wait.max(retry_after.unwrap_or_default()).min(RETRY.longest),
-                (self.failures >= LASTING).then_some(("does not apply", error)),
+                (self.failures >= LASTING).then_some(("does not apply", error.as_str())),
             ),
-            WriteError::Conflict | WriteError::Gone => (wait, None),
+            WriteError::Conflict => (
+                wait,
+                (self.failures >= LASTING).then_some(("does not apply", CHANGES)),
+            ),
+            WriteError::Gone => (wait, None),
         };
         let news = lasting.filter(|_| !std::mem::replace(&mut self.reported, true));
         let news = news.and_then(|(fails, words)| {
@@ -601,11 +607,16 @@ impl Restarts {
                 write.notices()
             }
             Err(error) => {
-                // For a write to the request a right may be missing, which may come.
-                if let WriteError::Denied(words) | WriteError::Failed { error: words, .. } = &error
-                    && (write.is_of_pod() || !is_missing_right(words))
-                {
-                    entry.memory.note_in_vain(write.part(), words, now);
+                let (part, is_of_pod) = (write.part(), write.is_of_pod());
+                match &error {
+                    // For a write to the request a right may be missing, which may come.
+                    WriteError::Denied(words) | WriteError::Failed { error: words, .. }
+                        if is_of_pod || !is_missing_right(words) =>
+                    {
+                        entry.memory.note_in_vain(part, words, now);
+                    }
+                    WriteError::Conflict if is_of_pod => entry.memory.note_conflict(part, now),
+                    _ => {}
                 }
                 let (not_before, news) = entry.retry.after(&write, &error, now);
                 entry.memory.not_before = Some(not_before);

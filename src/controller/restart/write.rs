@@ -1,5 +1,5 @@
 //! The writes of a restart: to one version of the request, and to one generation of the pod, or to
-//! one version of it where containers are parked.
+//! one version of it where its record of parked containers is written.
 
 #[cfg(test)]
 mod tests;

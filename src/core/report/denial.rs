@@ -24,6 +24,8 @@ const FORMS: [(&str, &str, &str); 3] = [
 const LEASH: &str = "-leash-";
 /// What swaplet says first of a write that was accepted and set back.
 pub const UNDONE: &str = "a webhook of the cluster has undone the change";
+/// What is said of an object that has changed whenever a write arrived.
+pub const CHANGES: &str = "it keeps changing";
 
 /// A denied write.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -58,7 +58,7 @@ use crate::objects::pod::ContainerState;
 use crate::objects::recreate_request::RequestPhase;
 use crate::objects::runs_on::RunsOn;
 use crate::objects::values::label_selector::is_subdomain;
-use crate::report::denial::UNDONE;
+use crate::report::denial::{CHANGES, UNDONE};
 use crate::report::reason::Reason;
 use crate::restart::pod::RestartPod;
 use crate::restart::request::{Mark, Parking, RestartRequest};
@@ -537,6 +537,15 @@ impl Memory {
             last,
             words,
         });
+    }
+
+    /// Records that what a write to this part is about had changed meanwhile. What was denied before
+    /// says more.
+    pub fn note_conflict(&mut self, part: &'static str, now: Moment) {
+        match &mut self.in_vain {
+            Some(in_vain) => in_vain.last = now,
+            None => self.note_in_vain(part, CHANGES, now),
+        }
     }
 
     /// Records that a write to this part was applied.

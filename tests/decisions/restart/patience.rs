@@ -167,6 +167,33 @@ fn bugs_b_a_container_that_is_parked_is_brought_back_however_long_that_is_denied
     }
 }
 
+/// Each write meets a newer version of the pod. What was denied between them says more.
+#[test]
+fn u203_a_pod_that_keeps_changing_ends_what_was_not_begun() {
+    for (denied, words) in [(None, "it keeps changing"), (Some(UNDONE), UNDONE)] {
+        let mut world = World::of("Always");
+        for minute in 0..=10 {
+            let action = world.settle_until(|action| matches!(action, Action::Swap(..)));
+            assert!(matches!(action, Action::Swap(..)), "{minute}");
+            match denied {
+                Some(denied) if minute == 0 => {
+                    world.memory.note_in_vain("pods", denied, world.now);
+                }
+                _ => world.memory.note_conflict("pods", world.now),
+            }
+            world.later(60);
+        }
+        let said = world.assert_over("app").1;
+        assert_eq!(
+            said,
+            format!(
+                "not restarted: the API server has not applied the change of the pod for 600 s: {words}"
+            )
+        );
+        assert_eq!((world.image("app"), world.swaps), (&*images("app").0, 0));
+    }
+}
+
 /// With a deadline the reason is told beside it.
 #[test]
 fn what_is_not_applied_until_the_deadline_is_told_with_it() {

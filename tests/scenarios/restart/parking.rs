@@ -262,6 +262,73 @@ async fn r21_the_deadline_passes_while_it_is_parked() {
     world.assert_quiet().await;
 }
 
+/// A webhook takes two seconds for each change from or to the park image.
+fn is_slow(world: &Restarts) {
+    world.fault(Effect::Delay(Duration::from_secs(2)), |rule| {
+        rule.verb(Verb::Patch).resource("pods").body(PARK)
+    });
+}
+
+/// Somebody writes the pod each second, for so long.
+async fn keeps_changing(world: &Restarts, seconds: u64) {
+    for second in 0..seconds {
+        let beat = json!({"metadata": {"annotations": {"example.org/beat": second.to_string()}}});
+        let path = "/api/v1/namespaces/default/pods/p";
+        world
+            .world
+            .request(Method::PATCH, path, "application/merge-patch+json", &beat)
+            .await;
+        world.wait(1).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn u203_a_container_of_a_pod_that_keeps_changing_comes_back() {
+    for deletes in [false, true] {
+        let world = world("Always").await;
+        let _life = world.start_controller();
+        world.request("r", &forced()).await;
+        while world.image("app") != PARK {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        if deletes {
+            world.delete_request("r").await;
+        }
+        is_slow(&world);
+        keeps_changing(&world, 60).await;
+        assert_eq!(
+            (world.image("app"), world.image_changes("p")),
+            (APP.to_owned(), 2),
+            "{deletes}"
+        );
+        world.wait(60).await;
+        assert!(is_unmarked(&world), "{deletes}: {}", world.pod());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn u203_a_request_for_a_pod_that_keeps_changing_ends_in_words() {
+    let world = world("Always").await;
+    let _life = world.start_controller();
+    is_slow(&world);
+    world.request("r", &forced()).await;
+    keeps_changing(&world, 900).await;
+    let request = world.get("r");
+    let state = &request["status"]["containerRecreateStates"][0];
+    assert_eq!(
+        (&request["status"]["phase"], &state["phase"]),
+        (&json!("Completed"), &json!("Failed")),
+        "{request}"
+    );
+    let words = state["message"].as_str().unwrap();
+    assert!(words.contains("it keeps changing"), "{words}");
+    assert!(world.told().contains(&"WriteDenied".to_owned()));
+    assert_eq!(
+        (world.image("app"), world.image_changes("p")),
+        (APP.to_owned(), 0)
+    );
+}
+
 /// It is told, and tried again; the request is not over before.
 #[tokio::test(start_paused = true)]
 async fn an_image_that_may_not_be_put_back_is_told() {

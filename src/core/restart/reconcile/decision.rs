@@ -202,8 +202,7 @@ pub struct Change {
     pub swaps: Vec<Swap>,
     /// The `metadata.generation` for which this was decided: the patch fails on any other.
     pub generation: Option<i64>,
-    /// The pod's new record of parked containers; `None` if the change neither parks a container
-    /// nor ends that.
+    /// The pod's new record of parked containers; `None` if the change leaves it as it is.
     pub note: Option<Note>,
     /// How many restarts earlier changes for the same request have still to cause.
     pub coming: u32,
@@ -302,15 +301,18 @@ fn change(request: &RestartRequest, pod: &RestartPod, swaps: Vec<Swap>) -> Chang
     }
 }
 
-/// Builds the change of these images, with this record of parked containers in the pod.
+/// Builds the change of these images, with this record of parked containers in the pod. What only
+/// brings containers back leaves the record there, and needs no version of the pod beside its
+/// generation: others may change the pod all the time.
 pub(crate) fn recorded(pod: &RestartPod, swaps: Vec<Swap>, parked: Option<Parked>) -> Change {
+    let is_kept = pod.generation.is_some()
+        && pod.parked == parked
+        && (parked.as_ref()).is_some_and(|parked| swaps.iter().all(|swap| swap.to != parked.park));
+    let version = pod.pod.version.clone();
     Change {
         swaps,
         generation: pod.generation,
-        note: Some(Note {
-            version: pod.pod.version.clone(),
-            parked,
-        }),
+        note: (!is_kept).then_some(Note { version, parked }),
         coming: 0,
         is_tried: false,
     }

@@ -353,10 +353,8 @@ pub fn orphan_as_told(pod: &RestartPod) -> Option<Orphan> {
         .as_mut()
         .filter(|change| !change.swaps.is_empty())?;
     let mut names = parked.images.keys();
-    if names.all(|name| change.swaps.iter().any(|swap| swap.container == *name))
-        && let Some(note) = &mut change.note
-    {
-        note.parked = None;
+    if names.all(|name| change.swaps.iter().any(|swap| swap.container == *name)) {
+        *change = recorded(pod, std::mem::take(&mut change.swaps), None);
     }
     Some(found)
 }

@@ -23,7 +23,7 @@ fn orphans(world: &World, requests: &[RestartRequest]) -> Option<(String, String
     Some((
         swap.from.to_string(),
         swap.to.to_string(),
-        change.note.unwrap().parked == world.pod.as_ref().unwrap().parked,
+        change.note.is_none(),
     ))
 }
 
