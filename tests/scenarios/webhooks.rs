@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 use swaplet_core::image::ImagePattern;
 use swaplet_core::restart::hot_upgrade::sidecar_set::UpgradeImages;
+use swaplet_core::restart::request::ACTIVE;
 use swaplet_testbed::apiserver::{Effect, UpdateWebhook, Verb};
 
 use super::harness::{CONCURRENCY, SWAPLET, World};
@@ -647,6 +648,29 @@ async fn u26_a_request_whose_metadata_is_not_stored_is_written_seldom_and_ends_i
         world.wait(3600).await;
         assert!(patches(&world, REQUESTS) <= sent + 60, "{when}");
     }
+}
+
+/// Nothing but the clean-up is left of it.
+#[tokio::test(start_paused = true)]
+async fn u204_a_request_whose_label_cannot_be_removed_is_written_seldom_and_deleted_in_its_time() {
+    const REQUESTS: &str = "containerrecreaterequests";
+    let world = Restarts::with_pod("Always").await;
+    let _life = world.start_controller();
+    world.fault(Effect::reply(403).message(NO), |rule| {
+        let requests = rule.verb(Verb::Patch).resource(REQUESTS);
+        requests.body(&format!("{ACTIVE:?}:null"))
+    });
+    let mut spec = app();
+    spec["ttlSecondsAfterFinished"] = json!(7200);
+    world.request("r", &spec).await;
+    world.wait(60).await;
+    assert_eq!(ended(&world, "denied").0, "Succeeded");
+    let before = patches(&world, REQUESTS);
+    world.wait(3600).await;
+    let sent = patches(&world, REQUESTS) - before;
+    assert!((1..=10).contains(&sent), "{sent} writes in an hour");
+    world.wait(4500).await;
+    assert!(world.find("r").is_none(), "{}", world.get("r"));
 }
 
 /// A namespace whose writes fail has one under way at a time, so each request has its turn seldom.

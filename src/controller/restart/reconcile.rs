@@ -269,6 +269,9 @@ impl Restarts {
 /// The number of failures, about a minute, after which they are reported.
 const LASTING: u32 = 8;
 
+/// The longest wait after a denial of what only cleans up after a request.
+const SELDOM: Duration = Duration::from_secs(15 * 60);
+
 /// The failed writes since the last applied one.
 #[derive(Default)]
 pub(crate) struct Retry {
@@ -287,9 +290,13 @@ impl Retry {
     ) -> (Moment, Vec<Notice>) {
         let wait = RETRY.after(self.failures);
         self.failures += 1;
+        let longest = match write.action {
+            Action::Release | Action::Delete => SELDOM,
+            _ => RETRY.longest,
+        };
         let (wait, lasting) = match error {
             WriteError::Denied(words) => (
-                self.denials.one_more(RETRY.longest),
+                self.denials.one_more(longest),
                 self.denials
                     .are_lasting()
                     .then_some(("forbids", words.as_str())),

@@ -241,9 +241,8 @@ fn because(reason: &str) -> String {
     }
 }
 
-/// Cleans up after a request that is completed or being deleted. A request that was refused, or
-/// that OpenKruise has completed, is also deleted when its time has come: where OpenKruise does not
-/// delete it, nothing else does.
+/// Cleans up after a request that is completed or being deleted. One whose time has come is deleted
+/// whether or not its label could be removed.
 fn after_completion(
     request: &RestartRequest,
     sight: Sight<'_>,
@@ -257,10 +256,19 @@ fn after_completion(
         if let Some(decision) = readiness::after_restart(request, sight) {
             return decision;
         }
-        if request.active && !request.deleting {
-            return Decision::act(Reason::RequestOver, Action::Release);
-        }
     }
+    let is_active = request.journal.is_some() && request.active && !request.deleting;
+    match in_its_time(request, sight, around) {
+        waits if is_active && waits.action.is_none() => {
+            Decision::act(Reason::RequestOver, Action::Release)
+        }
+        decision => decision,
+    }
+}
+
+/// Deletes a request when its time has come. One that was refused, or that OpenKruise has completed,
+/// too: where OpenKruise does not delete it, nothing else does.
+fn in_its_time(request: &RestartRequest, sight: Sight<'_>, around: &Around<'_>) -> Decision {
     if request.deleting || others::delete(request, around) {
         return Decision::quiet(Reason::RequestOver);
     }

@@ -79,6 +79,20 @@ fn b1_d4_a_request_that_was_refused_has_its_ttl_as_well() {
 }
 
 #[test]
+fn u204_a_request_whose_label_cannot_be_removed_is_deleted_in_its_time() {
+    let asked = changed(app(), |request| {
+        request["spec"]["ttlSecondsAfterFinished"] = json!(5)
+    });
+    let mut world = World::new(&asked, &pod("Always"));
+    world.settle();
+    world.restarts("app", true);
+    let denied = world.settle_until(|action| matches!(action, Action::Release));
+    assert!(world.request.completed_at.is_some() && world.request.active);
+    assert_eq!(world.later(4).decide().action, Some(denied));
+    assert_eq!(world.later(1).decide().action, Some(Action::Delete));
+}
+
+#[test]
 fn r20c_a_request_by_the_name_of_openkruises_own_ends_where_openkruise_is_not() {
     let asked = changed(app(), |request| {
         request["metadata"]["name"] = json!("sidecar-termination-pu");
