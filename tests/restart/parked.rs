@@ -12,9 +12,14 @@ const PARK: &str = "registry.example/swaplet/park:v1";
 
 /// A pod as a controller leaves it that dies after it has put `app` into the park image.
 async fn parked(world: &World, name: &str) {
+    parked_from(world, name, "app:1").await;
+}
+
+/// The same, with this image on record.
+async fn parked_from(world: &World, name: &str, image: &str) {
     world.pod(name).await;
     let uid = world.pods().get(name).await.unwrap().uid().unwrap();
-    let parked = json!({"pod": uid, "name": "again", "request": "ru", "park": PARK, "images": {"app": "app:1"}}).to_string();
+    let parked = json!({"pod": uid, "name": "again", "request": "ru", "park": PARK, "images": {"app": image}}).to_string();
     let metadata = json!({"labels": {"swaplet.io/parked": "app"}, "annotations": {"swaplet.io/parked": parked, "mine": "stays"}});
     let change =
         json!({"metadata": metadata, "spec": {"containers": [{"name": "app", "image": PARK}]}});
@@ -180,6 +185,26 @@ async fn what_cannot_be_brought_back_is_listed_with_the_reason() {
         "{}",
         ran.err
     );
+}
+
+/// Nobody can tell what it had.
+#[tokio::test]
+async fn u205_a_container_whose_record_cannot_be_trusted_is_listed_and_stays() {
+    let world = World::new().await;
+    world.leash().await;
+    parked_from(&world, "p", "No Image").await;
+    let words = "default/p: app stays in the park image";
+    let ran = world.parked(&[]).await;
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let row: Vec<_> = ran.out.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!(row, ["default", "p", "app", "-", "again"]);
+    let is_told = |ran: &Ran| ran.err.contains(words) && !ran.err.contains("No container");
+    assert!(is_told(&ran), "{}", ran.err);
+
+    let ran = world.parked(&["-A", "--restore", "--wait", "0"]).await;
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(is_told(&ran) && ran.out.contains("again"), "{ran:?}");
+    assert_eq!(world.look("p").await.1, [PARK, "log:1"]);
 }
 
 #[tokio::test]

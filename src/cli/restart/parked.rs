@@ -8,11 +8,10 @@ use anyhow::anyhow;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use kube::Client;
-use serde_json::json;
+use serde_json::{Value, json};
 use swaplet_controller::frame::list::words;
 use swaplet_controller::frame::writer::{Writer, leash};
 use swaplet_controller::restart::parked::{ParkedPod, bring_back, parked};
-use swaplet_core::report::decision::Swap;
 use swaplet_core::report::write_error::WriteError;
 use tokio::time::{Instant, sleep};
 
@@ -101,6 +100,7 @@ impl ParkedArgs {
         if !self.restore {
             let found = list().await?;
             print(&show(&found, self.output)?)?;
+            found.iter().flat_map(told).for_each(|line| report(&line));
             if found.is_empty() {
                 eprintln!("No container is parked{}.", place(&namespaces));
             }
@@ -176,7 +176,9 @@ where
             eprintln!("No container is parked.");
             return Ok(found);
         }
-        if waited >= wait + TRYING {
+        let may_come_back = found.iter().any(|pod| !pod.swaps().is_empty());
+        if waited >= wait && (!may_come_back || waited >= wait + TRYING) {
+            reasons.extend(found.iter().flat_map(told));
             reasons
                 .iter()
                 .for_each(|reason| report(&format!("error: {reason}")));
@@ -196,10 +198,22 @@ where
     }
 }
 
+/// Says of each container of a pod that cannot come back why, and what to do.
+fn told(pod: &ParkedPod) -> Vec<String> {
+    let (namespace, name) = pod.key();
+    let words = pod.stays().iter();
+    words
+        .map(|words| format!("{namespace}/{name}: {words}"))
+        .collect()
+}
+
 /// Brings all pods back; returns the reasons of those that were not.
 async fn bring_all_back(writer: &Writer, pods: Vec<ParkedPod>) -> Vec<String> {
     let mut reasons = Vec::new();
     for pod in pods {
+        if pod.swaps().is_empty() {
+            continue;
+        }
         let (namespace, name) = pod.key();
         let place = format!("{namespace}/{name}");
         let images: Vec<_> = pod
@@ -220,22 +234,28 @@ async fn bring_all_back(writer: &Writer, pods: Vec<ParkedPod>) -> Vec<String> {
 }
 
 fn show(pods: &[ParkedPod], output: Output) -> anyhow::Result<String> {
-    let row = |(pod, swap): (&ParkedPod, &Swap)| {
+    let (mut lines, mut values) = (Vec::new(), Vec::new());
+    for pod in pods {
         let ((namespace, name), request) = (pod.key(), pod.request());
-        let line = vec![
-            ("NAMESPACE", namespace.to_owned()),
-            ("POD", name.to_owned()),
-            ("CONTAINER", swap.container.to_string()),
-            ("IMAGE", swap.to.to_string()),
-            ("REQUEST", request.to_owned()),
-        ];
-        let value = json!({"namespace": namespace, "pod": name, "container": swap.container, "image": swap.to, "parkImage": swap.from,
-            "request": request});
-        (line, value)
-    };
-    let swaps = pods
-        .iter()
-        .flat_map(|pod| pod.swaps().iter().map(move |swap| (pod, swap)));
-    let (lines, values): (Vec<_>, Vec<_>) = swaps.map(row).unzip();
+        let mut add = |container: &str, image: &str, more: (&str, &str)| {
+            lines.push(vec![
+                ("NAMESPACE", namespace.to_owned()),
+                ("POD", name.to_owned()),
+                ("CONTAINER", container.to_owned()),
+                ("IMAGE", image.to_owned()),
+                ("REQUEST", request.to_owned()),
+            ]);
+            let mut value = json!({"namespace": namespace, "pod": name, "container": container, "image": image, "request": request});
+            value[more.0] = Value::from(more.1);
+            values.push(value);
+        };
+        for swap in pod.swaps() {
+            add(&swap.container, &swap.to, ("parkImage", &*swap.from));
+        }
+        for words in pod.stays() {
+            let container = words.split(' ').next().unwrap_or_default();
+            add(container, "", ("stays", words.as_str()));
+        }
+    }
     render(output, &lines, &json!({ "parked": values }))
 }

@@ -19,7 +19,8 @@ use crate::frame::writer::{Target, Writer};
 #[derive(Clone, Debug)]
 pub struct ParkedPod {
     pod: RestartPod,
-    change: Change,
+    change: Option<Change>,
+    stays: Vec<String>,
     request: RestartRequest,
 }
 
@@ -28,7 +29,8 @@ impl ParkedPod {
         let found = orphan_as_told(&pod)?;
         Some(Self {
             pod,
-            change: found.change?,
+            change: found.change,
+            stays: found.stays,
             request: found.request,
         })
     }
@@ -43,9 +45,16 @@ impl ParkedPod {
         &self.request.name
     }
 
-    /// Returns its parked containers, each with the swap from the park image to the image before.
+    /// Returns its parked containers that can come back, each with the swap from the park image to
+    /// the image before.
     pub fn swaps(&self) -> &[Swap] {
-        &self.change.swaps
+        let change = self.change.as_ref();
+        change.map(|change| &*change.swaps).unwrap_or_default()
+    }
+
+    /// Returns the others, by the words that begin with their names: the manual fix and the reason.
+    pub fn stays(&self) -> &[String] {
+        &self.stays
     }
 }
 
@@ -62,8 +71,8 @@ pub async fn parked(client: &Client, namespace: Option<&str>) -> kube::Result<Ve
     Ok(found)
 }
 
-/// Gives all parked containers of a pod their images back, if the pod has not changed since it was
-/// read.
+/// Gives the parked containers of a pod their images back, of those that can come back, if the pod
+/// has not changed since it was read.
 ///
 /// # Errors
 /// Returns why the write was not applied.
@@ -73,8 +82,12 @@ pub async fn bring_back(
         pod,
         change,
         request,
+        ..
     }: ParkedPod,
 ) -> Result<(), WriteError> {
+    let Some(change) = change else {
+        return Ok(());
+    };
     let pod = Some(Target::of(&pod.pod));
     let (seen, action) = (Box::default(), Action::Swap(change));
     let write = RestartWrite {

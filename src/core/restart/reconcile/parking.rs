@@ -343,20 +343,19 @@ fn put_back(pod: &RestartPod, parked: &Parked, swaps: Vec<Swap>) -> Change {
 
 /// Like [`orphan`], for a human, who reviews the change: with or without a request, and out of the
 /// image that the pod records as the park image. The record goes with the last image, because no
-/// controller may come later that removes it. `None` if there is nothing to put back.
+/// controller may come later that removes it. `None` if no container is parked.
 pub fn orphan_as_told(pod: &RestartPod) -> Option<Orphan> {
     let parked = pod.parked.as_ref()?;
     let is_park = |image: &str| is_same_image(image, &parked.park);
     let mut found = orphan(pod, std::iter::empty(), is_park)?;
-    let change = found
-        .change
-        .as_mut()
-        .filter(|change| !change.swaps.is_empty())?;
-    let mut names = parked.images.keys();
-    if names.all(|name| change.swaps.iter().any(|swap| swap.container == *name)) {
-        *change = recorded(pod, std::mem::take(&mut change.swaps), None);
+    found.change = found.change.filter(|change| !change.swaps.is_empty());
+    if let Some(change) = &mut found.change {
+        let mut names = parked.images.keys();
+        if names.all(|name| change.swaps.iter().any(|swap| swap.container == *name)) {
+            *change = recorded(pod, std::mem::take(&mut change.swaps), None);
+        }
     }
-    Some(found)
+    (found.change.is_some() || !found.stays.is_empty()).then_some(found)
 }
 
 fn is_for(request: &RestartRequest, pod: &RestartPod) -> bool {
