@@ -1,10 +1,12 @@
 //! Exit images with a digest, as a webhook of the cluster makes them of what swaplet writes.
 
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::Leashed;
-use super::legal::image;
-use super::pods::DIGEST;
+use super::legal::{brought_back, image, parking};
+use super::pods::{DIGEST, main, pod};
 
 const TOLD: &str = "allow it by leash.exitImageDigests of the chart";
 
@@ -64,4 +66,26 @@ async fn a_digest_of_the_same_repository_is_for_those_who_allow_it() {
     let words = on.patch("done", "", &two).await.expect_err("a main");
     assert!(words.contains("that their owner has marked"), "{words}");
     on.done().await;
+}
+
+#[tokio::test]
+async fn u206_a_container_of_a_registry_at_an_ipv6_address_is_parked_and_brought_back() {
+    const WORK: &str = "[fd00::1]:5000/work:v1";
+    let leashed = Leashed::new("leash-address").await;
+    let mut containers = json!([main(&leashed)]);
+    containers[0]["image"] = json!(WORK);
+    let there = pod(&leashed, "address", "Always", containers);
+    leashed.is_there(there, &[("main", None)], &[]).await;
+    let (uid, park) = (leashed.uid("address").await, &leashed.world.images.park);
+    let out = parking(image("main", park), &uid, park, &[("main", WORK)]);
+    leashed.patch("address", "", &out).await.unwrap();
+
+    let pods = leashed.world.api::<Pod>();
+    let params = PatchParams::default();
+    pods.patch("address", &params, &Patch::Strategic(out))
+        .await
+        .unwrap();
+    let back = brought_back(image("main", WORK));
+    leashed.patch("address", "", &back).await.unwrap();
+    leashed.done().await;
 }
