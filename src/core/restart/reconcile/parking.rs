@@ -323,7 +323,7 @@ pub fn orphan<'a>(
             Before::OfAnother => {}
         }
     }
-    let is_over = !is_needed && under_way.is_none();
+    let is_over = !is_needed && under_way.is_none_or(|request| is_undone(request, pod, parked));
     if swaps.is_empty() && stays.is_empty() && !is_over {
         return None;
     }
@@ -332,6 +332,21 @@ pub fn orphan<'a>(
         change,
         stays,
         request: request_of(pod, parked),
+    })
+}
+
+/// Returns true if no container of a record was parked since this request was to park them: a
+/// webhook has undone the change and left the record. The next try writes it again. Until then an
+/// image that somebody sets must not be taken for another name of the park image.
+fn is_undone(request: &RestartRequest, pod: &RestartPod, parked: &Parked) -> bool {
+    parked.images.iter().all(|(name, image)| {
+        let intent = request.mark(name).and_then(|mark| mark.intent.as_ref());
+        let found = intent.zip(pod.find(name));
+        found.is_some_and(|(intent, (_, container, _))| {
+            intent.parking == Some(Parking::Out)
+                && intent.generation == pod.generation
+                && container.image == *image
+        })
     })
 }
 

@@ -134,6 +134,34 @@ fn u141_what_somebody_sets_after_a_webhook_has_undone_the_parking_stays() {
     assert_eq!((world.image("app"), world.swaps), (REPLACED, 0));
 }
 
+/// The record goes, so that the next process does not take what somebody sets then for another name
+/// of the park image.
+#[test]
+fn u207_the_record_of_a_parking_that_a_webhook_has_undone_goes_before_the_next_try() {
+    let mut world = of(&without_digests("Always"));
+    let out = swap(&mut world);
+    let Action::Swap(change) = &out else {
+        unreachable!()
+    };
+    let record = change.note.as_ref().unwrap().parked.clone();
+    world.pod.as_mut().unwrap().parked = record;
+    let over = orphaned(&world).unwrap().change.unwrap();
+    assert!(over.swaps.is_empty(), "{over:?}");
+    world.pod.as_mut().unwrap().parked = over.note.unwrap().parked;
+    world.dies();
+    world.node_says("app", |pod, index| {
+        pod.pod.containers[index].image = REPLACED.into();
+        pod.generation = pod.generation.map(|generation| generation + 1);
+    });
+    starts(&mut world);
+    let (phase, words) = world.assert_over("app");
+    assert!(
+        phase == StatePhase::Failed && words.contains("somebody else"),
+        "{words}"
+    );
+    assert_eq!((world.image("app"), world.swaps), (REPLACED, 0));
+}
+
 /// The park image is stored, and the record is not.
 #[test]
 fn u32_a_container_whose_record_a_webhook_takes_away_is_brought_back_by_who_parked_it() {
