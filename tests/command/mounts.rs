@@ -49,6 +49,58 @@ fn a_directory_over_or_below_a_program_needs_another_image() {
     );
 }
 
+/// runc makes it before it starts the program, and none where the image has a file.
+#[test]
+fn u190_a_working_directory_over_or_below_a_program_needs_another_image() {
+    let verdict_in = |command: &[&str], working_dir: &str, mounts: &[(&str, &str, &str)]| {
+        let mut container = container(command, mounts);
+        container["workingDir"] = working_dir.into();
+        in_pod(&container, &volumes())
+    };
+    for (working_dir, expected) in [
+        ("/init", "NeedsImage /init/.swaplet"),
+        ("//init/./", "NeedsImage /init/.swaplet"),
+        ("/init/work", "NeedsImage /init/work/.swaplet"),
+        ("/", "Runnable /bin/sh"),
+        ("/usr/bin", "Runnable /bin/sh"),
+        ("/srv/work", "Runnable /bin/sh"),
+        ("/bin/sh/work", "NotSwappable MountOverProgram"),
+    ] {
+        let found = verdict_in(&["/bin/sh"], working_dir, &[]);
+        assert_eq!(found, expected, "{working_dir}");
+    }
+    assert_eq!(
+        verdict_in(&["/bin/sh"], "/init", &[("data", "/init", "")]),
+        "NeedsImage /init/.swaplet",
+        "for the volume"
+    );
+    assert_eq!(
+        verdict_in(&["/bin/sh"], "/usr/bin/node", &[("data", "/usr/bin", "")]),
+        "Runnable /bin/sh",
+        "the volume has it, or the runtime makes it there"
+    );
+    assert_eq!(
+        verdict_in(&["/init/run"], "/init", &[]),
+        "NeedsImage /init/.swaplet,/init/run"
+    );
+}
+
+/// A kubelet mounts a file there.
+#[test]
+fn u190_a_termination_message_below_a_program_needs_another_image() {
+    for (path, expected) in [
+        ("/init/ended.log", "NeedsImage /init/.swaplet"),
+        ("/init", "Runnable /bin/sh"),
+        ("/dev/termination-log", "Runnable /bin/sh"),
+        ("/tmp/ended.log", "Runnable /bin/sh"),
+        ("", "Runnable /bin/sh"),
+        ("/bin/sh/ended.log", "NotSwappable MountOverProgram"),
+    ] {
+        let container = json!({"command": ["/bin/sh"], "terminationMessagePath": path});
+        assert_eq!(in_pod(&container, &json!({})), expected, "{path}");
+    }
+}
+
 #[test]
 fn the_derived_image_has_a_directory_there() {
     let container = container(&["/bin/sh"], &[("data", "/init", "")]);

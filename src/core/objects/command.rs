@@ -11,8 +11,8 @@
 //! with the paths of an exit image.
 //!
 //! Mounts count twice: a program on a volume would run again, and a volume that is mounted over or
-//! below a program of the exit image keeps the container from starting (measured), so an image is
-//! derived that has a folder there.
+//! below a program of the exit image keeps the container from starting (measured), as does a working
+//! directory there, so an image is derived that has a folder there.
 
 pub mod expand;
 mod facts;
@@ -126,6 +126,7 @@ fn decide(
 ) -> Verdict {
     let view = View {
         mounts: &facts.mounts,
+        working_dir: facts.working_dir.as_deref(),
         image,
         first_line,
     };
@@ -288,9 +289,16 @@ impl ExitPaths for StandardPaths {
 /// The file system of the container if it were started with the exit image.
 struct View<'a> {
     mounts: &'a [Mount],
+    /// The directory in which the program starts, if the container sets one.
+    working_dir: Option<&'a str>,
     image: &'a dyn ExitPaths,
     /// Returns how the file of a ConfigMap at a path begins, if known.
     first_line: &'a dyn Fn(&str) -> Option<FirstLine>,
+}
+
+/// Returns the path that makes this a directory.
+fn place_holder(directory: &str) -> String {
+    format!("{directory}/{PLACE_HOLDER}")
 }
 
 /// The kind of file at a path.
@@ -324,23 +332,32 @@ impl View<'_> {
             .max_by_key(|mount| mount.path.len())
     }
 
-    /// Returns an error if a volume is mounted below a program, which would have to be a directory.
+    /// Returns the directory that a runtime makes before it starts the program: the working directory,
+    /// unless a volume has it.
+    fn made_directory(&self) -> Option<&str> {
+        self.working_dir.filter(|dir| self.covering(dir).is_none())
+    }
+
+    /// Returns an error if a volume is mounted below a program, which would have to be a directory, or
+    /// the working directory is there.
     fn check_below(&self, program: &str) -> Result<(), Refusal> {
-        match self
-            .mounts
-            .iter()
-            .find(|mount| is_below(&mount.path, program))
-        {
-            Some(mount) => Err(Refusal::at(Obstacle::MountOverProgram, &mount.path)),
+        let mounts = self.mounts.iter().map(|mount| &*mount.path);
+        let below = mounts.filter(|path| is_below(path, program));
+        let made = self.made_directory();
+        let made = made.filter(|dir| *dir == program || is_below(dir, program));
+        match below.chain(made).next() {
+            Some(path) => Err(Refusal::at(Obstacle::MountOverProgram, path)),
             None => Ok(()),
         }
     }
 
     /// Returns the paths that make directories for mounts in a derived image. A runtime mounts no
     /// directory over a file, and none below a file: if the exit image has a program in the way of
-    /// a mount, another image has to have a directory there.
+    /// a mount, or of the directory in which it starts, another image has to have a directory there.
     fn missing_mount_points(&self) -> Result<BTreeSet<String>, Refusal> {
-        let mut paths = BTreeSet::new();
+        let made = self.made_directory();
+        let made = made.filter(|dir| ancestors(dir).any(|path| self.has(path)));
+        let mut paths: BTreeSet<_> = made.map(place_holder).into_iter().collect();
         for mount in self.mounts {
             let Some(program) = ancestors(&mount.path).find(|path| self.has(path)) else {
                 continue;
@@ -364,7 +381,7 @@ impl View<'_> {
                 mount.path.rsplit_once('/').map_or("", |(parent, _)| parent)
             }
         };
-        Ok((!self.is_hidden(program)).then(|| format!("{directory}/{PLACE_HOLDER}")))
+        Ok((!self.is_hidden(program)).then(|| place_holder(directory)))
     }
 
     /// Returns true if a mount hides the program, which is then not in the way of others.

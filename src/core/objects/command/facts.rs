@@ -28,6 +28,8 @@ pub struct ContainerFacts {
     pub(crate) program: Result<Program, Obstacle>,
     /// Sorted by their paths.
     pub(crate) mounts: Box<[Mount]>,
+    /// The directory that a runtime makes unless the image has it, normalised.
+    pub(crate) working_dir: Option<Box<str>>,
     /// What the pod says.
     pub(crate) runs_on: RunsOn,
     notes: Notes,
@@ -88,6 +90,9 @@ impl ContainerFacts {
         Self {
             program,
             mounts: mounts(container),
+            working_dir: working_dir(container)
+                .and_then(path::normal)
+                .map(String::into_boxed_str),
             runs_on: pod.runs_on,
             notes: notes(container),
         }
@@ -122,7 +127,8 @@ impl ContainerFacts {
             .iter()
             .map(|mount| size_of::<Mount>() + mount.path.len())
             .sum();
-        size_of::<Self>() + program + mounts
+        let working_dir = self.working_dir.as_ref().map_or(0, |path| path.len());
+        size_of::<Self>() + program + mounts + working_dir
     }
 }
 
@@ -179,15 +185,16 @@ fn program(container: &ContainerSpec) -> Result<Program, Obstacle> {
         .expand(written)
         .ok_or(Obstacle::CommandUnknown)?;
     if written.contains('/') {
-        let working_dir = container
-            .working_dir
-            .as_deref()
-            .filter(|dir| !dir.is_empty())
-            .unwrap_or(IMAGE_WORKING_DIR);
+        let working_dir = working_dir(container).unwrap_or(IMAGE_WORKING_DIR);
         let path = path::locate(&written, working_dir).filter(|path| path.len() <= MOST_PATH);
         return Ok(Program::At(path.ok_or(Obstacle::CommandInvalid)?.into()));
     }
     named(&written, &environment)
+}
+
+fn working_dir(container: &ContainerSpec) -> Option<&str> {
+    let written = container.working_dir.as_deref();
+    written.filter(|dir| !dir.is_empty())
 }
 
 fn named(name: &str, environment: &Environment<'_>) -> Result<Program, Obstacle> {
@@ -228,10 +235,22 @@ fn mounts(container: &ContainerSpec) -> Box<[Mount]> {
             shape,
         })
     };
-    let mut mounts: Vec<_> = container.mounts.iter().filter_map(mount).collect();
+    let all = container.mounts.iter().filter_map(mount);
+    let mut mounts: Vec<_> = all.chain(message_file(container)).collect();
     // The sort is stable: of two mounts at one path the later one stays the later one.
     mounts.sort_by(|one, other| one.path.cmp(&other.path));
     mounts.into()
+}
+
+/// Returns the file that a kubelet mounts so that the container can write there why it ends.
+fn message_file(container: &ContainerSpec) -> Option<Mount> {
+    let written = container.termination_message_path.as_deref()?;
+    let path = path::normal(&format!("/{written}")).filter(|path| path != "/")?;
+    Some(Mount {
+        path: path.into(),
+        backing: Backing::HostFile,
+        shape: Shape::File,
+    })
 }
 
 fn notes(container: &ContainerSpec) -> Notes {

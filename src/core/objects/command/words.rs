@@ -8,7 +8,8 @@ use strum::VariantArray;
 pub enum Obstacle {
     /// The program lies on a volume: the real one would run again in the exit image.
     ProgramOnVolume,
-    /// A volume is mounted where the program of the exit image has to be, or below it.
+    /// A volume is mounted where the program of the exit image has to be, or below it, or the
+    /// working directory is there.
     MountOverProgram,
     /// The program depends on a variable whose value is not in the spec, or is too long.
     CommandUnknown,
@@ -49,7 +50,9 @@ impl Obstacle {
     pub const fn problem(self) -> &'static str {
         match self {
             Self::ProgramOnVolume => "its program is on a volume and would run again",
-            Self::MountOverProgram => "a volume is mounted where the exit image has its program",
+            Self::MountOverProgram => {
+                "a volume is mounted, or its workingDir is, where the exit image has its program"
+            }
             Self::CommandUnknown => {
                 "its command or PATH depends on a variable whose value is not in the spec, or is too long"
             }
@@ -82,7 +85,7 @@ impl Obstacle {
             Self::ProgramOnVolume => {
                 "put the program into the container's image, or start it through a shell that is on no volume: command [\"/bin/sh\", \"-c\", \"exec PROGRAM\"]"
             }
-            Self::MountOverProgram => "mount the volume at another path",
+            Self::MountOverProgram => "mount the volume at another path, or set another workingDir",
             Self::TooManyMounts => "mount fewer volumes, or a directory that holds them",
             Self::CommandUnknown => "write the path of the program into the command",
             Self::CommandInvalid => {

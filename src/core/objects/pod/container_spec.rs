@@ -41,6 +41,8 @@ pub struct ContainerSpec {
     pub requires_env_from: bool,
     /// `workingDir`
     pub working_dir: Option<Box<str>>,
+    /// `terminationMessagePath`; `None` also below `/dev`.
+    pub termination_message_path: Option<Box<str>>,
     /// `volumeMounts`, each with the backing of its volume.
     pub mounts: Vec<MountSpec>,
     /// True if there are more mounts than are read: then `mounts` is empty.

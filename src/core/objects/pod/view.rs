@@ -18,7 +18,7 @@ use crate::objects::runs_on::RunsOn;
 use crate::objects::values::bounds;
 use crate::objects::values::env::{Entry, Hidden};
 use crate::objects::values::fields::{
-    Filled, FromList, List, Present, Said, Text, Time, list, or_default, text,
+    Filled, FromList, FromText, List, Present, Said, Text, Time, list, or_default, text,
 };
 
 pub(crate) type PodView = View<SpecView, StatusView>;
@@ -59,6 +59,8 @@ pub(crate) struct ContainerView<X = IgnoredAny> {
     pub env: List<VariableView, { bounds::VARIABLES }>,
     pub env_from: List<EnvFromView>,
     working_dir: Text<{ bounds::PATH }>,
+    #[serde(deserialize_with = "text")]
+    termination_message_path: MessagePath,
     pub volume_mounts: List<MountView, { bounds::MOUNTS }>,
     pub image_pull_policy: Text,
     pub restart_policy: Option<RestartPolicy>,
@@ -201,6 +203,18 @@ impl<'de> FromList<'de> for First {
 impl<'de> Deserialize<'de> for First {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         list(from)
+    }
+}
+
+/// `terminationMessagePath`; `None` below `/dev`, where nearly all have it and no image has files, and
+/// for one that is longer than any path.
+#[derive(Clone, Debug, Default)]
+struct MessagePath(Option<Box<str>>);
+
+impl FromText for MessagePath {
+    fn from_text(text: &str) -> Self {
+        let matters = text.len() <= bounds::PATH && !text.starts_with("/dev/");
+        Self(matters.then(|| text.into()))
     }
 }
 

@@ -133,6 +133,7 @@ impl<X> ContainerView<X> {
             command: self.command.0.value,
             env: self.env.items.into_iter().map(VariableView::read).collect(),
             working_dir: self.working_dir.value,
+            termination_message_path: self.termination_message_path.0,
             has_too_many_mounts,
             mounts: self
                 .volume_mounts
