@@ -126,7 +126,6 @@ fn decide(
 ) -> Verdict {
     let view = View {
         mounts: &facts.mounts,
-        working_dir: facts.working_dir.as_deref(),
         image,
         first_line,
     };
@@ -289,8 +288,6 @@ impl ExitPaths for StandardPaths {
 /// The file system of the container if it were started with the exit image.
 struct View<'a> {
     mounts: &'a [Mount],
-    /// The directory in which the program starts, if the container sets one.
-    working_dir: Option<&'a str>,
     image: &'a dyn ExitPaths,
     /// Returns how the file of a ConfigMap at a path begins, if known.
     first_line: &'a dyn Fn(&str) -> Option<FirstLine>,
@@ -326,22 +323,28 @@ impl View<'_> {
     /// Returns the mount that hides the image's file at this path: the innermost one counts.
     fn covering(&self, path: &str) -> Option<&Mount> {
         let covers = |mount: &&Mount| *mount.path == *path || is_below(path, &mount.path);
-        self.mounts
-            .iter()
+        self.volumes()
             .filter(covers)
             .max_by_key(|mount| mount.path.len())
+    }
+
+    fn volumes(&self) -> impl Iterator<Item = &Mount> {
+        let mounts = self.mounts.iter();
+        mounts.filter(|mount| mount.shape != Shape::WorkingDirectory)
     }
 
     /// Returns the directory that a runtime makes before it starts the program: the working directory,
     /// unless a volume has it.
     fn made_directory(&self) -> Option<&str> {
-        self.working_dir.filter(|dir| self.covering(dir).is_none())
+        let mut mounts = self.mounts.iter();
+        let dir = mounts.find(|mount| mount.shape == Shape::WorkingDirectory)?;
+        self.covering(&dir.path).is_none().then_some(&*dir.path)
     }
 
     /// Returns an error if a volume is mounted below a program, which would have to be a directory, or
     /// the working directory is there.
     fn check_below(&self, program: &str) -> Result<(), Refusal> {
-        let mounts = self.mounts.iter().map(|mount| &*mount.path);
+        let mounts = self.volumes().map(|mount| &*mount.path);
         let below = mounts.filter(|path| is_below(path, program));
         let made = self.made_directory();
         let made = made.filter(|dir| *dir == program || is_below(dir, program));
@@ -358,7 +361,7 @@ impl View<'_> {
         let made = self.made_directory();
         let made = made.filter(|dir| ancestors(dir).any(|path| self.has(path)));
         let mut paths: BTreeSet<_> = made.map(place_holder).into_iter().collect();
-        for mount in self.mounts {
+        for mount in self.volumes() {
             let Some(program) = ancestors(&mount.path).find(|path| self.has(path)) else {
                 continue;
             };
@@ -376,7 +379,7 @@ impl View<'_> {
             Shape::Either if program == &*mount.path => {
                 return Err(Refusal::at(Obstacle::MountOverProgram, &mount.path));
             }
-            Shape::Directory => &*mount.path,
+            Shape::Directory | Shape::WorkingDirectory => &*mount.path,
             Shape::File | Shape::Either => {
                 mount.path.rsplit_once('/').map_or("", |(parent, _)| parent)
             }
@@ -387,9 +390,10 @@ impl View<'_> {
     /// Returns true if a mount hides the program, which is then not in the way of others.
     fn is_hidden(&self, program: &str) -> bool {
         let is_mounted = |path: &str| {
-            self.mounts
-                .binary_search_by(|mount| (*mount.path).cmp(path))
-                .is_ok()
+            let nth = self.mounts.partition_point(|mount| *mount.path < *path);
+            let here = self.mounts[nth..].iter();
+            let mut here = here.take_while(|mount| *mount.path == *path);
+            here.any(|mount| mount.shape != Shape::WorkingDirectory)
         };
         is_mounted("/")
             || ancestors(program)

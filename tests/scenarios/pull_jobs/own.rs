@@ -167,7 +167,7 @@ async fn u214_all_images_of_a_template_are_pulled_without_objects() {
         let many = images.filter(|image| image.starts_with("registry.example/many"));
         many.count()
     };
-    for _ in 0..60 {
+    for _ in 0..180 {
         if pulled() == 60 {
             break;
         }

@@ -185,7 +185,7 @@ impl Entry {
                 .for_each(|record| record.not_written());
         }
         if let (Ok(_), Some(record)) = (outcome, &mut self.memory.finish) {
-            record.came_in_time();
+            record.came_in_time(now);
         }
         match outcome {
             Ok(stored) => self.applied(write, stored, now),

@@ -26,10 +26,8 @@ const MOST_DIRECTORIES: usize = 100;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerFacts {
     pub(crate) program: Result<Program, Obstacle>,
-    /// Sorted by their paths.
+    /// Sorted by their paths; with the working directory, if the container sets one.
     pub(crate) mounts: Box<[Mount]>,
-    /// The directory that a runtime makes unless the image has it, normalised.
-    pub(crate) working_dir: Option<Box<str>>,
     /// What the pod says.
     pub(crate) runs_on: RunsOn,
     notes: Notes,
@@ -62,7 +60,7 @@ impl fmt::Debug for Program {
     }
 }
 
-/// A mount of the container.
+/// A mount of the container, or its working directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mount {
     /// Absolute and normalised.
@@ -78,6 +76,8 @@ pub(crate) enum Shape {
     File,
     /// A subPath of a volume with unknown content, or a path of the node that may be any of them.
     Either,
+    /// Nothing is mounted: a runtime makes a directory here unless there is one.
+    WorkingDirectory,
 }
 
 impl ContainerFacts {
@@ -90,9 +90,6 @@ impl ContainerFacts {
         Self {
             program,
             mounts: mounts(container),
-            working_dir: working_dir(container)
-                .and_then(path::normal)
-                .map(String::into_boxed_str),
             runs_on: pod.runs_on,
             notes: notes(container),
         }
@@ -127,8 +124,7 @@ impl ContainerFacts {
             .iter()
             .map(|mount| size_of::<Mount>() + mount.path.len())
             .sum();
-        let working_dir = self.working_dir.as_ref().map_or(0, |path| path.len());
-        size_of::<Self>() + program + mounts + working_dir
+        size_of::<Self>() + program + mounts
     }
 }
 
@@ -236,7 +232,8 @@ fn mounts(container: &ContainerSpec) -> Box<[Mount]> {
         })
     };
     let all = container.mounts.iter().filter_map(mount);
-    let mut mounts: Vec<_> = all.chain(message_file(container)).collect();
+    let kept = [message_file(container), made_directory(container)];
+    let mut mounts: Vec<_> = all.chain(kept.into_iter().flatten()).collect();
     // The sort is stable: of two mounts at one path the later one stays the later one.
     mounts.sort_by(|one, other| one.path.cmp(&other.path));
     mounts.into()
@@ -250,6 +247,14 @@ fn message_file(container: &ContainerSpec) -> Option<Mount> {
         path: path.into(),
         backing: Backing::HostFile,
         shape: Shape::File,
+    })
+}
+
+fn made_directory(container: &ContainerSpec) -> Option<Mount> {
+    Some(Mount {
+        path: path::normal(working_dir(container)?)?.into(),
+        backing: Backing::Data,
+        shape: Shape::WorkingDirectory,
     })
 }
 

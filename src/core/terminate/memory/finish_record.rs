@@ -16,8 +16,6 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// How long the status must not have changed then: shorter than the shortest back-off of a
 /// container that crashes (10 s).
 pub(crate) const QUIET_STATUS: Duration = Duration::from_secs(3);
-/// After how long without a write that met another state of the pod the next one is the first again.
-const FORGOTTEN: Duration = Duration::from_secs(180);
 /// The pause between two writes on a virtual node, where nothing is known to revert the phase.
 const VIRTUAL_PAUSE: Duration = Duration::from_secs(5);
 /// How long a written phase may stay unobserved if another state of the pod came before the
@@ -44,9 +42,8 @@ pub struct FinishRecord {
     under_way: Option<Moment>,
     /// True if the last write was applied and the watch has shown no terminal phase since it began.
     is_unseen: bool,
-    /// When the first and the last of the writes were made that have met another state of the pod than
-    /// was seen, one after another.
-    late: Option<(Moment, Moment)>,
+    /// Since when each write has met another state of the pod than was seen.
+    late_since: Option<Moment>,
 }
 
 impl FinishRecord {
@@ -66,7 +63,7 @@ impl FinishRecord {
             written_at: is_found.then_some(now),
             under_way: None,
             is_unseen: false,
-            late: None,
+            late_since: None,
         };
         record.observe_returning(pod, now);
         record
@@ -150,20 +147,17 @@ impl FinishRecord {
     /// Records that a write has met another state of the pod than was seen. Returns since when, if that
     /// has gone on for long: pods may be listed, and change between two lists.
     pub fn came_late(&mut self, now: Moment) -> Option<Moment> {
-        let late = self.late.filter(|(_, last)| now.since(*last) < FORGOTTEN);
-        let (since, _) = late.unwrap_or((now, now));
-        self.late = Some((since, now));
-        self.late_since()
+        self.late_since.get_or_insert(now);
+        self.late_for_long(now)
     }
 
     /// Records that a write was in time. Where others were late for long, the next ones may be, too.
-    pub fn came_in_time(&mut self) {
-        self.late = self.late.filter(|_| self.late_since().is_some());
+    pub fn came_in_time(&mut self, now: Moment) {
+        self.late_since = self.late_for_long(now);
     }
 
-    fn late_since(&self) -> Option<Moment> {
-        let (since, last) = self.late?;
-        (last >= since + PATIENCE).then_some(since)
+    fn late_for_long(&self, now: Moment) -> Option<Moment> {
+        self.late_since.filter(|since| now >= *since + PATIENCE)
     }
 
     /// Returns true if the phase was written, or is being written.
@@ -175,7 +169,7 @@ impl FinishRecord {
     /// be the one that is seen.
     pub(crate) fn is_restless(&self, now: Moment) -> bool {
         let keeps_changing = now < self.changed_at + QUIET && now >= self.unrest_since + PATIENCE;
-        keeps_changing || self.late_since().is_some()
+        keeps_changing || self.late_for_long(now).is_some()
     }
 
     /// Returns when the phase may be written if only the status of the pod has to be unchanged, for
