@@ -46,6 +46,13 @@ pub const API_SERVER: &[Known] = &[
         why: PATCHED,
     },
     Known {
+        operation: "*-patch leases",
+        path: "body.*message",
+        real: "Invalid value: *apiVersion*parsing time * cannot parse *",
+        fake: "Invalid value: *apiVersion*parsing time * cannot parse it as such",
+        why: PATCHED,
+    },
+    Known {
         operation: "create pods",
         path: "body.message",
         real: "no kind \\\"*\\\" is registered for version *",

@@ -143,6 +143,23 @@ async fn status_writes_keep_the_spec_and_obey_transitions() {
             "Pod \"p\" is invalid: status.containerStatuses[0].state: Forbidden: may not be transitioned to non-terminated state"
         )
     );
+    // Also of an init container that the spec does not have, whatever the pod's policy.
+    let mut other = super::common::pod("q");
+    other.spec.as_mut().unwrap().restart_policy = Some("OnFailure".to_owned());
+    pods(&client)
+        .create(&PostParams::default(), &other)
+        .await
+        .unwrap();
+    let mut strange = ended.clone();
+    for state in [
+        json!({"terminated": {"exitCode": 1}}),
+        json!({"waiting": {}}),
+    ] {
+        strange[0]["state"] = state;
+        let status = json!({"initContainerStatuses": strange});
+        let answer = set_status(&client, "q", status).await;
+        assert_eq!(answer.is_ok(), strange[0]["state"]["waiting"].is_null());
+    }
     // The main resource does not touch the status.
     let patch = Patch::Merge(json!({"status": {"phase": "Failed"}}));
     let pod = pods(&client)

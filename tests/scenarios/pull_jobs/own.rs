@@ -147,35 +147,6 @@ async fn i3_without_an_object_a_pull_ends_with_the_last_old_pod_and_with_its_wor
     }
 }
 
-/// They are as many as a template may have that gets its jobs in several turns.
-#[tokio::test(start_paused = true)]
-async fn u214_all_images_of_a_template_are_pulled_without_objects() {
-    let jobs = clone_set().await;
-    gate_off(&jobs);
-    let containers: Vec<_> = (0..60)
-        .map(|number| json!({"name": format!("c{number}"), "image": format!("registry.example/many{number}:1")}))
-        .collect();
-    let change = json!({"spec": {"template": {"spec": {"containers": containers}}}});
-    let (set, merge) = (format!("{CLONE_SETS}/web"), "application/merge-patch+json");
-    jobs.cluster
-        .world
-        .request(Method::PATCH, &set, merge, &change)
-        .await;
-    let _life = controller(&jobs);
-    let pulled = || {
-        let images = jobs.pulls().into_keys().map(|(_, image)| image);
-        let many = images.filter(|image| image.starts_with("registry.example/many"));
-        many.count()
-    };
-    for _ in 0..180 {
-        if pulled() == 60 {
-            break;
-        }
-        jobs.wait(60).await;
-    }
-    assert_eq!(pulled(), 60);
-}
-
 #[tokio::test(start_paused = true)]
 async fn i3_what_another_policy_refuses_is_left_and_told() {
     let jobs = clone_set().await;

@@ -79,25 +79,18 @@ pub fn validate(new: &Value, old: &Value) -> Vec<FieldError> {
             &new["status"]["qosClass"],
         ));
     }
-    errors.extend(transitions("containerStatuses", new, old, |name, code| {
-        restarts(old, name, code)
-    }));
+    errors.extend(transitions("containerStatuses", "containers", new, old));
     errors.extend(transitions(
         "initContainerStatuses",
+        "initContainers",
         new,
         old,
-        |name, code| init_restarts(old, name, code),
     ));
     errors
 }
 
 /// Checks that a terminated container becomes not terminated only if its policy lets it run again.
-fn transitions(
-    field: &str,
-    new: &Value,
-    old: &Value,
-    may_restart: impl Fn(&str, i64) -> bool,
-) -> Vec<FieldError> {
+fn transitions(field: &str, containers: &str, new: &Value, old: &Value) -> Vec<FieldError> {
     let pointer = format!("/status/{field}");
     let mut errors = Vec::new();
     for (index, before) in list(old, &pointer).iter().enumerate() {
@@ -109,7 +102,7 @@ fn transitions(
             .iter()
             .find(|status| text(status, "/name") == name);
         let back = after.is_some_and(|after| after.pointer("/state/terminated").is_none());
-        if back && !may_restart(name, code) {
+        if back && !restarts(old, containers, name, code) {
             let field = format!("status.{field}[{index}].state");
             errors.push(FieldError::forbidden(
                 field,
@@ -121,9 +114,10 @@ fn transitions(
 }
 
 /// Returns true if the container may restart; its own policy takes precedence over the pod's. One
-/// that the spec does not have may not, from 1.35 on (`ValidateContainerStateTransition`).
-fn restarts(pod: &Value, name: &str, code: i64) -> bool {
-    let mut containers = list(pod, "/spec/containers").iter();
+/// that the spec does not have may not, from 1.35 on (`ValidateContainerStateTransition` and
+/// `ValidateInitContainerStateTransition`).
+fn restarts(pod: &Value, containers: &str, name: &str, code: i64) -> bool {
+    let mut containers = list(pod, &format!("/spec/{containers}")).iter();
     let Some(container) = containers.find(|container| text(container, "/name") == name) else {
         return false;
     };
@@ -134,15 +128,4 @@ fn restarts(pod: &Value, name: &str, code: i64) -> bool {
         own
     };
     policy == "Always" || (policy == "OnFailure" && code != 0)
-}
-
-/// Returns true if the init container may restart: a restartable one, or by the pod's policy.
-fn init_restarts(pod: &Value, name: &str, code: i64) -> bool {
-    let container = list(pod, "/spec/initContainers")
-        .iter()
-        .find(|container| text(container, "/name") == name);
-    let restartable =
-        container.is_some_and(|container| text(container, "/restartPolicy") == "Always");
-    let policy = text(pod, "/spec/restartPolicy");
-    restartable || policy == "Always" || (policy == "OnFailure" && code != 0)
 }
