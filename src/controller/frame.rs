@@ -1,5 +1,6 @@
-//! The foundation of all loops: watches, lists, the queue, clocks, panics, the connection, the
-//! Lease, health, metrics, guarded writes and maps kept in ConfigMaps. It knows no product.
+//! The foundation of all loops: watches, lists, stores of objects, the queue, clocks, panics, the
+//! connection, the Lease, health, metrics, guarded writes and maps kept in ConfigMaps. It knows no
+//! product.
 
 pub mod clock;
 pub mod connection;
@@ -11,5 +12,6 @@ pub mod metrics;
 pub(crate) mod queue;
 pub mod remarks;
 pub mod serve;
+pub(crate) mod store;
 pub mod watch;
 pub mod writer;

@@ -20,6 +20,7 @@ use std::time::Duration;
 use self::age::{WatchAge, WatchAges};
 use super::isolated::TaskDied;
 use super::list::{PageSize, present_version, words};
+use super::store::is_before;
 use crate::frame::list::page;
 use futures::StreamExt;
 use futures::stream::BoxStream;
@@ -298,7 +299,7 @@ impl<K: Watched> Watch<K> {
             return Ok(next);
         };
         match present_version(&self.api).await {
-            Some(present) if is_before(&present, &version) => {
+            Some(present) if is_before(&present, &version) == Some(true) => {
                 let what = "the resourceVersion of the API server went back, as after a restore of etcd, so everything is listed again";
                 self.send(Event::Trouble(format!(
                     "watch: {what}: version {present} after {version}"
@@ -425,15 +426,6 @@ fn asked_for(error: &kube::Error) -> Duration {
         .as_ref()
         .map_or(0, |details| details.retry_after_seconds);
     Duration::from_secs(seconds.into()).min(LONGEST_ASKED)
-}
-
-/// Returns true if `present` is the older version. Versions of one resource are numbers that grow
-/// (Kubernetes: KEP-5504); anything else is not compared.
-fn is_before(present: &str, known: &str) -> bool {
-    let number = |version: &str| version.parse::<u64>().ok();
-    number(present)
-        .zip(number(known))
-        .is_some_and(|(present, known)| present < known)
 }
 
 fn advance<K: Resource>(version: &mut String, object: &K) {

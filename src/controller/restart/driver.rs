@@ -143,7 +143,7 @@ impl Driver {
             }
             Happened::Pod(pod, event) => {
                 metrics.count_trouble("pods", &event);
-                self.restarts.observe(&pod, event);
+                self.restarts.observe(&pod, event, now);
             }
             Happened::Parked(event) => {
                 metrics.count_trouble("pods", &event);

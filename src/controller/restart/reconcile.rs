@@ -10,18 +10,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::iter::once;
 use std::time::Duration;
 
-use self::pods::Seen;
 use super::write::RestartWrite;
 use crate::frame::clock::Now;
 use crate::frame::isolated::{Defects, isolated, log};
 use crate::frame::queue::{FairQueue, LOOK_AGAIN, pop_due, reschedule};
-use crate::frame::watch::mirror::Mirror;
+pub use crate::frame::store::Key;
+use crate::frame::store::Store;
 use crate::frame::writer::report::Notice;
 use crate::frame::writer::{RETRY, Target, TargetKind, is_missing_right};
-use crate::restart::write::{Stored, is_later};
+use crate::restart::write::Stored;
 use crate::terminate::index::Index;
 use orphans::Orphans;
-use pods::Pods;
+use pods::{PodEntry, Pods};
 use swaplet_core::cluster::headroom::Headroom;
 use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::cluster::node_verdicts::Proved;
@@ -56,7 +56,7 @@ const MOST_GONE: usize = 1024;
 /// The requests and their pods.
 #[derive(Default)]
 pub struct Restarts {
-    requests: BTreeMap<Key, Entry>,
+    requests: Store<RestartRequest, Entry>,
     by_pod: ByPod,
     pods: Pods,
     /// The requests to reconcile now.
@@ -69,14 +69,14 @@ pub struct Restarts {
     halfway: Vec<(Box<str>, Box<str>)>,
     /// The time of the next reconcile of all requests.
     all_due: Moment,
-    mirror: Mirror<Key>,
     park: Option<ParkImage>,
     orphans: Orphans,
     defects: Defects<Key>,
 }
 
+/// What is kept beside a request.
+#[derive(Default)]
 struct Entry {
-    request: RestartRequest,
     memory: Memory,
     retry: Retry,
     due: Option<Moment>,
@@ -131,14 +131,14 @@ impl Restarts {
         self.turns = AT_A_TIME;
         self.orphans.begin_turn(now);
         while let Some(key) = pop_due(&mut self.due, now) {
-            if let Some(entry) = self.requests.get_mut(&key) {
+            if let Some((_, entry)) = self.requests.get_mut(&key) {
                 entry.due = None;
             }
             self.enqueue(key);
         }
         if self.all_due <= now {
             self.all_due = now + LOOK_AGAIN;
-            let all: Vec<_> = self.requests.keys().cloned().collect();
+            let all: Vec<_> = self.requests.iter().map(|(key, ..)| key.clone()).collect();
             all.into_iter().for_each(|key| self.enqueue(key));
         }
     }
@@ -161,7 +161,7 @@ impl Restarts {
             // A request that is gone meanwhile uses no turn.
             let Some(decision) = self
                 .requests
-                .contains_key(&key)
+                .has(&key)
                 .then(|| self.decide(&key, index, now))
             else {
                 continue;
@@ -173,7 +173,7 @@ impl Restarts {
                 return Some(write);
             }
         }
-        if !self.mirror.is_complete() || self.mirror.is_listing() {
+        if !self.requests.is_complete() || self.requests.is_listing() {
             return None;
         }
         let (requests, by_pod) = (&self.requests, &self.by_pod);
@@ -181,7 +181,7 @@ impl Restarts {
             let names = once(named).chain(by_pod.names(pod).map(|name| &**name).take(MOST_ASKED));
             names
                 .filter_map(|name| requests.get(&(pod.0.clone(), name.into())))
-                .map(|entry| &entry.request)
+                .map(|(request, _)| request)
                 .collect()
         };
         let (park, news) = (self.park.as_ref(), &mut index.effects);
@@ -210,7 +210,7 @@ impl Restarts {
     }
 
     fn requeue_at(&mut self, key: &Key, at: Option<Moment>) {
-        let Some(entry) = self.requests.get_mut(key) else {
+        let Some((_, entry)) = self.requests.get_mut(key) else {
             return;
         };
         reschedule(&mut self.due, key, &mut entry.due, at);
@@ -223,12 +223,12 @@ impl Restarts {
         index: &mut Index,
         now: Now,
     ) -> Option<RestartWrite> {
-        let entry = self.requests.get_mut(key)?;
+        let (request, entry) = self.requests.get_mut(key)?;
         let all_are_left = self
             .by_pod
-            .leave(&entry.request, decision.reason == Reason::RequestLeft);
+            .leave(request, decision.reason == Reason::RequestLeft);
         let Some(action) = decision.action else {
-            let pod = pod_key(&entry.request);
+            let pod = pod_key(request);
             match decision.reason {
                 Reason::RequestOver if decision.again.is_none() => self.forget(key, now.moment),
                 // A pod whose requests somebody else carries out need not be watched.
@@ -238,7 +238,7 @@ impl Restarts {
             return None;
         };
         entry.memory.in_flight = true;
-        let request = entry.request.clone();
+        let request = request.clone();
         let pod = self.pods.seen(&pod_key(&request)).map(|pod| &pod.pod);
         match (&action, pod) {
             (Action::Swap(change), Some(pod)) => index.restarts_begin(pod, change.restarts()),
@@ -326,9 +326,6 @@ impl Retry {
 
 // An index of the requests by pod, so that nothing scans all requests for one pod: a tenant may
 // have thousands, also for one pod.
-
-/// A namespace and a name.
-pub type Key = (Box<str>, Box<str>);
 
 pub(crate) fn pod_key(request: &RestartRequest) -> Key {
     (request.namespace.clone(), request.pod_name.clone())
@@ -466,10 +463,10 @@ impl ByPod {
 impl Restarts {
     fn judge(&mut self, key: &Key, index: &mut Index, now: Now) -> Option<Decision> {
         let Now { moment, today } = now;
-        let request = &self.requests.get(key)?.request;
+        let (request, entry) = self.requests.get_mut(key)?;
         let is_first = self.by_pod.is_first(request);
         let pod = self.pods.get(&pod_key(request));
-        let sight = pod.map_or(Sight::Unseen, |entry| entry.sight.as_sight());
+        let sight = pod.map_or(Sight::Unseen, PodEntry::sight);
         let there = match sight {
             Sight::There(there) => Some(there),
             Sight::Unseen | Sight::Refused(_) | Sight::Absent => None,
@@ -484,12 +481,11 @@ impl Restarts {
             true => left_to_vendor(sight, node, index),
             false => Some(true),
         };
-        let looked_for = pod.filter(|entry| matches!(entry.sight, Seen::NotYet | Seen::Refused(_)));
-        let entry = self.requests.get_mut(key)?;
+        let looked_for = pod.filter(|_| matches!(sight, Sight::Unseen | Sight::Refused(_)));
         entry.memory.unseen_since = looked_for.map(|entry| entry.since);
-        entry.observe(sight, index, moment);
+        entry.observe(request, sight, index, moment);
         if let Some(there) = there {
-            index.restarts_go_on(&there.pod, still_coming(&entry.request, there));
+            index.restarts_go_on(&there.pod, still_coming(request, there));
         }
         let room = |restarts| {
             there.map_or(Headroom::TooEarly, |pod| {
@@ -508,7 +504,7 @@ impl Restarts {
             now: moment,
             today,
         };
-        let decision = decide(&entry.request, sight, &entry.memory, &around);
+        let decision = decide(request, sight, &entry.memory, &around);
         entry.memory.note(&decision, moment);
         let node_is_awaited =
             there.is_some() && node.is_none() && decision.reason == Reason::RequestWaits;
@@ -540,13 +536,13 @@ fn again(decision: &Decision, node_is_awaited: bool, now: Moment) -> Option<Mome
 
 impl Entry {
     /// Updates the memory of the request.
-    fn observe(&mut self, sight: Sight<'_>, index: &Index, now: Moment) {
-        if self.request.is_taken() || self.request.ends_sidecars() {
-            let is_gone = index.openkruise.has_daemon_if_seen(&self.request.node) == Some(false);
+    fn observe(&mut self, request: &RestartRequest, sight: Sight<'_>, index: &Index, now: Moment) {
+        if request.is_taken() || request.ends_sidecars() {
+            let is_gone = index.openkruise.has_daemon_if_seen(&request.node) == Some(false);
             self.memory.without_daemon = is_gone.then(|| self.memory.without_daemon.unwrap_or(now));
         }
         if let Sight::There(pod) = sight {
-            self.memory.observe(&self.request, pod, now);
+            self.memory.observe(request, pod, now);
         }
     }
 }
@@ -596,8 +592,8 @@ impl Restarts {
         let entry = self
             .requests
             .get_mut(&key)
-            .filter(|entry| entry.request.uid == write.request.uid);
-        let Some(entry) = entry else {
+            .filter(|(request, _)| request.uid == write.request.uid);
+        let Some((_, entry)) = entry else {
             return outcome.map_or_else(|_| Vec::new(), |_| write.notices());
         };
         entry.memory.in_flight = false;
@@ -632,39 +628,20 @@ impl Restarts {
         }
     }
 
-    /// Stores what we know to be written, because the event of our own write may come later. If the
-    /// watch has shown a later version than the answer, that one counts.
+    /// Stores what we know to be written, because the event of our own write may come later.
     fn store(&mut self, write: &RestartWrite, stored: Stored, now: Moment) {
         match stored {
             Stored::Request(request) => {
                 let key = (request.namespace.clone(), request.name.clone());
-                let entry = self
-                    .requests
-                    .get_mut(&key)
-                    .filter(|entry| entry.request.uid == request.uid);
-                let is_news = |entry: &Entry| {
-                    is_later(
-                        &request.version,
-                        &entry.request.version,
-                        &write.request.version,
-                    )
-                };
-                if let Some(entry) = entry.filter(|entry| is_news(entry)) {
-                    self.by_pod.remove(&entry.request);
-                    self.by_pod.add(&request);
-                    entry.request = *request;
-                    let pod = pod_key(&entry.request);
-                    self.pod_has_changed(&pod, now);
-                }
+                let state = (request.uid.clone(), request.version.clone());
+                let seen = &write.request.version;
+                let changes = self.requests.answered(key, state, seen, *request, now);
+                self.follow(changes, now);
             }
             Stored::Pod(pod) => {
                 let key = (pod.pod.namespace.clone(), pod.pod.name.clone());
-                if let Some(entry) = self.pods.get_mut(&key)
-                    && let Seen::There(seen) = &entry.sight
-                    && seen.pod.uid == pod.pod.uid
-                    && is_later(&pod.pod.version, &seen.pod.version, &write.seen)
-                {
-                    entry.sight = Seen::There(pod);
+                if let Some(entry) = self.pods.get_mut(&key) {
+                    entry.answered(key, pod, &write.seen, now);
                 }
             }
             Stored::Nothing => {}

@@ -392,13 +392,3 @@ fn status_of(status: &Status, today: jiff::Timestamp) -> Value {
     }
     body
 }
-
-/// Returns true if the version in an answer is later than the one that the watch has shown by now;
-/// `before` is the version that the decision used. Versions that are not numbers have no order:
-/// then the answer counts as long as the watch has shown nothing new.
-pub(crate) fn is_later(answer: &str, shown: &str, before: &str) -> bool {
-    match (answer.parse::<u64>(), shown.parse::<u64>()) {
-        (Ok(answer), Ok(shown)) => answer > shown,
-        _ => shown == before,
-    }
-}

@@ -7,11 +7,11 @@ use super::{Key, MOST_GONE, Retry};
 use crate::frame::clock::Now;
 use crate::frame::isolated::{Defects, isolated, log, read};
 use crate::frame::queue::{FairQueue, pop_due, reschedule};
+use crate::frame::store::Store;
 use crate::frame::watch::Event;
-use crate::frame::watch::mirror::{self, Mirror};
 use crate::frame::writer::Target;
 use crate::frame::writer::report::Notice;
-use crate::restart::write::{RestartWrite, Stored, is_later};
+use crate::restart::write::{RestartWrite, Stored};
 use crate::terminate::index::Effect;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::Pod;
@@ -28,20 +28,20 @@ const AT_A_TIME: usize = 16;
 /// The pods with the label of parked ones.
 #[derive(Default)]
 pub(crate) struct Orphans {
-    pods: BTreeMap<Key, Seen>,
+    pods: Store<RestartPod, Seen>,
     /// The pods to reconcile now.
     fresh: FairQueue<Key>,
     /// The pods to reconcile later without an event.
     due: BTreeSet<(Moment, Key)>,
     /// The number of pods left in this turn of the loop.
     turns: usize,
-    mirror: Mirror<Key>,
     defects: Defects<Key>,
     told: Told,
 }
 
+/// What is kept beside a pod.
+#[derive(Default)]
 struct Seen {
-    pod: RestartPod,
     /// No write is made before this time.
     not_before: Moment,
     in_flight: bool,
@@ -57,59 +57,24 @@ struct Seen {
 
 impl Orphans {
     pub fn observe(&mut self, event: Event<RestartPodWire>, now: Moment) {
-        let read = |pod: RestartPodWire| {
-            let pod = read("pod", || pod.read())?;
-            Some((key(&pod), pod))
-        };
-        let known = self.pods.keys().cloned();
+        let read = |pod: RestartPodWire| read("pod", || pod.read());
         // The loop reports troubles, once.
-        match self.mirror.change(event, known, read) {
-            Some(mirror::Change::Put(pod)) => self.apply(pod, now),
-            Some(mirror::Change::Gone(keys)) => keys.iter().for_each(|key| self.forget(key)),
-            None => {}
+        let changes = self.pods.observe(event, now, read);
+        for (key, _, mut seen) in changes.gone {
+            reschedule(&mut self.due, &key, &mut seen.due, None);
         }
-    }
-
-    fn apply(&mut self, pod: RestartPod, now: Moment) {
-        let key = key(&pod);
-        match self
-            .pods
-            .get_mut(&key)
-            .filter(|seen| seen.pod.pod.uid == pod.pod.uid)
-        {
-            Some(seen) => seen.pod = pod,
-            None => {
-                self.forget(&key);
-                let (reported, retry) = (Vec::new(), Retry::default());
-                let seen = Seen {
-                    pod,
-                    not_before: now,
-                    in_flight: false,
-                    since: None,
-                    report_at: None,
-                    due: None,
-                    reported,
-                    retry,
-                };
-                self.pods.insert(key.clone(), seen);
-            }
-        }
-        self.enqueue(&key);
-    }
-
-    fn forget(&mut self, key: &Key) {
-        if let Some(due) = self.pods.remove(key).and_then(|seen| seen.due) {
-            self.due.remove(&(due, key.clone()));
+        if let Some((key, _)) = changes.put {
+            self.enqueue(&key);
         }
         let Self { fresh, pods, .. } = self;
         if fresh.len() > 2 * pods.len() + MOST_GONE {
-            fresh.retain(|key| pods.contains_key(key));
+            fresh.retain(|key| pods.has(key));
         }
     }
 
     /// Enqueues a pod, because it or the requests for it have changed.
     pub fn enqueue(&mut self, pod: &Key) {
-        if self.pods.contains_key(pod) {
+        if self.pods.has(pod) {
             self.fresh.push(&pod.0, pod.clone());
         }
     }
@@ -128,7 +93,7 @@ impl Orphans {
     pub fn begin_turn(&mut self, now: Moment) {
         self.turns = AT_A_TIME;
         while let Some(key) = pop_due(&mut self.due, now) {
-            if let Some(seen) = self.pods.get_mut(&key) {
+            if let Some((_, seen)) = self.pods.get_mut(&key) {
                 seen.due = None;
             }
             self.enqueue(&key);
@@ -166,19 +131,18 @@ impl Orphans {
         now: Now,
         news: &mut Vec<Effect>,
     ) -> Option<RestartWrite> {
-        let seen = self.pods.get_mut(key)?;
+        let (pod, seen) = self.pods.get_mut(key)?;
         let told = &mut self.told;
         let left_alone = self.defects.left_alone_until(key, now.moment);
         // The pod names the request for which it is parked.
-        let requests = seen
-            .pod
+        let requests = pod
             .parked
             .as_ref()
             .map(|parked| of_pod(key, &parked.name))
             .unwrap_or_default();
         let looked = left_alone.is_none().then(|| {
             isolated(&key.1, || {
-                seen.next_write(requests.into_iter(), park, now, news, told)
+                seen.next_write(pod, requests.into_iter(), park, now, news, told)
             })
         });
         let (write, again) = match looked {
@@ -201,8 +165,8 @@ impl Orphans {
         };
         let request = &write.request;
         let key = (request.namespace.clone(), request.pod_name.clone());
-        let seen = self.pods.get(&key)?;
-        Some((&seen.pod.pod, change.restarts()))
+        let (pod, _) = self.pods.get(&key)?;
+        Some((&pod.pod, change.restarts()))
     }
 
     /// Returns the number of decisions that panicked since the last call.
@@ -221,20 +185,18 @@ impl Orphans {
             write.request.namespace.clone(),
             write.request.pod_name.clone(),
         );
-        let Some(seen) = self.pods.get_mut(&key) else {
+        let Some((_, seen)) = self.pods.get_mut(&key) else {
             return outcome.map_or_else(|_| Vec::new(), |_| write.notices());
         };
         seen.in_flight = false;
         self.fresh.push(&key.0, key.clone());
         match outcome {
             Ok(stored) => {
-                if let Stored::Pod(pod) = stored
-                    && pod.pod.uid == seen.pod.pod.uid
-                    && is_later(&pod.pod.version, &seen.pod.pod.version, &write.seen)
-                {
-                    seen.pod = *pod;
-                }
                 seen.retry = Retry::default();
+                if let Stored::Pod(pod) = stored {
+                    let state = (pod.pod.uid.clone(), pod.pod.version.clone());
+                    drop(self.pods.answered(key, state, &write.seen, *pod, now));
+                }
                 write.notices()
             }
             Err(error) => {
@@ -257,6 +219,7 @@ impl Seen {
 
     fn next_write<'a>(
         &mut self,
+        pod: &RestartPod,
         requests: impl Iterator<Item = &'a RestartRequest> + Clone,
         park: Option<&ParkImage>,
         now: Now,
@@ -265,7 +228,7 @@ impl Seen {
     ) -> Option<RestartWrite> {
         let Now { moment, today } = now;
         self.report_at = None;
-        let found = orphan(&self.pod, requests, |image| {
+        let found = orphan(pod, requests, |image| {
             park.is_some_and(|park| park.is(image))
         });
         // Containers that stay parked, and were reported, wait for a human.
@@ -291,7 +254,7 @@ impl Seen {
         if self.in_flight || moment < (since + after).max(self.not_before) {
             return None;
         }
-        let report_at = self.report(&stays, told, moment, news);
+        let report_at = self.report(&pod.pod, &stays, told, moment, news);
         let Some(change) = change else {
             // A change that is found later is observed for as long as any other.
             (self.since, self.report_at) = (None, report_at);
@@ -301,8 +264,8 @@ impl Seen {
         Some(RestartWrite {
             done: brought_back(&change, &request),
             request,
-            pod: Some(Target::of(&self.pod.pod)),
-            seen: self.pod.pod.version.clone(),
+            pod: Some(Target::of(&pod.pod)),
+            seen: pod.pod.version.clone(),
             action: Action::Swap(change),
             today,
             is_for_orphan: true,
@@ -317,6 +280,7 @@ impl Seen {
     /// that have none now.
     fn report(
         &mut self,
+        pod: &Pod,
         stays: &[String],
         told: &mut Told,
         now: Moment,
@@ -327,25 +291,25 @@ impl Seen {
             if self.reported.contains(words) {
                 continue;
             }
-            if let Err(again) = told.take(&self.pod.pod.namespace, now) {
+            if let Err(again) = told.take(&pod.namespace, now) {
                 return Some(again);
             }
-            news.extend(self.reports(words));
+            news.extend(reports(pod, words));
             self.reported.push(words.clone());
         }
         None
     }
+}
 
-    fn reports(&self, words: &str) -> [Effect; 2] {
-        let report = Report::new(Reason::RestartFailed, words);
-        [
-            Effect::Decided(report.reason),
-            Effect::Notice(Notice {
-                target: Target::of(&self.pod.pod),
-                report,
-            }),
-        ]
-    }
+fn reports(pod: &Pod, words: &str) -> [Effect; 2] {
+    let report = Report::new(Reason::RestartFailed, words);
+    [
+        Effect::Decided(report.reason),
+        Effect::Notice(Notice {
+            target: Target::of(pod),
+            report,
+        }),
+    ]
 }
 
 /// Reports that images were put back; a mark without parked containers needs no report.
@@ -359,10 +323,6 @@ fn brought_back(change: &Change, request: &RestartRequest) -> Vec<Report> {
         Swap::list(&change.swaps)
     );
     vec![Report::new(Reason::ContainerRestarting, note)]
-}
-
-fn key(pod: &RestartPod) -> Key {
-    (pod.pod.namespace.clone(), pod.pod.name.clone())
 }
 
 // The bound of reports about containers that stay parked. Pods and requests of a tenant decide what

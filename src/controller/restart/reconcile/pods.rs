@@ -3,60 +3,72 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use swaplet_core::objects::moment::Moment;
-use swaplet_core::restart::pod::RestartPod;
+use swaplet_core::restart::pod::{RestartPod, RestartPodWire};
 use swaplet_core::restart::reconcile::Sight;
 
 use super::Key;
+use crate::frame::isolated::read;
 use crate::frame::queue::FairQueue;
+use crate::frame::store::Store;
+use crate::frame::watch::Event;
 
 /// The maximum number of watched pods; requests for others wait. Each has a watch of its own.
 const AT_ONCE: usize = 256;
 
+/// Why the pod of a request is not read: its names are there, as it is watched by them.
+const UNREADABLE: &str =
+    "its hooks and ports are larger than 128 KiB, or reading it failed (the log says why)";
+
+/// A pod; `None` if it cannot be read.
+type Read = Option<Box<RestartPod>>;
+
 /// A watched pod, with the start of its watch.
 pub(crate) struct PodEntry {
-    /// The last observation of the pod.
-    pub sight: Seen,
-    /// True if the list in progress has named it.
-    pub listed: bool,
+    /// The pod, and beside one that cannot be read what was read of it before.
+    pod: Store<Read, Read>,
     pub since: Moment,
 }
 
 impl PodEntry {
     /// Returns the properties that all requests for the pod depend on, queued ones included.
     pub fn kind(&self) -> (bool, Option<(Box<str>, bool, bool)>) {
-        match &self.sight {
-            Seen::There(pod) => (
+        match self.sight() {
+            Sight::There(RestartPod { pod, .. }) => (
                 true,
-                Some((
-                    pod.pod.uid.clone(),
-                    pod.pod.deleting,
-                    pod.pod.phase.is_terminal(),
-                )),
+                Some((pod.uid.clone(), pod.deleting, pod.phase.is_terminal())),
             ),
-            Seen::NotYet | Seen::Refused(_) => (false, None),
-            Seen::Absent => (true, None),
+            Sight::Unseen | Sight::Refused(_) => (false, None),
+            Sight::Absent => (true, None),
         }
     }
-}
 
-/// The last observation of a pod.
-pub(crate) enum Seen {
-    NotYet,
-    /// The API server refuses to answer, for this reason.
-    Refused(Box<str>),
-    Absent,
-    There(Box<RestartPod>),
-}
-
-impl Seen {
-    /// Returns the input of a decision.
-    pub fn as_sight(&self) -> Sight<'_> {
-        match self {
-            Self::NotYet => Sight::Unseen,
-            Self::Refused(why) => Sight::Refused(why),
-            Self::Absent => Sight::Absent,
-            Self::There(pod) => Sight::There(pod),
+    /// Returns the last observation of the pod.
+    pub fn sight(&self) -> Sight<'_> {
+        match self.pod.iter().next() {
+            // What was seen of it before may be all that is needed.
+            Some((_, pod, before)) => match pod.as_ref().or(before.as_ref()) {
+                Some(pod) => Sight::There(pod),
+                None => Sight::Refused(UNREADABLE),
+            },
+            None if self.pod.is_complete() => Sight::Absent,
+            None => self.pod.hidden().map_or(Sight::Unseen, Sight::Refused),
         }
+    }
+
+    pub fn observe(&mut self, event: Event<RestartPodWire>, now: Moment) {
+        let read = |pod: RestartPodWire| Some(read("pod", || pod.read()).map(Box::new));
+        let changes = self.pod.observe(event, now, read);
+        if let Some((key, Some(Some(seen)))) = changes.put
+            && let Some((None, before)) = self.pod.get_mut(&key)
+        {
+            *before = Some(seen);
+        }
+    }
+
+    /// Handles the answer to a write that was decided on the version `seen`.
+    pub fn answered(&mut self, key: Key, pod: Box<RestartPod>, seen: &str, now: Moment) {
+        let state = (pod.pod.uid.clone(), pod.pod.version.clone());
+        drop(self.pod.answered(key, state, seen, Some(pod), now));
     }
 }
 
@@ -85,9 +97,9 @@ impl Pods {
 
     /// Returns the pod, if it is watched and exists.
     pub fn seen(&self, pod: &Key) -> Option<&RestartPod> {
-        match &self.get(pod)?.sight {
-            Seen::There(pod) => Some(pod),
-            Seen::NotYet | Seen::Refused(_) | Seen::Absent => None,
+        match self.get(pod)?.sight() {
+            Sight::There(pod) => Some(pod),
+            Sight::Unseen | Sight::Refused(_) | Sight::Absent => None,
         }
     }
 
@@ -157,8 +169,7 @@ impl Pods {
                 self.followed.insert(
                     pod,
                     PodEntry {
-                        sight: Seen::NotYet,
-                        listed: false,
+                        pod: Store::default(),
                         since: now,
                     },
                 );

@@ -55,6 +55,7 @@ fn shows(restarts: &mut Restarts, pod: Value) {
     restarts.observe(
         &(key("namespace"), key("name")),
         Event::Applied(serde_json::from_value(pod.clone()).unwrap()),
+        NOW.moment,
     );
 }
 
@@ -126,7 +127,7 @@ fn bug2_an_event_of_a_pod_concerns_the_request_whose_turn_it_is_and_not_thousand
         "this one, and the one whose turn it is"
     );
     let gone = Event::Deleted(serde_json::from_value(pod("greedy", "p", "3")).unwrap());
-    restarts.observe(&("greedy".into(), "p".into()), gone);
+    restarts.observe(&("greedy".into(), "p".into()), gone, NOW.moment);
     assert_eq!(restarts.fresh.len(), 5000);
 }
 
