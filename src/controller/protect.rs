@@ -32,8 +32,8 @@ use crate::frame::connection::Namespaces;
 use crate::frame::isolated::{TaskDied, finished, read as isolated_read};
 use crate::frame::serve::Health;
 use crate::frame::serve::rights::Right;
+use crate::frame::store::{Changes, Store};
 use crate::frame::watch::age::WatchAges;
-use crate::frame::watch::mirror::{Change, Mirror};
 use crate::frame::watch::named::NamedWatches;
 use crate::frame::watch::{Event, heard, watch};
 use crate::frame::writer::shares::Shares;
@@ -74,7 +74,7 @@ pub(crate) async fn run(
         health: tools.health,
         namespaces: beside.common.namespaces,
         objects: BTreeMap::new(),
-        mirrors: BTreeMap::new(),
+        leaving: BTreeMap::new(),
         epoch: 0,
         is_changed: false,
     };
@@ -111,8 +111,9 @@ struct Protect {
     shares: Shares,
     health: Health,
     namespaces: Namespaces,
-    objects: BTreeMap<Key, Entry>,
-    mirrors: BTreeMap<GuardedKind, Mirror<Key>>,
+    objects: BTreeMap<GuardedKind, Store<Guarded, Entry>>,
+    /// The objects that are gone or no longer have the label, until their counts are removed.
+    leaving: BTreeMap<Key, (Guarded, Entry)>,
     watches: NamedWatches<Contents, (Box<str>, bool)>,
     /// The epoch of the newest entry.
     epoch: u64,
@@ -120,9 +121,9 @@ struct Protect {
     is_changed: bool,
 }
 
-/// A protected object, and the count of its contents.
+/// The count of the contents of a protected object, and what is kept beside it.
+#[derive(Default)]
 struct Entry {
-    object: Guarded,
     /// The epoch of the entry: events of watches for another epoch are ignored.
     epoch: u64,
     held: Held,
@@ -134,20 +135,18 @@ struct Entry {
     is_writing: bool,
     /// True if its contents are watched, which takes one of the limited places.
     is_watched: bool,
-    /// True if it no longer has the label, or is gone.
-    has_left: bool,
 }
 
 impl Entry {
     /// Returns the watches that count its contents; none unless its mode is `Cascading`.
-    fn contents(&self) -> Vec<Contents> {
+    fn contents(&self, object: &Guarded) -> Vec<Contents> {
         let Guarded {
             kind, name, mode, ..
-        } = &self.object;
-        if *mode != Some(Mode::Cascading) || self.object.deleting {
+        } = object;
+        if *mode != Some(Mode::Cascading) || object.deleting {
             return Vec::new();
         }
-        let what = match (kind, &self.object.served) {
+        let what = match (kind, &object.served) {
             (GuardedKind::Namespace, _) => vec![What::Pods, What::Claims],
             (GuardedKind::CustomResourceDefinition, Some(served)) => {
                 vec![What::Objects(served.clone())]
@@ -163,8 +162,8 @@ impl Entry {
         what.into_iter().map(contents).collect()
     }
 
-    fn counts(&self) -> Option<Counts> {
-        let claims = match self.object.kind {
+    fn counts(&self, kind: GuardedKind) -> Option<Counts> {
+        let claims = match kind {
             GuardedKind::Namespace => self.claims.count()?,
             GuardedKind::CustomResourceDefinition => 0,
         };
@@ -178,111 +177,112 @@ impl Protect {
         if !std::mem::take(&mut self.is_changed) {
             return;
         }
+        let (mut room, mut wanted) = (AT_ONCE, Vec::new());
         // What has left, or is being deleted, gives its place to others.
-        for entry in self.objects.values_mut() {
-            entry.is_watched &= !entry.contents().is_empty();
+        for (_, object, entry) in self.objects.values_mut().flat_map(Store::iter_mut) {
+            entry.is_watched &= !entry.contents(object).is_empty();
+            room = room.saturating_sub(entry.is_watched.into());
         }
-        let watched = self.objects.values().filter(|entry| entry.is_watched);
-        let mut room = AT_ONCE.saturating_sub(watched.count());
-        for entry in self.objects.values_mut() {
-            if entry.is_watched || entry.contents().is_empty() {
-                continue;
+        for (_, object, entry) in self.objects.values_mut().flat_map(Store::iter_mut) {
+            let contents = entry.contents(object);
+            if !entry.is_watched && !contents.is_empty() {
+                if room == 0 {
+                    let (kind, name) = (object.kind.as_str(), &object.name);
+                    tracing::warn!(kind, %name, "{AT_ONCE} protected objects are counted, the limit: this one stays protected as if it were not empty");
+                    continue;
+                }
+                (entry.is_watched, room) = (true, room - 1);
             }
-            if room == 0 {
-                let (kind, name) = (entry.object.kind.as_str(), &entry.object.name);
-                tracing::warn!(kind, %name, "{AT_ONCE} protected objects are counted, the limit: this one stays protected as if it were not empty");
-                continue;
-            }
-            entry.is_watched = true;
-            room -= 1;
+            wanted.extend(contents);
         }
-        let watched = self.objects.values().filter(|entry| entry.is_watched);
-        let wanted: Vec<Contents> = watched.flat_map(Entry::contents).collect();
         self.watches.follow(wanted.iter());
     }
 
     /// Returns the next time at which an object is due without an event. One that is due by now
     /// waits for a write to finish.
     fn next_due(&self, now: Moment) -> Moment {
-        let due = self.objects.values().filter_map(|entry| entry.due);
+        let due = self.all().filter_map(|(_, entry)| entry.due);
         due.filter(|due| *due > now).min().unwrap_or(now + IDLE)
+    }
+
+    /// Returns all objects, also those that are leaving.
+    fn all(&self) -> impl Iterator<Item = (&Guarded, &Entry)> {
+        let objects = self.objects.values().flat_map(Store::iter);
+        let objects = objects.map(|(_, object, entry)| (object, entry));
+        let leaving = self.leaving.values();
+        objects.chain(leaving.map(|(object, entry)| (object, entry)))
+    }
+
+    /// Returns an object, and whether it is leaving.
+    fn entry(&mut self, key: &Key) -> Option<(&Guarded, &mut Entry, bool)> {
+        if let Some((object, entry)) = self.leaving.get_mut(key) {
+            return Some((object, entry, true));
+        }
+        let objects = self.objects.get_mut(&key.0)?;
+        let (object, entry) = objects.get_mut(&(Box::default(), key.1.clone()))?;
+        Some((object, entry, false))
     }
 
     fn observe<K: IsGuarded>(&mut self, event: Event<GuardedWire<K>>) {
         self.health.note_watch(right_to_watch(K::KIND), "", &event);
-        let of_kind = |key: &&Key| key.0 == K::KIND;
-        let known = self.objects.keys().filter(of_kind).cloned();
+        let is_counted = |object: &Guarded| {
+            object.kind != GuardedKind::Namespace || self.namespaces.contain(&object.name)
+        };
         let read = |object: GuardedWire<K>| {
             let object = isolated_read(K::KIND.as_str(), || object.read())?.0;
-            Some(((object.kind, object.name.clone()), object))
+            is_counted(&object).then_some(object)
         };
-        match self
-            .mirrors
-            .entry(K::KIND)
-            .or_default()
-            .change(event, known, read)
-        {
-            Some(Change::Put(object)) if self.is_counted(&object) => self.apply(object),
-            Some(Change::Gone(keys)) => keys.iter().for_each(|key| self.leaves(key)),
-            Some(Change::Put(_)) | None => {}
-        }
+        let objects = self.objects.entry(K::KIND).or_default();
+        let changes = objects.observe(event, self.clock.now(), read);
+        self.apply(K::KIND, changes);
     }
 
-    fn is_counted(&self, object: &Guarded) -> bool {
-        object.kind != GuardedKind::Namespace || self.namespaces.contain(&object.name)
-    }
-
-    fn apply(&mut self, object: Guarded) {
-        let key = (object.kind, object.name.clone());
+    fn apply(&mut self, kind: GuardedKind, changes: Changes<Guarded, Entry>) {
         let now = self.clock.now();
-        if let Some(entry) = self.objects.get_mut(&key).filter(|entry| {
-            let known = &entry.object;
-            (&known.uid, known.mode, &known.served) == (&object.uid, object.mode, &object.served)
-        }) {
-            self.is_changed |= entry.object.deleting != object.deleting;
-            entry.object = object;
+        // It is gone or no longer has the label: then its count is removed.
+        for ((_, name), mut object, mut entry) in changes.gone {
+            (object.mode, object.deleting, entry.due) = (None, false, Some(now));
+            self.leaving.insert((kind, name), (object, entry));
+            self.is_changed = true;
+        }
+        let Some((key, before)) = changes.put else {
+            return;
+        };
+        let left = self.leaving.remove(&(kind, key.1.clone()));
+        let objects = self.objects.get_mut(&kind);
+        let Some((object, entry)) = objects.and_then(|objects| objects.get_mut(&key)) else {
+            return;
+        };
+        if let Some(before) =
+            before.filter(|before| (before.mode, &before.served) == (object.mode, &object.served))
+        {
+            self.is_changed |= before.deleting != object.deleting;
             // What a write that was not taken has left behind is no reason for the next one.
             entry.due = entry.due.filter(|_| entry.failures > 0).or(Some(now));
             return;
         }
         self.epoch += 1;
-        let known = self.objects.get(&key);
-        let entry = Entry {
-            is_writing: known.is_some_and(|entry| entry.is_writing),
-            failures: known.map_or(0, |entry| entry.failures),
-            object,
+        let known = left.as_ref().map_or(&*entry, |(_, left)| left);
+        *entry = Entry {
+            is_writing: known.is_writing,
+            failures: known.failures,
             epoch: self.epoch,
-            held: Held::default(),
-            claims: Held::default(),
-            memory: Memory::default(),
             due: Some(now),
-            is_watched: false,
-            has_left: false,
+            ..Entry::default()
         };
-        self.objects.insert(key, entry);
         self.is_changed = true;
-    }
-
-    /// Records that it is gone or no longer has the label: then its count is removed.
-    fn leaves(&mut self, key: &Key) {
-        let now = self.clock.now();
-        if let Some(entry) = self.objects.get_mut(key) {
-            entry.object.mode = None;
-            entry.object.deleting = false;
-            entry.has_left = true;
-            self.is_changed = true;
-            entry.due = Some(now);
-        }
     }
 
     fn count(&mut self, contents: &Contents, event: Event<(Box<str>, bool)>) {
         let namespace = contents.namespace();
         self.health
             .note_watch(contents.what.right(), namespace, &event);
-        let Some(entry) = self
-            .objects
-            .get_mut(&contents.object)
-            .filter(|entry| entry.epoch == contents.epoch)
+        let (kind, name) = &contents.object;
+        let objects = self.objects.get_mut(kind);
+        let key = (Box::default(), name.clone());
+        let Some((_, entry)) = objects
+            .and_then(|objects| objects.get_mut(&key))
+            .filter(|(_, entry)| entry.epoch == contents.epoch)
         else {
             return;
         };
@@ -308,8 +308,13 @@ impl Protect {
 impl Writer {
     /// Writes the count into the annotation of the object with this uid (the API server denies the
     /// write for another uid), or removes it. A count of nothing is written to the observed version
-    /// only, so that a late write of an earlier process fails.
-    async fn hold(&self, object: &Guarded, text: Option<&str>) -> Result<(), WriteError> {
+    /// only, so that a late write of an earlier process fails. Returns the object as it is stored;
+    /// `None` if the answer cannot be read.
+    async fn hold(
+        &self,
+        object: &Guarded,
+        text: Option<&str>,
+    ) -> Result<Option<Guarded>, WriteError> {
         let objects = match object.kind {
             GuardedKind::Namespace => requests_for::<Namespace>(&(), None),
             GuardedKind::CustomResourceDefinition => {
@@ -322,8 +327,17 @@ impl Writer {
         }
         let patch = json!({"metadata": metadata});
         let built = objects.patch(&object.name, &params(), &Patch::Merge(patch));
-        self.sent(object.kind.plural(), built).await.map(drop)
+        let body = self.sent(object.kind.plural(), built).await?;
+        Ok(match object.kind {
+            GuardedKind::Namespace => stored::<Namespace>(&body),
+            GuardedKind::CustomResourceDefinition => stored::<CustomResourceDefinition>(&body),
+        })
     }
+}
+
+fn stored<K: IsGuarded>(body: &[u8]) -> Option<Guarded> {
+    let object: GuardedWire<K> = serde_json::from_slice(body).ok()?;
+    Some(isolated_read(K::KIND.as_str(), || object.read())?.0)
 }
 
 // The turns of protected objects: each is decided when it is due, and its write is made beside the
@@ -340,7 +354,7 @@ const fn right_to_count(kind: GuardedKind) -> Right {
 }
 
 /// The object as it was when the write was decided, the count, and the outcome.
-type Written = (Guarded, Option<String>, Result<(), WriteError>);
+type Written = (Guarded, Option<String>, Result<Option<Guarded>, WriteError>);
 
 fn key_of(object: &Guarded) -> Key {
     (object.kind, object.name.clone())
@@ -353,10 +367,10 @@ impl Protect {
         let is_due = |entry: &Entry| !entry.is_writing && entry.due.is_some_and(|due| due <= now);
         while self.writes.len() < WRITES_AT_ONCE {
             let next = self.shares.next(WRITES_AT_ONCE, now, |may_begin| {
-                let objects = self.objects.iter();
-                let due = objects.filter(|(key, entry)| is_due(entry) && may_begin(&key.1));
+                let all = self.all();
+                let due = all.filter(|(object, entry)| is_due(entry) && may_begin(&object.name));
                 let first = due.min_by_key(|(_, entry)| entry.due);
-                first.map(|(key, _)| key.clone())
+                first.map(|(object, _)| key_of(object))
             });
             let Some(key) = next else { return };
             self.reconcile_object(&key, now);
@@ -364,18 +378,19 @@ impl Protect {
     }
 
     fn reconcile_object(&mut self, key: &Key, now: Moment) {
-        let Some(entry) = self.objects.get_mut(key) else {
+        let Some((object, entry, is_leaving)) = self.entry(key) else {
             return;
         };
-        let counts = entry.counts();
-        match decide(&entry.object, counts, &mut entry.memory, now) {
-            Step::Rest if entry.has_left => drop(self.objects.remove(key)),
+        let counts = entry.counts(object.kind);
+        match decide(object, counts, &mut entry.memory, now) {
+            Step::Rest if is_leaving => drop(self.leaving.remove(key)),
             Step::Rest => entry.due = None,
             Step::Wait(until) => entry.due = Some(until),
             Step::Write(text) => {
                 // What happens meanwhile makes it due again.
                 (entry.due, entry.is_writing) = (None, true);
-                let (writer, object) = (self.writer.clone(), entry.object.clone());
+                let object = object.clone();
+                let writer = self.writer.clone();
                 self.shares.began(&key.1);
                 self.writes.spawn(async move {
                     let outcome = writer.hold(&object, text.as_deref()).await;
@@ -390,29 +405,26 @@ impl Protect {
         let right = right_to_count(object.kind);
         self.health.note_write(right, "", &outcome);
         self.shares.finished(&object.name, &outcome, now);
-        let Some(entry) = self.objects.get_mut(&key_of(&object)) else {
+        let key = key_of(&object);
+        let Some((_, entry, is_leaving)) = self.entry(&key) else {
             return;
         };
         entry.is_writing = false;
         if outcome.is_err() {
             entry.memory.said_empty = None;
         }
-        // What was observed meanwhile is newer, or is followed by what this write has changed.
-        let is_same = entry.object.version == object.version;
         match outcome {
-            Ok(()) => {
+            Ok(stored) => {
                 entry.failures = 0;
-                if is_same {
-                    entry.object.holds = text.map(Into::into);
+                if is_leaving {
+                    self.leaves_with(&key, text, now);
+                } else if let Some(stored) = stored {
+                    self.answered(&object.version, stored);
                 }
-                entry.due = Some(now);
             }
             // A denied object may have another uid.
-            Err(WriteError::Gone | WriteError::Conflict | WriteError::Denied(_))
-                if entry.has_left =>
-            {
-                entry.object.holds = None;
-                entry.due = Some(now);
+            Err(WriteError::Gone | WriteError::Conflict | WriteError::Denied(_)) if is_leaving => {
+                self.leaves_with(&key, None, now);
             }
             // The watch shows what has changed, or has shown it.
             Err(WriteError::Gone | WriteError::Conflict) => {}
@@ -425,13 +437,30 @@ impl Protect {
         }
     }
 
+    /// Records the count that an object has which is leaving.
+    fn leaves_with(&mut self, key: &Key, text: Option<String>, now: Moment) {
+        if let Some((object, entry)) = self.leaving.get_mut(key) {
+            (object.holds, entry.due) = (text.map(Into::into), Some(now));
+        }
+    }
+
+    /// Handles the answer to a write that was decided on the version `seen`.
+    fn answered(&mut self, seen: &str, stored: Guarded) {
+        let (now, kind) = (self.clock.now(), stored.kind);
+        let key = (Box::default(), stored.name.clone());
+        let state = (stored.uid.clone(), stored.version.clone());
+        let objects = self.objects.entry(kind).or_default();
+        let changes = objects.answered(key, state, seen, stored, now);
+        self.apply(kind, changes);
+    }
+
     /// Withdraws the counts that allow a deletion, by one write each; the caller bounds the wait. A
     /// write in flight may be such a count, so it is followed by another.
     async fn withdraw(&mut self) {
         let mut writes = JoinSet::new();
-        for entry in self.objects.values() {
-            if lets_go(&entry.object) && !entry.is_writing {
-                let (writer, object) = (self.writer.clone(), entry.object.clone());
+        for (object, entry) in self.all() {
+            if lets_go(object) && !entry.is_writing {
+                let (writer, object) = (self.writer.clone(), object.clone());
                 writes.spawn(async move { drop(writer.hold(&object, None).await) });
             }
         }

@@ -151,6 +151,11 @@ impl<T, M> Store<T, M> {
         slots.map(|(key, slot)| (key, &slot.object, &slot.memory))
     }
 
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&Key, &T, &mut M)> {
+        let slots = self.slots.iter_mut();
+        slots.map(|(key, slot)| (key, &slot.object, &mut slot.memory))
+    }
+
     /// Stops keeping an object about which nothing is to be done now.
     pub fn forget(&mut self, key: &Key) -> Option<(T, M)> {
         let slot = self.slots.remove(key)?;
