@@ -11,14 +11,13 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use kube::api::{ListParams, Patch};
-use kube::core::Selector;
 use kube::{Api, Client};
 use serde_json::{Map, Value, json};
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::hot_upgrade::pair;
-use swaplet_core::restart::hot_upgrade::pod::{UpgradePod, UpgradePodWire};
+use swaplet_core::restart::hot_upgrade::pod::UpgradePodWire;
 use swaplet_core::restart::hot_upgrade::sidecar_set::{
     PLURAL, SidecarSet, UpgradeImages, resource,
 };
@@ -98,17 +97,14 @@ pub(crate) async fn run(
     }
 }
 
-fn watch_pods(client: Client, ages: WatchAges) -> NamedWatches<Selected, Option<UpgradePod>> {
+fn watch_pods(client: Client, ages: WatchAges) -> NamedWatches<Selected, UpgradePodWire> {
     NamedWatches::new(ages, move |selected: &Selected, listener| {
         let pods: Api<UpgradePodWire> = match &*selected.namespace {
             "" => Api::all(client.clone()),
             namespace => Api::namespaced(client.clone(), namespace),
         };
         let params = ListParams::default().labels(&selected.pods);
-        let updated = selected.updated();
-        listener.watch_selected(pods, params, move |pod| {
-            read("pod", || Some(pod.read()?.for_update(&updated)))
-        })
+        listener.watch_selected(pods, params, |pod| pod)
     })
 }
 
@@ -122,7 +118,7 @@ struct HotUpgrades {
     mirror: Mirror<Box<str>>,
     /// True if the watches may have to change.
     is_changed: bool,
-    watches: NamedWatches<Selected, Option<UpgradePod>>,
+    watches: NamedWatches<Selected, UpgradePodWire>,
     writes: JoinSet<Written>,
     /// The writes to pods in flight, by namespace.
     shares: Shares,
@@ -199,7 +195,7 @@ impl HotUpgrades {
             .for_each(|kept| kept.wake(now + GATHER));
     }
 
-    fn observe_pod(&mut self, selected: &Selected, event: Event<Option<UpgradePod>>) {
+    fn observe_pod(&mut self, selected: &Selected, event: Event<UpgradePodWire>) {
         let namespace = &selected.namespace;
         self.tools
             .note_watch(Right::WatchUpgradedPods, namespace, &event);
@@ -207,8 +203,9 @@ impl HotUpgrades {
             return;
         };
         let were_listed = kept.are_listed();
-        if kept.observe(selected, event) {
-            kept.wake(self.clock.now() + GATHER);
+        let now = self.clock.now();
+        if kept.observe(selected, event, now) {
+            kept.wake(now + GATHER);
         }
         if !were_listed && kept.are_listed() {
             self.wake_all();
@@ -281,7 +278,7 @@ impl HotUpgrades {
         };
         self.tools.health.note_write(right, namespace, &outcome);
         if let Some(kept) = self.sets.get_mut(write.set()) {
-            let notice = kept.written(&write, &outcome, now);
+            let notice = kept.written(&write, outcome, now);
             kept.wake(now);
             if let Some(notice) = notice {
                 self.tools.reporter.report(notice);
@@ -315,8 +312,8 @@ impl HotWrite {
     }
 }
 
-/// A write, and the image that the API server has stored; none of a status.
-type Written = (HotWrite, Result<Option<Box<str>>, WriteError>);
+/// A write, and the pod that the API server has stored; none of a status.
+type Written = (HotWrite, Result<Option<UpgradePodWire>, WriteError>);
 
 impl Writer {
     /// Makes the write, within the deadline.
@@ -331,18 +328,11 @@ impl Writer {
         };
         let sent = self.in_time(resource, async {
             let answer = self.send_images(built, &images).await?;
-            Ok(answer.map(|body| stored(&body, images.first()?.0)))
+            Ok(answer.map(|body| serde_json::from_slice(&body).ok()))
         });
         let outcome = sent.await;
         (write, outcome)
     }
-}
-
-/// Returns the image of a container in an answer; `None` if it does not have it.
-fn stored(body: &[u8], container: &str) -> Option<Box<str>> {
-    let wire: UpgradePodWire = serde_json::from_slice(body).ok()?;
-    let pod = wire.read()?.for_update(&Selector::default());
-    Some(pod.find(container)?.image.clone())
 }
 
 /// Returns a patch for this uid and version alone (409): any other change is observed before

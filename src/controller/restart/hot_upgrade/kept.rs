@@ -5,23 +5,21 @@ use std::time::Duration;
 
 use super::{AT_ONCE, HotWrite};
 use crate::cluster::status_owner::{StatusOwner, Unread};
-use crate::frame::isolated::isolated;
+use crate::frame::isolated::{isolated, read};
+use crate::frame::store::{Changes, Key, Store};
 use crate::frame::watch::Event;
-use crate::frame::watch::mirror::{self, Mirror};
 use crate::frame::writer::report::Notice;
 use crate::frame::writer::shares::Shares;
 use crate::frame::writer::{RETRY, Target, TargetKind};
 use crate::restart::hot_upgrade::MOST_SETS;
-use kube::core::{Expression, Selector};
 use serde_json::{Value, json};
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::values::backoff::Backoff;
-use swaplet_core::objects::values::label_selector;
 use swaplet_core::report::decision::Report;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::hot_upgrade::pair::Change;
-use swaplet_core::restart::hot_upgrade::pod::UpgradePod;
+use swaplet_core::restart::hot_upgrade::pod::{UpgradePod, UpgradePodWire};
 use swaplet_core::restart::hot_upgrade::rollout::{Counts, Member, Plan, PodMemory, plan};
 use swaplet_core::restart::hot_upgrade::sidecar_set::{SidecarSet, UpgradeImages};
 
@@ -29,8 +27,6 @@ use swaplet_core::restart::hot_upgrade::sidecar_set::{SidecarSet, UpgradeImages}
 const STATUS_EVERY: Duration = Duration::from_secs(2);
 /// The minimum interval between two lists for the sake of pods that were left out.
 const LIST_EVERY: Duration = Duration::from_secs(600);
-/// The time within which the watch must show a write.
-const SHOWN_WITHIN: Duration = Duration::from_secs(60);
 
 /// The pods that a set selects in one namespace (empty for all), and which of them are upgraded:
 /// both are label selectors of the API server.
@@ -47,29 +43,15 @@ pub(super) struct Selected {
     list: u32,
 }
 
-impl Selected {
-    fn has(&self, pod: &UpgradePod) -> bool {
-        self.namespace.is_empty() || self.namespace == pod.namespace
-    }
-
-    /// Returns `updateStrategy.selector`. What cannot be read selects nothing.
-    pub(super) fn updated(&self) -> Selector {
-        let nothing = || Selector::from(Expression::In("app".to_owned(), BTreeSet::new()));
-        label_selector::parse(&self.updated).unwrap_or_else(|_| nothing())
-    }
-}
-
 type Uid = Box<str>;
 
 pub(super) struct Kept {
     pub(super) set: SidecarSet,
     /// The time of the next reconcile.
     pub(super) due: Option<Moment>,
-    /// The lists of its pods, by what is watched.
-    mirrors: BTreeMap<Selected, Mirror<Uid>>,
-    /// The selections whose namespaces are hidden, which count as empty.
-    hidden: BTreeSet<Selected>,
-    pods: Pods,
+    /// Its pods, by what is watched. A namespace that is hidden counts as empty.
+    pods: BTreeMap<Selected, Store<UpgradePod, KeptPod>>,
+    places: Places,
     /// The number of lists for the sake of pods that were left out.
     list: u32,
     /// When the last of these lists began, or the first of all.
@@ -118,8 +100,8 @@ pub(super) fn taken<'a>(sets: impl Iterator<Item = &'a Kept>) -> Taken {
     let mut taken = Taken::new();
     for kept in sets {
         let names = || kept.set.containers.iter().map(|one| one.name.clone());
-        for uid in kept.pods.by_uid.keys() {
-            taken.entry(uid.clone()).or_default().extend(names());
+        for (_, pod, _) in kept.pods.values().flat_map(Store::iter) {
+            taken.entry(pod.uid.clone()).or_default().extend(names());
         }
     }
     taken
@@ -131,9 +113,8 @@ impl Kept {
         Self {
             set,
             due: Some(now),
-            mirrors: selected.map(|one| (one, Mirror::new())).collect(),
-            hidden: BTreeSet::new(),
-            pods: Pods::default(),
+            pods: selected.map(|one| (one, Store::default())).collect(),
+            places: Places::default(),
             list: 0,
             list_at: now,
             is_left_out: false,
@@ -155,7 +136,7 @@ impl Kept {
     pub(super) fn apply(&mut self, set: SidecarSet, places: &[Box<str>], now: Moment) {
         let places: &[Box<str>] = if self.is_left_out { &[] } else { places };
         let selected = select(&set, places, self.list);
-        if !self.mirrors.keys().eq(&selected) {
+        if !self.pods.keys().eq(&selected) {
             // Its watches start again, and so does everything that is known of pods.
             *self = Self::new(set, places, now);
             return;
@@ -175,69 +156,80 @@ impl Kept {
 
     /// Returns the selections to watch for the set.
     pub(super) fn selected(&self) -> impl Iterator<Item = &Selected> {
-        self.mirrors.keys()
+        self.pods.keys()
     }
 
     /// Handles an event of the watch of its pods. Returns true if it may change anything.
     pub(super) fn observe(
         &mut self,
         selected: &Selected,
-        event: Event<Option<UpgradePod>>,
+        event: Event<UpgradePodWire>,
+        now: Moment,
     ) -> bool {
-        let Some(mirror) = self.mirrors.get_mut(selected) else {
+        let Some(pods) = self.pods.get_mut(selected) else {
             return false;
         };
-        let is_new = !mirror.is_complete();
-        if matches!(event, Event::Hidden(_)) || is_new && matches!(event, Event::Forbidden(_)) {
-            return self.hidden.insert(selected.clone());
-        }
-        // A list that goes on is not all that there is.
-        let is_seen =
-            matches!(event, Event::ListEnd) || is_new && matches!(event, Event::Listed(_));
-        let was_hidden = is_seen && self.hidden.remove(selected);
-        let (was_listed, before) = (mirror.is_complete(), self.pods.by_uid.len());
-        let pods = self.pods.by_uid.iter();
-        let known = pods.filter(|(_, kept)| selected.has(&kept.pod));
-        let read = |pod: Option<UpgradePod>| pod.map(|pod| (pod.uid.clone(), pod));
-        match mirror.change(event, known.map(|(uid, _)| uid.clone()), read) {
-            Some(mirror::Change::Put(pod)) => self.keep(pod),
-            Some(mirror::Change::Gone(uids)) => {
-                uids.iter().for_each(|uid| self.pods.forget(uid));
-                was_hidden || !was_listed || self.pods.by_uid.len() < before
+        let event = match event {
+            Event::Forbidden(why) if !pods.is_complete() => Event::Hidden(why),
+            event => event,
+        };
+        let set = &self.set;
+        let read = |pod: UpgradePodWire| {
+            let pod = read("pod", || Some(pod.read()?.for_update(&set.update.selector)))?;
+            set.has_namespace(&pod.namespace).then_some(pod)
+        };
+        let state = |pods: &Store<_, _>| (pods.is_complete(), pods.hidden().is_some());
+        let before = state(pods);
+        let changes = pods.observe(event, now, read);
+        let is_news = state(pods) != before || changes.put.is_some() || !changes.gone.is_empty();
+        self.follow(selected, changes);
+        is_news
+    }
+
+    /// Handles changes of its pods.
+    fn follow(&mut self, selected: &Selected, changes: Changes<UpgradePod, KeptPod>) {
+        let gone = changes.gone.iter();
+        gone.for_each(|((namespace, _), ..)| self.places.give_back(namespace));
+        let is_foreign = self.are_listed();
+        let pods = self.pods.get_mut(selected);
+        let (Some((key, before)), Some(pods)) = (changes.put, pods) else {
+            return;
+        };
+        if before.is_none() && !self.places.take(&key.0) {
+            pods.forget(&key);
+        } else if let Some((pod, kept)) = pods.get_mut(&key) {
+            match before {
+                None => kept.is_foreign = is_foreign,
+                Some(before) if before.version != pod.version && !kept.is_denied => {
+                    kept.not_before = Moment::START;
+                }
+                Some(_) => {}
             }
-            None => false,
         }
     }
 
     pub(super) fn are_listed(&self) -> bool {
-        let mut all = self.mirrors.iter();
-        all.all(|(selected, mirror)| mirror.is_complete() || self.hidden.contains(selected))
+        let mut all = self.pods.values();
+        all.all(|pods| pods.is_complete() || pods.hidden().is_some())
     }
 
-    fn keep(&mut self, pod: UpgradePod) -> bool {
-        let is_kept = self.set.has_namespace(&pod.namespace);
-        if is_kept {
-            let is_new = self.are_listed();
-            self.pods.keep(pod, is_new);
-        }
-        is_kept
+    fn kept(&mut self, key: &Key) -> Option<(&UpgradePod, &mut KeptPod)> {
+        self.pods.values_mut().find_map(|pods| pods.get_mut(key))
     }
 
     /// Lists all pods again, if there may be room for some that were left out: nothing else is known
     /// of them. Returns true if other watches are needed for that.
     pub(super) fn lists_again(&mut self, now: Moment) -> bool {
-        let is_due = self.pods.have_room && self.list_at + LIST_EVERY <= now;
+        let is_due = self.places.have_room && self.list_at + LIST_EVERY <= now;
         if is_due {
-            self.pods.begin_list();
+            self.places.begin_list();
             self.list += 1;
             self.list_at = now;
             let list = self.list;
             let next = |selected: Selected| Selected { list, ..selected };
             // They stay complete: a pod that appears in the list is none of ours.
-            let mirrors = std::mem::take(&mut self.mirrors).into_iter();
-            self.mirrors = mirrors.map(|(one, mirror)| (next(one), mirror)).collect();
-            let hidden = std::mem::take(&mut self.hidden).into_iter();
-            self.hidden = hidden.map(next).collect();
+            let pods = std::mem::take(&mut self.pods).into_iter();
+            self.pods = pods.map(|(one, pods)| (next(one), pods)).collect();
         }
         is_due
     }
@@ -261,39 +253,38 @@ impl Kept {
             return Ok((writes, notices));
         }
         let plan = self.plan(images, taken, now)?;
-        let pods: Vec<Uid> = self.pods.by_uid.keys().cloned().collect();
+        let pods = self.pods.values().flat_map(Store::iter);
+        let pods: Vec<Key> = pods.map(|(key, ..)| key.clone()).collect();
         self.due = plan.due;
         for (nth, report) in plan.reports {
-            let kept = self.pods.by_uid.get_mut(&pods[nth]);
-            notices.extend(kept.and_then(|kept| kept.news(report)));
+            let kept = self.kept(&pods[nth]);
+            notices.extend(kept.and_then(|(pod, kept)| kept.news(target(pod), report)));
         }
         let mut waiting = plan.writes;
         while !waiting.is_empty() {
-            let namespace = |(nth, _): &(usize, Change)| {
-                let kept = self.pods.by_uid.get(&pods[*nth]);
-                kept.map_or("", |kept| &*kept.pod.namespace)
-            };
+            let namespace = |(nth, _): &(usize, Change)| &*pods[*nth].0;
             let Some((nth, change)) = room.take(&mut waiting, namespace, now) else {
                 // The next write that finishes makes room.
                 self.wake(now + STATUS_EVERY);
                 break;
             };
-            let Some(kept) = self.pods.by_uid.get_mut(&pods[nth]) else {
+            let Some((pod, kept)) = self.kept(&pods[nth]) else {
                 continue;
             };
-            kept.hold(now + SHOWN_WITHIN);
+            kept.in_flight = true;
             if let Some(sidecar) = change.sidecar().filter(|_| change.begins) {
                 let memory = kept.memory.entry(sidecar.into()).or_default();
                 memory.begun = Some(change.version.clone());
             }
+            let target = target(pod);
             writes.push(HotWrite::Pod {
                 set: self.set.name.clone(),
-                target: kept.target(),
+                target,
                 change,
             });
         }
-        self.wake_for_holds(now);
-        if self.pods.have_room {
+        self.wake_for_pauses(now);
+        if self.places.have_room {
             self.wake(self.list_at + LIST_EVERY);
         }
         writes.extend(self.next_status(&plan.counts, owner, now));
@@ -302,38 +293,37 @@ impl Kept {
 
     fn plan(&mut self, images: &UpgradeImages, taken: &Taken, now: Moment) -> Result<Plan, String> {
         let set = &self.set;
-        let pods = &mut self.pods.by_uid;
+        let pods = &mut self.pods;
         isolated(&set.name, || {
             let mut members: Vec<_> = pods
-                .iter_mut()
-                .map(|(uid, kept)| Member {
-                    is_busy: kept.is_held(now),
+                .values_mut()
+                .flat_map(Store::iter_mut)
+                .map(|(_, pod, kept)| Member {
+                    is_busy: kept.in_flight || now < kept.not_before,
                     is_refused: kept.is_refused,
                     is_foreign: kept.is_foreign,
-                    pod: &kept.pod,
+                    pod,
                     memory: &mut kept.memory,
-                    taken: taken.get(uid).cloned().unwrap_or_default(),
+                    taken: taken.get(&pod.uid).cloned().unwrap_or_default(),
                 })
                 .collect();
             plan(set, images, &mut members, now)
         })
     }
 
-    /// Schedules a reconcile for the end of the next hold.
-    fn wake_for_holds(&mut self, now: Moment) {
-        let pods = self.pods.by_uid.values();
-        let holds = pods.filter_map(|kept| kept.hold.as_ref());
-        let next = holds.map(|hold| hold.until).filter(|at| *at > now).min();
-        if let Some(at) = next {
-            self.wake(at);
-        }
+    /// Schedules a reconcile for the next end of a pause.
+    fn wake_for_pauses(&mut self, now: Moment) {
+        let pods = self.pods.values().flat_map(Store::iter);
+        let ends = pods.map(|(.., kept)| kept.not_before);
+        let next = ends.filter(|at| *at > now).min();
+        next.into_iter().for_each(|at| self.wake(at));
     }
 
     /// Handles the outcome of a write. Returns what to report.
     pub(super) fn written(
         &mut self,
         write: &HotWrite,
-        outcome: &Result<Option<Box<str>>, WriteError>,
+        outcome: Result<Option<UpgradePodWire>, WriteError>,
         now: Moment,
     ) -> Option<Notice> {
         let (target, change) = match write {
@@ -353,12 +343,22 @@ impl Kept {
                 return None;
             }
         };
-        let kept = self.pods.by_uid.get_mut(&target.uid)?;
-        let notice = kept.written(outcome, target, change, now);
-        if let Some(hold) = &kept.hold {
-            let until = hold.until;
-            self.wake(until);
+        let key = (target.namespace.clone(), target.name.clone());
+        let mut all = self.pods.iter_mut();
+        let (selected, pods) = all.find(|(_, pods)| pods.has(&key))?;
+        let (selected, updated) = (selected.clone(), &self.set.update.selector);
+        let read = |pod: UpgradePodWire| read("pod", || Some(pod.read()?.for_update(updated)));
+        let outcome = outcome.map(|pod| pod.and_then(read));
+        let (_, kept) = pods
+            .get_mut(&key)
+            .filter(|(pod, _)| pod.uid == target.uid)?;
+        let notice = kept.written(outcome.as_ref(), target, change, now);
+        if let Ok(Some(pod)) = outcome {
+            let state = (pod.uid.clone(), pod.version.clone());
+            let changes = pods.answered(key, state, &change.version, pod, now);
+            self.follow(&selected, changes);
         }
+        self.wake_for_pauses(now);
         notice
     }
 }
@@ -426,7 +426,8 @@ impl Kept {
                 "there are more than {MOST_SETS} SidecarSets: this one handles no pod until another one is deleted"
             ));
         }
-        if let Some(selected) = self.hidden.first() {
+        let mut all = self.pods.iter();
+        if let Some((selected, _)) = all.find(|(_, pods)| pods.hidden().is_some()) {
             message.push(match &*selected.namespace {
                 "" => "its pods cannot be listed, so they are not counted".to_owned(),
                 namespace => {
@@ -443,7 +444,7 @@ impl Kept {
         if counts.unknown > 0 {
             message.push(format!("{} pods have no empty container", counts.unknown));
         }
-        if self.pods.are_left_out {
+        if self.places.are_left_out {
             message.push(format!(
                 "it selects more pods than are upgraded ({MOST_PODS} at most, and half of them in one namespace): the others wait until pods of it are gone"
             ));
@@ -466,43 +467,36 @@ impl Kept {
 const MOST_PODS: usize = 20_000;
 
 #[derive(Default)]
-struct Pods {
-    by_uid: BTreeMap<Uid, KeptPod>,
-    /// The number of them in each namespace.
+struct Places {
+    /// The number of pods in each namespace.
     taken: BTreeMap<Box<str>, usize>,
+    all: usize,
     /// True if pods were left out of the list, or have been since.
     are_left_out: bool,
     /// True if there may be room for pods that were left out.
     have_room: bool,
 }
 
-impl Pods {
-    /// Keeps a pod as it is now, unless there is no room for a new one. A namespace takes a place
-    /// only while more are free than it has. So one alone has half of them, and there is a place for
-    /// the pods of others.
-    fn keep(&mut self, pod: UpgradePod, is_new: bool) {
-        if let Some(kept) = self.by_uid.get_mut(&pod.uid) {
-            kept.pod = pod;
-            return;
-        }
-        let taken = self.taken.get(&pod.namespace).copied().unwrap_or_default();
-        if taken >= MOST_PODS.saturating_sub(self.by_uid.len()) {
+impl Places {
+    /// Takes the place of a new pod. Returns false if there is none. A namespace takes a place only
+    /// while more are free than it has. So one alone has half of them, and there is a place for the
+    /// pods of others.
+    fn take(&mut self, namespace: &str) -> bool {
+        let taken = self.taken.get(namespace).copied().unwrap_or_default();
+        if taken >= MOST_PODS.saturating_sub(self.all) {
             self.are_left_out = true;
-            return;
+            return false;
         }
-        self.taken.insert(pod.namespace.clone(), taken + 1);
-        self.by_uid
-            .insert(pod.uid.clone(), KeptPod::new(pod, is_new));
+        self.taken.insert(namespace.into(), taken + 1);
+        self.all += 1;
+        true
     }
 
-    fn forget(&mut self, uid: &str) {
-        let Some(gone) = self.by_uid.remove(uid) else {
-            return;
-        };
-        if let Some(taken) = self.taken.get_mut(&gone.pod.namespace) {
-            *taken -= 1;
+    fn give_back(&mut self, namespace: &str) {
+        if let Some(taken) = self.taken.get_mut(namespace) {
+            (*taken, self.all) = (*taken - 1, self.all - 1);
             if *taken == 0 {
-                self.taken.remove(&gone.pod.namespace);
+                self.taken.remove(namespace);
             }
         }
         self.have_room = self.are_left_out;
@@ -521,10 +515,15 @@ const DENIED: Backoff = Backoff::seconds(60, 900);
 /// The maximum number of reports that are remembered per pod.
 const MOST_TOLD: usize = 8;
 
+/// What is kept beside a pod.
+#[derive(Default)]
 struct KeptPod {
-    pod: UpgradePod,
     memory: PodMemory,
-    hold: Option<Hold>,
+    in_flight: bool,
+    /// No write is made before this time, unless the pod changes first; after a denial, whatever
+    /// changes about it.
+    not_before: Moment,
+    is_denied: bool,
     /// True if the last write to it was not applied.
     is_refused: bool,
     /// True if it has appeared since all pods were listed, and this process has begun no upgrade in
@@ -535,59 +534,26 @@ struct KeptPod {
     reported: Vec<Report>,
 }
 
-/// A pause: no write to the pod until this time, or until it has another version.
-struct Hold {
-    version: Box<str>,
-    until: Moment,
-}
-
 impl KeptPod {
-    const fn new(pod: UpgradePod, is_foreign: bool) -> Self {
-        Self {
-            pod,
-            memory: PodMemory::new(),
-            hold: None,
-            is_refused: false,
-            is_foreign,
-            failures: 0,
-            reported: Vec::new(),
-        }
-    }
-
-    fn target(&self) -> Target {
-        let pod = &self.pod;
-        Target::new(TargetKind::Pod, &pod.namespace, &pod.name, &pod.uid)
-    }
-
-    /// Returns true while nothing may be written to the pod.
-    fn is_held(&self, now: Moment) -> bool {
-        let is_for = |version: &str| version.is_empty() || *version == *self.pod.version;
-        let hold = self.hold.as_ref();
-        hold.is_some_and(|hold| now < hold.until && is_for(&hold.version))
-    }
-
-    /// Holds writes to the current version of the pod until this time.
-    fn hold(&mut self, until: Moment) {
-        let version = self.pod.version.clone();
-        self.hold = Some(Hold { version, until });
-    }
-
     /// Handles the outcome of a write. Returns what to report.
     fn written(
         &mut self,
-        outcome: &Result<Option<Box<str>>, WriteError>,
+        outcome: Result<&Option<UpgradePod>, &WriteError>,
         target: &Target,
         change: &Change,
         now: Moment,
     ) -> Option<Notice> {
+        self.in_flight = false;
         self.is_refused = outcome.is_err();
+        self.is_denied = matches!(outcome, Err(WriteError::Denied(_)));
         match outcome {
-            // The watch shows the new version.
             Ok(stored) => {
                 self.failures = 0;
                 if let Some(sidecar) = change.sidecar() {
-                    let stored = stored.clone().filter(|image| *image != change.image);
-                    self.memory.entry(sidecar.into()).or_default().stored = stored;
+                    let stored = stored.as_ref().and_then(|pod| pod.find(&change.container));
+                    let image = stored.map(|container| container.image.clone());
+                    let other = image.filter(|image| *image != change.image);
+                    self.memory.entry(sidecar.into()).or_default().stored = other;
                 }
                 self.is_foreign &= !change.begins;
                 return change.report.clone().map(|report| Notice {
@@ -595,36 +561,32 @@ impl KeptPod {
                     report,
                 });
             }
-            Err(WriteError::Conflict | WriteError::Gone) => self.hold(now + RETRY.after(2)),
+            Err(WriteError::Conflict | WriteError::Gone) => self.not_before = now + RETRY.after(2),
             Err(WriteError::Failed { retry_after, error }) => {
                 let wait = RETRY
                     .after(self.failures)
                     .max(retry_after.unwrap_or_default());
                 self.failures += 1;
-                self.hold(now + wait);
+                self.not_before = now + wait;
                 if wait >= RETRY.longest {
                     let note = format!("the API server does not apply a hot upgrade: {error}");
                     let reason = Reason::WriteDenied;
-                    return self.news(Report::new(reason, note));
+                    return self.news(target.clone(), Report::new(reason, note));
                 }
             }
             Err(WriteError::Denied(words)) => {
-                self.hold = Some(Hold {
-                    // No version: it holds whatever changes about the pod.
-                    version: Box::default(),
-                    until: now + DENIED.after(self.failures),
-                });
+                self.not_before = now + DENIED.after(self.failures);
                 self.failures += 1;
                 let note = format!("the API server forbids a hot upgrade: {words}");
                 let reason = Reason::WriteDenied;
-                return self.news(Report::new(reason, note));
+                return self.news(target.clone(), Report::new(reason, note));
             }
         }
         None
     }
 
     /// Returns the report as a notice, unless it was emitted recently.
-    fn news(&mut self, report: Report) -> Option<Notice> {
+    fn news(&mut self, target: Target, report: Report) -> Option<Notice> {
         if self.reported.contains(&report) {
             return None;
         }
@@ -632,17 +594,17 @@ impl KeptPod {
             self.reported.clear();
         }
         self.reported.push(report.clone());
-        Some(Notice {
-            target: self.target(),
-            report,
-        })
+        Some(Notice { target, report })
     }
+}
+
+fn target(pod: &UpgradePod) -> Target {
+    Target::new(TargetKind::Pod, &pod.namespace, &pod.name, &pod.uid)
 }
 
 #[cfg(test)]
 mod tests {
     use std::ops::RangeInclusive;
-    use std::sync::LazyLock;
     use std::time::Duration;
 
     use kube::core::Selector;
@@ -659,42 +621,89 @@ mod tests {
 
     const HALF: usize = MOST_PODS / 2;
 
-    static SOME: LazyLock<UpgradePod> = LazyLock::new(|| {
-        let containers = [json!({"name": "mesh-1", "image": "mesh:1"})];
-        let pod = json!({"metadata": {"name": "p", "namespace": "n", "uid": "p"}, "spec": {"containers": containers}});
-        let wire: UpgradePodWire = serde_json::from_value(pod).unwrap();
-        wire.read().unwrap().for_update(&Selector::default())
-    });
+    fn of(namespace: &str, number: usize) -> UpgradePodWire {
+        at(namespace, number, "10")
+    }
 
-    fn of(namespace: &str, number: usize) -> UpgradePod {
-        UpgradePod {
-            namespace: namespace.into(),
-            uid: format!("{namespace}-{number}").into(),
-            ..SOME.clone()
-        }
+    /// A pod in this version.
+    fn at(namespace: &str, number: usize, version: &str) -> UpgradePodWire {
+        let name = format!("{namespace}-{number}");
+        let metadata =
+            json!({"name": name, "namespace": namespace, "uid": name, "resourceVersion": version});
+        let containers = [json!({"name": "mesh-1", "image": "mesh:1"})];
+        let pod = json!({"metadata": metadata, "spec": {"containers": containers}});
+        serde_json::from_value(pod).unwrap()
+    }
+
+    #[test]
+    fn the_answer_is_the_next_state_of_a_pod_and_no_older_event_takes_it_back() {
+        let mut kept = Kept::new(set(), &[Box::default()], Moment::START);
+        let all = selected(&kept);
+        lists(&mut kept, &all, 1..=1);
+        let key = ("greedy".into(), "greedy-1".into());
+        kept.kept(&key).unwrap().1.in_flight = true;
+        let change = Change {
+            version: "10".into(),
+            container: "mesh-1".into(),
+            before: "park:1".into(),
+            image: "mesh:1".into(),
+            annotations: Vec::new(),
+            report: None,
+            begins: true,
+        };
+        let write = HotWrite::Pod {
+            set: "set".into(),
+            target: target(kept.kept(&key).unwrap().0),
+            change,
+        };
+        kept.written(&write, Ok(Some(at("greedy", 1, "12"))), Moment::START);
+        let mut version_after = |version: &str| {
+            let event = Event::Applied(at("greedy", 1, version));
+            kept.observe(&all, event, Moment::START);
+            let (pod, state) = kept.kept(&key).unwrap();
+            assert!(!state.in_flight && state.not_before == Moment::START);
+            pod.version.clone()
+        };
+        let versions = ["11", "12", "13"].map(&mut version_after);
+        assert_eq!(
+            versions.each_ref().map(|version| &**version),
+            ["12", "12", "13"]
+        );
     }
 
     #[test]
     fn one_namespace_leaves_places_to_others_and_what_is_left_out_is_known_until_a_new_list() {
-        let mut pods = Pods::default();
-        (0..MOST_PODS).for_each(|number| pods.keep(of("greedy", number), false));
-        assert_eq!(pods.by_uid.len(), HALF);
-        assert!(pods.are_left_out && !pods.have_room);
+        let everywhere: [Box<str>; 1] = [Box::default()];
+        let mut kept = Kept::new(set(), &everywhere, Moment::START);
+        let all = selected(&kept);
+        let shows = |kept: &mut Kept, namespace: &str, number| {
+            let event = Event::Applied(of(namespace, number));
+            kept.observe(&all, event, Moment::START);
+        };
+        let is_gone = |kept: &mut Kept, namespace: &str, number| {
+            let event = Event::Deleted(of(namespace, number));
+            kept.observe(&all, event, Moment::START);
+        };
+        let count = |kept: &Kept| kept.pods[&all].len();
+        (0..MOST_PODS).for_each(|number| shows(&mut kept, "greedy", number));
+        assert_eq!(count(&kept), HALF);
+        assert!(kept.places.are_left_out && !kept.places.have_room);
         for number in 0..3 {
-            pods.keep(of("modest", number), false);
-            pods.keep(of("modest", number), false);
+            shows(&mut kept, "modest", number);
+            shows(&mut kept, "modest", number);
         }
-        assert_eq!(pods.by_uid.len(), HALF + 3);
-        pods.forget("unknown");
-        assert!(!pods.have_room);
-        (0..9).for_each(|number| pods.forget(&format!("greedy-{number}")));
-        assert!(pods.are_left_out && pods.have_room);
-        pods.begin_list();
-        assert!(!pods.are_left_out && !pods.have_room);
-        pods.keep(of("greedy", MOST_PODS), false);
-        assert!(!pods.are_left_out && pods.by_uid.contains_key("greedy-20000"));
-        (0..3).for_each(|number| pods.forget(&format!("modest-{number}")));
-        assert!(!pods.taken.contains_key("modest") && !pods.have_room);
+        assert_eq!((count(&kept), kept.places.all), (HALF + 3, HALF + 3));
+        is_gone(&mut kept, "unknown", 0);
+        assert!(!kept.places.have_room);
+        (0..9).for_each(|number| is_gone(&mut kept, "greedy", number));
+        assert!(kept.places.are_left_out && kept.places.have_room);
+        kept.places.begin_list();
+        assert!(!kept.places.are_left_out && !kept.places.have_room);
+        shows(&mut kept, "greedy", MOST_PODS);
+        let last = ("greedy".into(), "greedy-20000".into());
+        assert!(!kept.places.are_left_out && kept.pods[&all].has(&last));
+        (0..3).for_each(|number| is_gone(&mut kept, "modest", number));
+        assert!(!kept.places.taken.contains_key("modest") && !kept.places.have_room);
     }
 
     fn set() -> SidecarSet {
@@ -719,11 +728,12 @@ mod tests {
 
     /// Lists these pods of one namespace.
     fn lists(kept: &mut Kept, selected: &Selected, numbers: RangeInclusive<usize>) {
-        kept.observe(selected, Event::ListStart);
+        kept.observe(selected, Event::ListStart, Moment::START);
         for number in numbers {
-            kept.observe(selected, Event::Listed(Some(of("greedy", number))));
+            let event = Event::Listed(of("greedy", number));
+            kept.observe(selected, event, Moment::START);
         }
-        kept.observe(selected, Event::ListEnd);
+        kept.observe(selected, Event::ListEnd, Moment::START);
     }
 
     fn selected(kept: &Kept) -> Selected {
@@ -738,16 +748,16 @@ mod tests {
         let mut kept = Kept::new(set(), &everywhere, Moment::START);
         let first = selected(&kept);
         lists(&mut kept, &first, 0..=HALF);
-        assert!(kept.pods.are_left_out && !kept.lists_again(hour));
-        kept.observe(&first, Event::Deleted(Some(of("greedy", 0))));
+        assert!(kept.places.are_left_out && !kept.lists_again(hour));
+        kept.observe(&first, Event::Deleted(of("greedy", 0)), hour);
         assert!(!kept.lists_again(after(9)), "not so soon");
         assert!(kept.lists_again(hour));
         let second = selected(&kept);
         assert_ne!(first, second, "another watch");
-        assert!(!kept.observe(&first, Event::Listed(Some(of("modest", 0)))));
+        assert!(!kept.observe(&first, Event::Listed(of("modest", 0)), hour));
         lists(&mut kept, &second, 1..=HALF);
-        assert_eq!(kept.pods.by_uid.len(), HALF);
-        assert!(!kept.pods.are_left_out && !kept.lists_again(after(7200)));
+        assert_eq!(kept.pods[&second].len(), HALF);
+        assert!(!kept.places.are_left_out && !kept.lists_again(after(7200)));
         // A change that leaves the selectors as they are begins no other one.
         kept.apply(set(), &everywhere, hour);
         assert_eq!(selected(&kept), second);
@@ -771,8 +781,11 @@ mod pod_tests {
         ];
         let pod = json!({"metadata": {"name": "p", "namespace": "evil", "uid": "p"}, "spec": {"containers": containers}});
         let wire: UpgradePodWire = serde_json::from_value(pod).unwrap();
-        let mut kept = KeptPod::new(wire.read().unwrap().for_update(&Selector::default()), true);
-        let target = kept.target();
+        let target = target(&wire.read().unwrap().for_update(&Selector::default()));
+        let mut kept = KeptPod {
+            is_foreign: true,
+            ..KeptPod::default()
+        };
         for begins in [false, true, false] {
             let change = Change {
                 version: "1".into(),
@@ -784,7 +797,7 @@ mod pod_tests {
                 begins,
             };
             let was_foreign = kept.is_foreign;
-            kept.written(&Ok(None), &target, &change, Moment::START);
+            kept.written(Ok(&None), &target, &change, Moment::START);
             assert_eq!(kept.is_foreign, was_foreign && !begins);
         }
         assert!(!kept.is_foreign);
