@@ -3,7 +3,7 @@
 
 mod beside;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::future::pending;
 use std::time::Duration;
 
@@ -12,16 +12,17 @@ use super::rules::Rules;
 use crate::frame::connection::Namespaces;
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::serve::rights::Right;
-use crate::frame::watch::mirror::{Change, Mirror};
+use crate::frame::store::Store;
 use crate::frame::watch::{BUFFER, Event};
 use crate::frame::writer::is_missing_right;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::Api;
 use kube::api::ListParams;
+use kube::{Api, Resource};
 use swaplet_core::cluster::daemon_pod::{DaemonPod, NAMESPACE};
 use swaplet_core::cluster::node_class::NodeClass;
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::recreate_request::{PLURAL, RecreateRequest};
 use swaplet_core::terminate::openkruise::{
@@ -354,7 +355,7 @@ pub(crate) enum Next {
 /// How long the first list of daemons may fail until they count as hidden.
 const LISTED_WITHIN: Duration = Duration::from_secs(30);
 
-/// A watch, and the keys of the objects that it has shown: one that a list does not name is gone.
+/// A watch, and the keys of the objects that it has shown.
 pub(crate) struct Followed<K> {
     open: Box<dyn Fn() -> mpsc::Receiver<Event<K>> + Send + Sync>,
     /// `None` while the watch is forbidden and OpenKruise itself is not installed.
@@ -364,19 +365,16 @@ pub(crate) struct Followed<K> {
     read: fn(K) -> Option<(Box<str>, News)>,
     /// Returns the event that the object of this key is gone.
     gone: fn(Box<str>) -> News,
-    known: BTreeSet<Box<str>>,
-    mirror: Mirror<Box<str>>,
+    known: Store<Box<str>>,
     /// The reason why the watch, or a part of it, is forbidden.
     forbidden: Option<String>,
-    /// True while a part of it is forbidden, which lasts until the next list.
-    hidden: bool,
     /// Set once the first list is complete, or has failed; that of daemons for long: then they count
     /// as hidden, for where none is, pods are taken from OpenKruise.
     pub settled: bool,
     opened: Instant,
 }
 
-impl<K> Followed<K> {
+impl<K: Resource> Followed<K> {
     /// Starts the watch with `open`, which needs the right.
     pub fn new(
         open: impl Fn() -> mpsc::Receiver<Event<K>> + Send + Sync + 'static,
@@ -391,10 +389,8 @@ impl<K> Followed<K> {
             right,
             read,
             gone,
-            known: BTreeSet::new(),
-            mirror: Mirror::new(),
+            known: Store::default(),
             forbidden: None,
-            hidden: false,
             settled: false,
             opened: Instant::now(),
         }
@@ -417,38 +413,32 @@ impl<K> Followed<K> {
         let is_late = is_waited_for && self.opened.elapsed() >= LISTED_WITHIN;
         self.settled |= matches!(event, Event::ListEnd)
             || !is_waited_for && matches!(event, Event::Trouble(_) | Event::Forbidden(_));
+        let now = Moment::after_start(self.opened.elapsed());
         Next::News(match event {
             Event::Trouble(trouble) if !is_missing_right(&trouble) && !is_late => {
                 return Next::Trouble(trouble);
             }
             Event::Hidden(why) => {
-                self.hidden = true;
+                let hidden = Event::<K>::Hidden(why.clone());
+                drop(self.known.observe(hidden, now, |_| None));
                 return self.forbid(why);
             }
             Event::Trouble(why) | Event::Forbidden(why) => return self.forbid(why),
-            Event::Current(_) if self.hidden => Vec::new(),
+            Event::Current(_) if self.known.hidden().is_some() => Vec::new(),
             Event::Current(_) => {
                 self.forbidden = None;
                 vec![News::Has(self.right)]
             }
             event => {
-                self.hidden &= !matches!(event, Event::ListStart);
-                let read = |object| {
-                    let (key, news) = (self.read)(object)?;
-                    Some((key.clone(), (key, news)))
-                };
-                let known = self.known.iter().cloned();
-                match self.mirror.change(event, known, read) {
-                    Some(Change::Put((key, news))) => {
-                        self.known.insert(key);
-                        vec![news]
-                    }
-                    Some(Change::Gone(keys)) => {
-                        let gone = keys.into_iter().filter(|key| self.known.remove(key));
-                        gone.map(self.gone).collect()
-                    }
-                    None => Vec::new(),
-                }
+                let (read, mut put) = (self.read, None);
+                let changes = self.known.observe(event, now, |object| {
+                    let (key, news) = read(object)?;
+                    put = Some(news);
+                    Some(key)
+                });
+                let gone = changes.gone.into_iter();
+                let gone = gone.map(|(_, key, ())| (self.gone)(key));
+                gone.chain(put).collect()
             }
         })
     }
@@ -483,11 +473,9 @@ impl<K> Followed<K> {
 
     /// Returns the events that every object is gone, and that no right is missing.
     pub fn all_gone(&mut self) -> Vec<News> {
-        std::mem::take(&mut self.known)
-            .into_iter()
-            .map(self.gone)
-            .chain([News::Has(self.right)])
-            .collect()
+        let known = std::mem::take(&mut self.known);
+        let gone = known.iter().map(|(_, key, ())| (self.gone)(key.clone()));
+        gone.chain([News::Has(self.right)]).collect()
     }
 }
 
