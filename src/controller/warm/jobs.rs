@@ -184,7 +184,9 @@ impl PullJobs {
                     self.apply(job);
                 }
             }
-            Happened::ImageCaches(are_served, event) => self.see_caches(are_served, event),
+            Happened::ImageCaches(are_served, event) => {
+                self.see_caches(are_served, event, now.moment)
+            }
             Happened::Written(written) => self.written(*written, now),
         }
         true

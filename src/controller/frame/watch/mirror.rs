@@ -21,7 +21,6 @@ pub(crate) enum Change<K, T> {
 pub(crate) struct Mirror<K> {
     /// The known objects that the list in progress has not contained so far.
     unlisted: BTreeSet<K>,
-    is_listing: bool,
     is_complete: bool,
 }
 
@@ -35,7 +34,6 @@ impl<K> Mirror<K> {
     pub const fn new() -> Self {
         Self {
             unlisted: BTreeSet::new(),
-            is_listing: false,
             is_complete: false,
         }
     }
@@ -43,12 +41,6 @@ impl<K> Mirror<K> {
     /// Returns true once all objects have been listed.
     pub const fn is_complete(&self) -> bool {
         self.is_complete
-    }
-
-    /// Returns true while a list is in progress, also one that failed and is repeated: some of the
-    /// known objects may be gone.
-    pub const fn is_listing(&self) -> bool {
-        self.is_listing
     }
 }
 
@@ -64,7 +56,6 @@ impl<K: Ord> Mirror<K> {
         match event {
             Event::ListStart => {
                 self.unlisted = known.into_iter().collect();
-                self.is_listing = true;
                 None
             }
             Event::Listed(object) | Event::Applied(object) => {
@@ -73,7 +64,7 @@ impl<K: Ord> Mirror<K> {
                 Some(Change::Put(object))
             }
             Event::ListEnd => {
-                (self.is_listing, self.is_complete) = (false, true);
+                self.is_complete = true;
                 let gone = std::mem::take(&mut self.unlisted);
                 Some(Change::Gone(gone.into_iter().collect()))
             }
@@ -120,7 +111,7 @@ mod tests {
             Event::ListEnd,
         ];
         assert_eq!(kept(&mut mirror, list), BTreeSet::from([2, 4]));
-        assert!(mirror.is_complete() && !mirror.is_listing());
+        assert!(mirror.is_complete());
     }
 
     #[test]
@@ -133,7 +124,7 @@ mod tests {
             Event::Hidden("forbidden".to_owned()),
         ];
         assert_eq!(kept(&mut mirror, failed), BTreeSet::from([1, 2, 3]));
-        assert!(!mirror.is_complete() && mirror.is_listing());
+        assert!(!mirror.is_complete());
         let again = vec![Event::ListStart, Event::Listed(3), Event::ListEnd];
         assert_eq!(kept(&mut mirror, again), BTreeSet::from([3]));
     }

@@ -11,8 +11,8 @@ use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::image_cache::{CacheOptions, CacheState, ImageCache, NewImageCache, state};
 
 use crate::frame::isolated::read;
+use crate::frame::store::Store;
 use crate::frame::watch::Event;
-use crate::frame::watch::mirror::{Change, Mirror};
 use crate::frame::writer::is_missing_right;
 
 /// The most caches: each is billed, so users who may create jobs must not get any number of them.
@@ -32,8 +32,7 @@ pub(crate) struct Caches {
     pub options: CacheOptions,
     /// False while the API server is known not to serve image caches; `None` until the first event.
     served: Option<bool>,
-    known: BTreeMap<Box<str>, ImageCache>,
-    mirror: Mirror<Box<str>>,
+    known: Store<ImageCache>,
     attempts: BTreeMap<Box<str>, Attempt>,
     /// How many caches each namespace has, those on their way included.
     taken: BTreeMap<Box<str>, usize>,
@@ -72,12 +71,11 @@ impl Attempt {
 }
 
 impl Caches {
-    pub const fn new(options: CacheOptions) -> Self {
+    pub fn new(options: CacheOptions) -> Self {
         Self {
             options,
             served: None,
-            known: BTreeMap::new(),
-            mirror: Mirror::new(),
+            known: Store::default(),
             attempts: BTreeMap::new(),
             taken: BTreeMap::new(),
             not_before: Moment::START,
@@ -92,25 +90,20 @@ impl Caches {
 
     /// Records an event of the watch; `are_served` is false while the API server is known not to serve
     /// image caches.
-    pub fn observe(&mut self, are_served: bool, event: Event<BoundedObject>) {
+    pub fn observe(&mut self, are_served: bool, event: Event<BoundedObject>, now: Moment) {
         self.served = Some(are_served);
         if let Some(why) = event.trouble() {
             self.trouble = Some(format!("ImageCaches cannot be watched: {why}"));
         } else if matches!(event, Event::Current(_)) {
             self.trouble = None;
         }
-        let read = |cache| {
-            let cache = read("image cache", || ImageCache::read(cache))?;
-            Some((cache.name.clone(), cache))
-        };
-        let known = self.known.keys().cloned();
-        match self.mirror.change(event, known, read) {
-            Some(Change::Put(cache)) => drop(self.known.insert(cache.name.clone(), cache)),
-            Some(Change::Gone(names)) => {
-                names.iter().for_each(|name| drop(self.known.remove(name)))
-            }
-            None => {}
-        }
+        let read = |cache| read("image cache", || ImageCache::read(cache));
+        drop(self.known.observe(event, now, read));
+    }
+
+    fn cache(&self, name: &str) -> Option<&ImageCache> {
+        let (cache, ()) = self.known.get(&(Box::default(), name.into()))?;
+        Some(cache)
     }
 
     /// Counts the caches of each namespace, before each step: in a step many jobs ask for one.
@@ -118,11 +111,11 @@ impl Caches {
         let unseen = self
             .attempts
             .iter()
-            .filter(|(name, _)| !self.known.contains_key(*name));
+            .filter(|(name, _)| self.cache(name).is_none());
         let under_way = unseen
             .filter(|(_, attempt)| attempt.is_under_way(now))
             .map(|(_, attempt)| &attempt.namespace);
-        let there = self.known.values().map(|cache| &cache.namespace);
+        let there = self.known.iter().map(|(_, cache, ())| &cache.namespace);
         let mut taken: BTreeMap<Box<str>, usize> = BTreeMap::new();
         for namespace in there.chain(under_way) {
             *taken.entry(namespace.clone()).or_default() += 1;
@@ -133,7 +126,7 @@ impl Caches {
     /// Returns the state of a cache. While caches cannot be watched, the last observed state holds,
     /// because a cache stays as it was created.
     pub fn state(&self, wanted: &NewImageCache, now: Moment) -> CacheState {
-        let found = self.known.get(&wanted.name);
+        let found = self.cache(&wanted.name);
         match self.obstacle(wanted, now).filter(|_| found.is_none()) {
             Some(obstacle) => CacheState::Waits(obstacle),
             None => state(wanted, found),
@@ -163,9 +156,9 @@ impl Caches {
     pub fn is_to_be_made(&mut self, wanted: &NewImageCache, now: Moment) -> bool {
         let attempt = self.attempts.get(&wanted.name);
         let is_due = attempt.is_none_or(|attempt| attempt.is_due(now));
-        if !self.mirror.is_complete()
-            || self.mirror.is_listing()
-            || self.known.contains_key(&wanted.name)
+        if !self.known.is_complete()
+            || self.known.is_listing()
+            || self.cache(&wanted.name).is_some()
             || !is_due
             || now < self.not_before
             || self.too_many(&wanted.namespace).is_some()
@@ -269,7 +262,7 @@ mod tests {
             .map(|cache| Event::Listed(cache.object().into()));
         let list = [Event::ListStart].into_iter().chain(there);
         for event in list.chain([Event::ListEnd]) {
-            caches.observe(true, event);
+            caches.observe(true, event, NOW);
         }
         caches
     }

@@ -163,11 +163,12 @@ impl PullJobs {
         &mut self,
         are_served: bool,
         event: Event<BoundedObject>,
+        now: Moment,
     ) {
         let Some(caches) = &mut self.caches else {
             return;
         };
-        caches.observe(are_served, event);
+        caches.observe(are_served, event, now);
         let may_be_served = caches.may_be_served();
         if self.nodes.uses_image_caches != may_be_served {
             self.nodes.uses_image_caches = may_be_served;
