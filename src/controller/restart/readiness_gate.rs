@@ -1,7 +1,6 @@
 //! The first `True` of the readiness gate `KruisePodReady`, for the pods that have its label. The
 //! decision is in [`readiness_gate`](swaplet_core::restart::readiness_gate).
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::time::Duration;
@@ -9,7 +8,7 @@ use std::time::Duration;
 use kube::api::ListParams;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::report::write_error::WriteError;
-use swaplet_core::restart::pod::{RestartPod, RestartPodWire};
+use swaplet_core::restart::pod::RestartPodWire;
 use swaplet_core::restart::readiness_gate::{READINESS_GATE, first_readiness};
 use swaplet_core::restart::reconcile::Readiness;
 use tokio::task::JoinSet;
@@ -19,7 +18,9 @@ use super::driver::RestartSettings;
 use crate::cluster::rules::Beside;
 use crate::frame::clock::{Clock, IDLE};
 use crate::frame::isolated::{TaskDied, finished, read};
+use crate::frame::queue::reschedule;
 use crate::frame::serve::rights::Right;
+use crate::frame::store::{Key, Store};
 use crate::frame::watch::many::watch_all;
 use crate::frame::watch::{Event, heard};
 use crate::frame::writer::shares::Shares;
@@ -43,10 +44,9 @@ pub(crate) async fn run(beside: Beside, settings: RestartSettings) -> Result<Inf
         clock: Clock::start(),
         settings,
         tools,
-        waiting: BTreeMap::new(),
-        due: BTreeMap::new(),
+        waiting: Store::default(),
+        due: Due::new(),
         writes: JoinSet::new(),
-        in_flight: BTreeSet::new(),
         rests: BTreeMap::new(),
         shares: Shares::default(),
     };
@@ -65,7 +65,8 @@ pub(crate) async fn run(beside: Beside, settings: RestartSettings) -> Result<Inf
     }
 }
 
-type Uid = Box<str>;
+/// The time of each pod's turn, by namespace; pods with a write in flight are not among them.
+type Due = BTreeMap<Box<str>, BTreeSet<(Moment, Key)>>;
 
 /// The pod, its version when the write was decided, and the outcome.
 type Written = (Target, Box<str>, Result<(), WriteError>);
@@ -75,81 +76,57 @@ struct Gates {
     settings: RestartSettings,
     tools: Tools,
     /// The pods whose gate must be opened.
-    waiting: BTreeMap<Uid, Waiting>,
-    /// The time of each pod's turn, by namespace; pods with a write in flight are not among them.
-    due: BTreeMap<Box<str>, BTreeSet<(Moment, Uid)>>,
+    waiting: Store<(Target, Readiness), Turn>,
+    due: Due,
     writes: JoinSet<Written>,
-    /// The pods with a write in flight.
-    in_flight: BTreeSet<Uid>,
-    /// The pods that were written within a minute, and until when they rest.
-    rests: BTreeMap<Uid, Moment>,
+    /// The uids of pods that were written within a minute, and until when they rest.
+    rests: BTreeMap<Box<str>, Moment>,
     shares: Shares,
 }
 
-struct Waiting {
-    target: Target,
-    readiness: Readiness,
-    at: Moment,
+/// When a pod has its turn.
+#[derive(Default)]
+struct Turn {
+    /// `None` while a write is in flight.
+    at: Option<Moment>,
     failures: u32,
+}
+
+impl Turn {
+    fn set(&mut self, at: Option<Moment>, key: &Key, all: &mut Due) {
+        let due = all.entry(key.0.clone()).or_default();
+        reschedule(due, key, &mut self.at, at);
+        if due.is_empty() {
+            all.remove(&key.0);
+        }
+    }
 }
 
 impl Gates {
     fn observe(&mut self, event: Event<RestartPodWire>) {
         self.tools.note_watch(Right::WatchGatedPods, "", &event);
-        match event {
-            Event::Listed(pod) | Event::Applied(pod) => {
-                if let Some(pod) = read("pod", || pod.read()) {
-                    self.observe_pod(&pod);
-                }
-            }
-            Event::Deleted(pod) => {
-                if let Some(pod) = read("pod", || pod.read()) {
-                    self.forget(&pod.pod.uid);
-                }
-            }
-            // A pod that is no longer listed is found to be gone when it has its turn.
-            _ => {}
-        }
-    }
-
-    fn observe_pod(&mut self, pod: &RestartPod) {
-        let before = self.forget(&pod.pod.uid);
-        let Some(readiness) = first_readiness(pod) else {
-            return;
+        let now = self.clock.now();
+        let read = |pod: RestartPodWire| {
+            let pod = read("pod", || pod.read())?;
+            Some((Target::of(&pod.pod), first_readiness(&pod)?))
         };
-        let (at, failures) = match before {
-            Some(before) => (before.at, before.failures),
-            None => {
-                let (now, rests) = (self.clock.now(), self.rests.get(&pod.pod.uid));
-                (rests.map_or(now, |until| now.max(*until)), 0)
-            }
-        };
-        self.wait(Waiting {
-            target: Target::of(&pod.pod),
-            readiness,
-            at,
-            failures,
-        });
+        let changes = self.waiting.observe(event, now, read);
+        for (key, _, mut turn) in changes.gone {
+            turn.set(None, &key, &mut self.due);
+        }
+        if let Some((key, None)) = changes.put
+            && let Some(((target, _), turn)) = self.waiting.get_mut(&key)
+        {
+            let rests = self.rests.get(&target.uid);
+            let at = rests.map_or(now, |until| now.max(*until));
+            turn.set(Some(at), &key, &mut self.due);
+        }
     }
 
-    fn wait(&mut self, pod: Waiting) {
-        let uid = pod.target.uid.clone();
-        if !self.in_flight.contains(&uid) {
-            let due = self.due.entry(pod.target.namespace.clone()).or_default();
-            due.insert((pod.at, uid.clone()));
+    fn forget(&mut self, key: &Key) {
+        if let Some((_, mut turn)) = self.waiting.forget(key) {
+            turn.set(None, key, &mut self.due);
         }
-        self.waiting.insert(uid, pod);
-    }
-
-    fn forget(&mut self, uid: &Uid) -> Option<Waiting> {
-        let pod = self.waiting.remove(uid)?;
-        if let Entry::Occupied(mut due) = self.due.entry(pod.target.namespace.clone()) {
-            due.get_mut().remove(&(pod.at, uid.clone()));
-            if due.get().is_empty() {
-                due.remove();
-            }
-        }
-        Some(pod)
     }
 
     /// Returns the next time at which a write may begin without an event. A pod that is due and has
@@ -172,52 +149,52 @@ impl Gates {
                 let first = allowed.filter_map(|(_, due)| due.first()).min();
                 first.filter(|(at, _)| *at <= now).cloned()
             });
-            let Some(pod) = next.and_then(|(_, uid)| self.forget(&uid)) else {
+            let Some((_, key)) = next else { return };
+            let Some((pod, turn)) = self.waiting.get_mut(&key) else {
                 return;
             };
-            self.shares.began(&pod.target.namespace);
-            let (target, readiness) = (pod.target.clone(), pod.readiness.clone());
+            turn.set(None, &key, &mut self.due);
+            let (target, readiness) = pod.clone();
+            self.shares.began(&target.namespace);
             let writer = self.tools.writer.clone();
             let today = self.settings.time_of_day.now();
             self.writes.spawn(async move {
                 let outcome = writer.set_first_readiness(&target, &readiness, today).await;
                 (target, readiness.version, outcome)
             });
-            self.in_flight.insert(pod.target.uid.clone());
-            self.wait(pod);
         }
     }
 
     fn written(&mut self, (pod, version, outcome): Written) {
         let (now, health) = (self.clock.now(), &self.tools.health);
-        self.in_flight.remove(&pod.uid);
         self.shares.finished(&pod.namespace, &outcome, now);
         let wait = match outcome {
             Ok(()) => {
                 health.has_in(Right::OpenReadinessGates, &pod.namespace);
                 // The watch shows the condition soon. A virtual kubelet may take it away again.
                 self.rests.insert(pod.uid.clone(), now + WRITTEN_AGAIN);
-                WRITTEN_AGAIN
+                Some(WRITTEN_AGAIN)
             }
-            Err(WriteError::Gone) => return drop(self.forget(&pod.uid)),
-            Err(WriteError::Conflict) => {
-                let waiting = self.waiting.get(&pod.uid);
-                // The watch is yet to show what has become of it; another pod may have its name.
-                if waiting.is_some_and(|waiting| waiting.readiness.version == version) {
-                    return drop(self.forget(&pod.uid));
-                }
-                Duration::ZERO
-            }
+            // The watch is yet to show what has become of it, or has shown it.
+            Err(WriteError::Gone | WriteError::Conflict) => None,
             Err(WriteError::Denied(words)) => {
                 health.note_denial(Right::OpenReadinessGates, &pod.namespace, &words);
-                DENIED_RETRY
+                Some(DENIED_RETRY)
             }
-            Err(WriteError::Failed { retry_after, .. }) => retry_after.unwrap_or_default(),
+            Err(WriteError::Failed { retry_after, .. }) => Some(retry_after.unwrap_or_default()),
         };
-        if let Some(mut pod) = self.forget(&pod.uid) {
-            pod.at = now + wait.max(RETRY.after(pod.failures));
-            pod.failures += 1;
-            self.wait(pod);
-        }
+        // Another pod may have its name.
+        let (key, uid) = ((pod.namespace, pod.name), pod.uid);
+        let waiting = self.waiting.get_mut(&key);
+        let Some(((_, readiness), turn)) = waiting.filter(|((pod, _), _)| pod.uid == uid) else {
+            return;
+        };
+        let is_shown = readiness.version != version;
+        let Some(wait) = wait.or(is_shown.then_some(Duration::ZERO)) else {
+            return self.forget(&key);
+        };
+        let at = now + wait.max(RETRY.after(turn.failures));
+        turn.failures += 1;
+        turn.set(Some(at), &key, &mut self.due);
     }
 }
