@@ -174,9 +174,8 @@ impl<T, M> Store<T, M> {
         now: Moment,
     ) -> Changes<T, M> {
         let (gone, put) = (Vec::new(), None);
-        let is_news = |slot: &&mut Slot<T, M>| {
-            slot.uid == uid && is_before(&slot.version, &version).unwrap_or(*slot.version == *seen)
-        };
+        let is_news =
+            |slot: &&mut Slot<T, M>| slot.uid == uid && is_newer(&version, &slot.version, seen);
         let Some(slot) = self.slots.get_mut(&key).filter(is_news) else {
             return Changes { gone, put };
         };
@@ -284,6 +283,12 @@ impl<T, M: Default> Store<T, M> {
         let left = self.forget(&key);
         gone.extend(left.map(|(object, memory)| (key, object, memory)));
     }
+}
+
+/// Returns true if the version of an answer is newer than the one that the watch has `shown`; `seen`
+/// is the one that the write was decided on.
+pub(crate) fn is_newer(answer: &str, shown: &str, seen: &str) -> bool {
+    is_before(shown, answer).unwrap_or(shown == seen)
 }
 
 /// Returns true if the first version is the older one; `None` where versions have no order.

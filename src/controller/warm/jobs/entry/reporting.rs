@@ -13,6 +13,7 @@ use swaplet_core::warm::warming::Ended;
 
 use super::{Entry, FIRST_RETRY};
 use crate::frame::clock::Now;
+use crate::frame::store::is_newer;
 use crate::frame::writer::report::Notice;
 use crate::frame::writer::{Target, is_missing_right};
 use crate::warm::jobs::PullWrite;
@@ -134,7 +135,8 @@ impl Entry {
                     self.completed = report.completed_at.map(|_| job.generation);
                 }
                 if let Some(stored) = stored.filter(|stored| {
-                    stored.uid == self.job.uid && stored.generation >= self.job.generation
+                    let is_same = stored.uid == self.job.uid;
+                    is_same && is_newer(&stored.version, &self.job.version, &job.version)
                 }) {
                     self.apply(*stored);
                 }
@@ -209,6 +211,27 @@ mod tests {
         entry.reported(&started(1), &report, Ok(None), Moment::START);
         assert_eq!((entry.started_at, &entry.reported), (None, &None));
         assert!(!entry.is_completed());
+    }
+
+    /// Labels and finalizers change without a new generation.
+    #[test]
+    fn an_answer_brings_back_nothing_that_was_shown_to_change_after_it() {
+        let version = |version: &str| PullJob {
+            version: version.into(),
+            ..started(1)
+        };
+        let report = Report {
+            status: unusable(JobKind::ImagePullJob, "x"),
+            started_at: STARTED.parse().unwrap(),
+            completed_at: None,
+        };
+        for (shown, kept) in [("10", "11"), ("12", "12")] {
+            let mut entry = Entry::new(version("10"));
+            entry.apply(version(shown));
+            let answer = Ok(Some(Box::new(version("11"))));
+            entry.reported(&version("10"), &report, answer, Moment::START);
+            assert_eq!(*entry.job.version, *kept);
+        }
     }
 
     #[test]
