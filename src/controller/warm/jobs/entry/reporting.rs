@@ -215,7 +215,7 @@ mod tests {
 
     /// Labels and finalizers change without a new generation.
     #[test]
-    fn an_answer_brings_back_nothing_that_was_shown_to_change_after_it() {
+    fn u222_an_answer_brings_back_nothing_that_was_shown_to_change_after_it() {
         let version = |version: &str| PullJob {
             version: version.into(),
             ..started(1)
