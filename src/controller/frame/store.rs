@@ -233,7 +233,10 @@ impl<T, M: Default> Store<T, M> {
                 }
             }
             Event::Hidden(why) => self.hidden = Some(why),
-            Event::Current(_) | Event::Relists(_) | Event::Trouble(_) | Event::Forbidden(_) => {}
+            // As where a list begins: etcd may have been restored.
+            Event::Relists(true) => self.ahead.clear(),
+            Event::Current(_) | Event::Relists(false) | Event::Trouble(_) | Event::Forbidden(_) => {
+            }
         }
         Changes { gone, put }
     }

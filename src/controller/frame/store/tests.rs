@@ -150,6 +150,11 @@ fn a_list_that_begins_after_an_answer_is_newer_whatever_its_versions_say() {
     assert_eq!(version(&store), "12");
     lists(&mut store, &[object("a", "u", "9")]);
     assert_eq!(version(&store), "9");
+    // One of several namespaces is listed again by changes alone.
+    assert!(answers(&mut store, "9", "u", "12"));
+    assert!(!shows_a(&mut store, "8"));
+    drop(shows(&mut store, Event::Relists(true)));
+    assert!(shows_a(&mut store, "8"));
 }
 
 /// An answer may come from before the restore, after the list that follows it.

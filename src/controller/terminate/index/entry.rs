@@ -185,7 +185,7 @@ impl Entry {
                 .for_each(|record| record.not_written());
         }
         if let (Ok(_), Some(record)) = (outcome, &mut self.memory.finish) {
-            record.came_in_time(now);
+            record.came_in_time();
         }
         match outcome {
             Ok(stored) => self.applied(write, stored, now),
@@ -223,7 +223,10 @@ impl Entry {
     /// given them other names, which nothing else knows for exit images. Call it before the memory
     /// observes the pod.
     pub(crate) fn confirm(&mut self, now: Moment) {
-        let write = self.unconfirmed.take_if(|_| !self.memory.in_flight);
+        if self.memory.in_flight {
+            return;
+        }
+        let write = self.unconfirmed.take();
         if let Some(Action::Swap(swaps)) = write.as_deref().map(|write| &write.action)
             && swaps.iter().all(|swap| shows_swap(&self.pod, swap))
         {

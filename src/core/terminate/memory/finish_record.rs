@@ -13,6 +13,8 @@ use crate::objects::pod::{Container, Pod, roles};
 pub const QUIET: Duration = Duration::from_secs(10);
 /// After this long without such a time, changes in which a kubelet has no part are ignored.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// How many writes have to meet another state than was seen, in that time or longer.
+const LATE_TIMES: u8 = 3;
 /// How long the status must not have changed then: shorter than the shortest back-off of a
 /// container that crashes (10 s).
 pub(crate) const QUIET_STATUS: Duration = Duration::from_secs(3);
@@ -44,6 +46,10 @@ pub struct FinishRecord {
     is_unseen: bool,
     /// Since when each write has met another state of the pod than was seen.
     late_since: Option<Moment>,
+    /// How many have.
+    late_times: u8,
+    /// True once that has gone on for long.
+    is_late: bool,
 }
 
 impl FinishRecord {
@@ -64,6 +70,8 @@ impl FinishRecord {
             under_way: None,
             is_unseen: false,
             late_since: None,
+            late_times: 0,
+            is_late: false,
         };
         record.observe_returning(pod, now);
         record
@@ -147,17 +155,17 @@ impl FinishRecord {
     /// Records that a write has met another state of the pod than was seen. Returns since when, if that
     /// has gone on for long: pods may be listed, and change between two lists.
     pub fn came_late(&mut self, now: Moment) -> Option<Moment> {
-        self.late_since.get_or_insert(now);
-        self.late_for_long(now)
+        let since = *self.late_since.get_or_insert(now);
+        self.late_times = self.late_times.saturating_add(1);
+        self.is_late |= self.late_times >= LATE_TIMES && now >= since + PATIENCE;
+        self.is_late.then_some(since)
     }
 
     /// Records that a write was in time. Where others were late for long, the next ones may be, too.
-    pub fn came_in_time(&mut self, now: Moment) {
-        self.late_since = self.late_for_long(now);
-    }
-
-    fn late_for_long(&self, now: Moment) -> Option<Moment> {
-        self.late_since.filter(|since| now >= *since + PATIENCE)
+    pub const fn came_in_time(&mut self) {
+        if !self.is_late {
+            (self.late_since, self.late_times) = (None, 0);
+        }
     }
 
     /// Returns true if the phase was written, or is being written.
@@ -169,7 +177,7 @@ impl FinishRecord {
     /// be the one that is seen.
     pub(crate) fn is_restless(&self, now: Moment) -> bool {
         let keeps_changing = now < self.changed_at + QUIET && now >= self.unrest_since + PATIENCE;
-        keeps_changing || self.late_for_long(now).is_some()
+        keeps_changing || self.is_late
     }
 
     /// Returns when the phase may be written if only the status of the pod has to be unchanged, for
