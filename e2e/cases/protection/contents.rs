@@ -20,15 +20,12 @@ static COUNTING: Mutex<()> = Mutex::const_new(());
 const UNCOUNTED: &str = " and contents that nobody counts";
 
 impl Protected {
-    /// With the policies of an installation for one namespace that counts nothing.
-    async fn uncounted(case: &str, namespace: impl Fn(&str) -> String) -> Self {
-        let world = World::without_leash(case).await;
-        let only = namespace(&world.namespace);
-        let values =
-            format!("{VALUES},leash.enabled=false,protection.enabled=true,namespaces={{{only}}}");
-        let protected = Self { world };
-        protected.apply(&rendered(&values).await.unwrap()).await;
-        protected
+    /// Applies the policies of an installation for one namespace that counts nothing.
+    async fn apply_uncounted(&self, namespace: &str, is_counted_elsewhere: bool) {
+        let values = format!(
+            "{VALUES},leash.enabled=false,protection.enabled=true,namespaces={{{namespace}}},protection.countedElsewhere={is_counted_elsewhere}"
+        );
+        self.apply(&rendered(&values).await.unwrap()).await;
     }
 
     /// A controller that counts, also in this namespace, with the rights as they are shipped.
@@ -314,14 +311,17 @@ async fn dp_e2_crds_are_protected() {
     protected.done().await;
 }
 
-/// The one that counts is gone with its policies, and has left what it had counted.
+/// The one that counts is not there, nor are its policies: here is what it has counted. Who counted
+/// it cannot be seen, so it is left to that one only where the values say that there is one.
 #[tokio::test]
 async fn u171_what_is_in_a_crd_is_judged_by_the_installation_that_counts_it() {
     let _alone = COUNTING.lock().await;
-    let kept = |namespace: &str| format!("{namespace}-kept");
-    let protected = Protected::uncounted("protection-second", kept).await;
+    let protected = Protected {
+        world: World::without_leash("protection-second").await,
+    };
     let (world, spaces) = (&protected.world, protected.kind(namespaces()));
-    let kept = kept(&world.namespace);
+    let kept = format!("{}-kept", world.namespace);
+    protected.apply_uncounted(&kept, false).await;
     let uncounted = format!("{CASCADING}{UNCOUNTED}");
     let counted = |counts: &str, uid: &str| json!({"metadata": {"annotations": {HOLDS: format!("{counts},uid={uid}")}}});
     let space = spaces.create(&kept, "Cascading", json!({})).await;
@@ -348,10 +348,18 @@ async fn u171_what_is_in_a_crd_is_judged_by_the_installation_that_counts_it() {
     let metadata = json!({"name": name, "labels": labels});
     assert!(crd(world, metadata, names, &group, &["v1"]).await);
     kind.stays(&name, &uncounted).await;
+    let its_uid = kind.api.get(&name).await.unwrap().metadata.uid.unwrap();
+    kind.patch(&name, counted("objects=1", &its_uid)).await;
+    kind.stays(&name, &uncounted).await;
+
+    protected.apply_uncounted(&kept, true).await;
+    eventually("the policies to leave it to others", || async {
+        kind.dry_delete(&name).await.ok()
+    })
+    .await;
     kind.patch(&name, counted("objects=1", &uid)).await;
     kind.stays(&name, &uncounted).await;
-    let uid = kind.api.get(&name).await.unwrap().metadata.uid.unwrap();
-    kind.patch(&name, counted("objects=1", &uid)).await;
+    kind.patch(&name, counted("objects=1", &its_uid)).await;
     kind.label(&name, json!("Always")).await;
     kind.stays(&name, ALWAYS).await;
     kind.label(&name, json!("Cascading")).await;

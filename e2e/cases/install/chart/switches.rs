@@ -80,12 +80,20 @@ async fn deletion_protection_is_policies_alone() {
     .await
     .unwrap();
     assert_eq!(some.matches("namespaceSelector:").count(), 3);
-    // The contents of a CRD are judged where they are counted.
+    // The contents of a CRD are judged elsewhere only where that was said.
     let elsewhere = "name: not-counted-elsewhere\n";
-    assert!(some.contains(elsewhere) && !on.contains(elsewhere));
+    assert!(!some.contains(elsewhere) && !on.contains(elsewhere));
+    let second = format!(
+        "{VALUES},leash.enabled=false,protection.enabled=true,protection.countedElsewhere=true,namespaces={{a}}"
+    );
+    assert!(rendered(&second).await.unwrap().contains(elsewhere));
     let counting =
         format!("{VALUES},protection.enabled=true,protection.count=true,namespaces={{a}}");
     assert!(!rendered(&counting).await.unwrap().contains(elsewhere));
+    let both = rendered(&format!("{counting},protection.countedElsewhere=true"))
+        .await
+        .expect_err("one counts");
+    assert!(both.contains("of several installations one"), "{both}");
     let counted = rendered(&format!(
         "{VALUES},protection.enabled=true,protection.count=true,protection.crds={{widgets.example.com}}"
     ))

@@ -211,6 +211,11 @@ const SWITCHES: &[(&str, &str, &str)] = &[
     ),
     ("protection.count", "- --protect\n", ""),
     (
+        "protection.countedElsewhere",
+        "name: not-counted-elsewhere\n",
+        "protection.count=false",
+    ),
+    (
         "nodes.watch",
         "name: swaplet-nodes\n",
         "warm.jobs.enabled=false",
