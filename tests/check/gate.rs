@@ -192,6 +192,23 @@ fn a9_a_doubtful_exit_image_is_not_tried_on_ordinary_nodes() {
             never.out
         );
     }
+    // What the container names replaces what its pod names, and an SELinux type is none of these.
+    let replaced = counted("2")
+        .replace(
+            "command: [sh]",
+            "command: [sh], securityContext: {seccompProfile: {type: RuntimeDefault}, seLinuxOptions: {type: spc_t}}",
+        )
+        .replace(
+            "      restartPolicy: OnFailure",
+            "      securityContext: {seccompProfile: {type: Localhost, localhostProfile: own.json}}\n      restartPolicy: OnFailure",
+        );
+    assert!(replaced.contains("type: Localhost"), "{replaced}");
+    let ran = check(&replaced, &["--finish=never", "-o", "wide"]);
+    assert!(
+        ran.code == 0 && !ran.out.contains("Doubtful") && ran.flat().contains("SELinux type"),
+        "{}",
+        ran.out
+    );
     let unlisted = check(&own("4"), &["--exit-images", "r.example/other:v1"]);
     let words = "its own exit image r.example/own:v1 is not on the list of --exit-images: the default exit image is used";
     assert!(unlisted.flat().contains(words), "{}", unlisted.out);

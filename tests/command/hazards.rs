@@ -60,18 +60,28 @@ fn d13_to_d16_security_contexts_change_no_verdict() {
 
 #[test]
 fn d17_profiles_of_the_cluster_are_noted() {
-    for context in [
-        json!({"seccompProfile": {"type": "Localhost", "localhostProfile": "p"}}),
-        json!({"appArmorProfile": {"type": "Localhost", "localhostProfile": "p"}}),
-        json!({"seLinuxOptions": {"type": "own_t"}}),
+    let runtime = json!({"type": "RuntimeDefault"});
+    let own = json!({"type": "Localhost", "localhostProfile": "p"});
+    for (kind, profile, other, note) in [
+        ("seccompProfile", &own, &runtime, Note::SecurityProfile),
+        ("appArmorProfile", &own, &runtime, Note::SecurityProfile),
+        (
+            "seLinuxOptions",
+            &json!({"type": "own_t"}),
+            &json!({"level": "s0"}),
+            Note::SeLinuxType,
+        ),
     ] {
-        assert_eq!(
-            notes(&json!({"securityContext": context})),
-            [Note::SecurityProfile],
-            "{context}"
-        );
-        let pod = facts(&json!({}), &json!({"securityContext": context}));
-        assert!(pod.notes().has(Note::SecurityProfile), "{context}");
+        let context = json!({"securityContext": {kind: profile}});
+        assert_eq!(notes(&context), [note], "{context}");
+        let pod = facts(&json!({}), &context);
+        assert!(pod.notes().has(note), "{context}");
+        // What the container names replaces what the pod names, either way.
+        let theirs = json!({"securityContext": {kind: other}});
+        let replaced = facts(&theirs, &context);
+        assert!(!replaced.notes().has(note), "{context}");
+        let replaced = facts(&context, &theirs);
+        assert!(replaced.notes().has(note), "{context}");
     }
 }
 

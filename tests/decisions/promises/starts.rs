@@ -55,13 +55,36 @@ fn is_confined(name: &str, by_pod: bool) -> PodBuilder {
     }
 }
 
+/// One whose pod and whose sidecar have these security contexts.
+fn under_contexts(pod: serde_json::Value, container: serde_json::Value) -> PodBuilder {
+    done("a")
+        .set("/spec/securityContext", pod)
+        .but("side", |side| side.spec("securityContext", container))
+}
+
 /// All of which it is not certain that their exit image ends well.
-fn doubtful() -> [(&'static str, PodBuilder); 4] {
+fn doubtful() -> [(&'static str, PodBuilder); 6] {
+    let own = json!({"type": "Localhost", "localhostProfile": "own"});
+    let runtime = json!({"type": "RuntimeDefault"});
     [
         ("listed", asks("a")),
         ("a script", calls_a_script("a")),
         ("u191: its own profile", is_confined("a", false)),
         ("u191: a profile of the pod", is_confined("a", true)),
+        (
+            "u191: a profile of the pod beside another kind of the container",
+            under_contexts(
+                json!({"appArmorProfile": own}),
+                json!({"seccompProfile": runtime}),
+            ),
+        ),
+        (
+            "u191: a profile of the container, not that of the pod",
+            under_contexts(
+                json!({"seccompProfile": runtime}),
+                json!({"seccompProfile": own}),
+            ),
+        ),
     ]
 }
 
@@ -129,6 +152,29 @@ fn t2_a_listed_image_is_certain_for_a_container_without_a_command() {
             .but("side", |_| sidecar_with_image("side", LISTED).running())
             .set("/spec/restartPolicy", policy);
         let decision = on_job(6, FINISH).sees(&pod);
+        assert_eq!(swapped_names(&decision), ["side"], "{decision:?}");
+    }
+}
+
+/// A container's profile replaces that of its pod, and the files of every image get the labels that an
+/// SELinux type goes by.
+#[test]
+fn u191_a_profile_of_the_pod_that_the_container_replaces_is_no_doubt() {
+    let own = json!({"type": "Localhost", "localhostProfile": "own"});
+    let runtime = json!({"type": "RuntimeDefault"});
+    for (pod, container) in [
+        (
+            json!({"seccompProfile": own}),
+            json!({"seccompProfile": runtime}),
+        ),
+        (
+            json!({"appArmorProfile": own}),
+            json!({"appArmorProfile": {"type": "Unconfined"}}),
+        ),
+        (json!({}), json!({"seLinuxOptions": {"type": "spc_t"}})),
+        (json!({"seLinuxOptions": {"type": "spc_t"}}), json!({})),
+    ] {
+        let decision = on_job(6, FINISH).sees(&under_contexts(pod, container));
         assert_eq!(swapped_names(&decision), ["side"], "{decision:?}");
     }
 }

@@ -100,7 +100,8 @@ impl ContainerFacts {
         self.program == Ok(Program::Entrypoint)
     }
 
-    /// Returns true if a profile of the cluster's own may not let another program start.
+    /// Returns true if a seccomp or AppArmor profile of the cluster's own may not let another program
+    /// start.
     pub fn is_confined(&self) -> bool {
         self.notes.has(Note::SecurityProfile)
     }
@@ -277,5 +278,6 @@ fn notes(container: &ContainerSpec) -> Notes {
         (Note::ProbesFail, container.has_probes),
         (Note::RestartRules, !container.restart_rules.is_empty()),
         (Note::SecurityProfile, container.is_confined()),
+        (Note::SeLinuxType, container.has_se_linux_type()),
     ])
 }

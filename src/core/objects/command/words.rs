@@ -123,9 +123,10 @@ pub enum Note {
     ProbesFail,
     /// Rules may start the container again after some exit codes other than 0.
     RestartRules,
-    /// A seccomp, AppArmor or SELinux profile of the cluster's own may not let the exit program
-    /// start.
+    /// A seccomp or AppArmor profile of the cluster's own may not let the exit program start.
     SecurityProfile,
+    /// An SELinux type has to let the exit program start.
+    SeLinuxType,
 }
 
 impl Note {
@@ -150,7 +151,10 @@ impl Note {
                 "restartPolicyRules may start the container again if the exit image cannot run"
             }
             Self::SecurityProfile => {
-                "the container's own seccomp, AppArmor or SELinux profile has to allow any program to start and exit"
+                "the container's own seccomp or AppArmor profile has to allow any program to start and exit"
+            }
+            Self::SeLinuxType => {
+                "the container's SELinux type has to allow any program of its image to start and exit"
             }
         }
     }

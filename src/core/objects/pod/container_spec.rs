@@ -57,14 +57,36 @@ pub struct ContainerSpec {
     pub post_start: Option<Hook>,
     /// True if there is a probe.
     pub has_probes: bool,
-    /// True if the container's security context names a profile of the cluster's own.
-    pub has_own_profile: bool,
-    /// True if the pod's security context does.
-    pub pod_has_own_profile: bool,
+    /// The security profiles that it runs under, its own or the pod's.
+    pub profiles: Profiles,
     /// The mark that its environment sets.
     pub mark: Mark,
     /// The first field that is too long, or what has a type that Kubernetes does not allow.
     pub malformed: Option<Box<str>>,
+}
+
+/// The profiles of a security context, each `None` where it is not named, and else true if it is one
+/// of the cluster's own: those of the runtime let any program start and exit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Profiles {
+    /// `seccompProfile`
+    pub seccomp: Option<bool>,
+    /// `appArmorProfile`
+    pub app_armor: Option<bool>,
+    /// `seLinuxOptions`; true with a `type`.
+    pub se_linux: Option<bool>,
+}
+
+impl Profiles {
+    /// Returns the profiles of a container in a pod with these: what it names replaces what the pod
+    /// names.
+    pub fn or(self, of_the_pod: Self) -> Self {
+        Self {
+            seccomp: self.seccomp.or(of_the_pod.seccomp),
+            app_armor: self.app_armor.or(of_the_pod.app_armor),
+            se_linux: self.se_linux.or(of_the_pod.se_linux),
+        }
+    }
 }
 
 /// One of `env`.
@@ -149,10 +171,17 @@ impl ContainerSpec {
         }
     }
 
-    /// Returns true if it runs under a profile of the cluster's own, which may not let another program
-    /// start.
+    /// Returns true if it runs under a seccomp or AppArmor profile of the cluster's own, which may not
+    /// let another program start. An SELinux type restricts by labels, and the files of an exit image
+    /// get those of the container's own.
     pub fn is_confined(&self) -> bool {
-        self.has_own_profile || self.pod_has_own_profile
+        let profiles = [self.profiles.seccomp, self.profiles.app_armor];
+        profiles.contains(&Some(true))
+    }
+
+    /// Returns true if it runs under an SELinux type that its spec names.
+    pub fn has_se_linux_type(&self) -> bool {
+        self.profiles.se_linux == Some(true)
     }
 
     /// Returns true if the environment needs ConfigMaps or Secrets that are not optional.

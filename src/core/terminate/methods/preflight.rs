@@ -124,7 +124,7 @@ fn verdict(
 fn doubt(choice: &Choice<'_>, facts: &ContainerFacts, executes: &Executes) -> Option<String> {
     if facts.is_confined() {
         return Some(
-            "whether its own seccomp, AppArmor or SELinux profile lets the exit image start and exit is not known"
+            "whether its own seccomp or AppArmor profile lets the exit image start and exit is not known"
                 .to_owned(),
         );
     }

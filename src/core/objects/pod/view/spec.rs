@@ -4,7 +4,7 @@ use super::{
     ContainerView, ProfileView, SecurityView, SpecView, VariableView, Volumes, is_required,
     read_rules,
 };
-use crate::objects::pod::container_spec::{ContainerSpec, Hook, PodSpec};
+use crate::objects::pod::container_spec::{ContainerSpec, Hook, PodSpec, Profiles};
 use crate::objects::pod::{RestartPolicy, RestartRule};
 use crate::objects::runs_on::RunsOn;
 use crate::objects::values::bounds;
@@ -36,7 +36,7 @@ impl<X> SpecView<X> {
                 .rev()
                 .filter_map(|volume| volume.named())
                 .collect(),
-            has_own_profile: security.is_some_and(|context| context.names_own_profile()),
+            profiles: security.map_or_else(Profiles::default, |context| context.profiles()),
         }
     }
 }
@@ -46,15 +46,16 @@ pub(crate) struct Surroundings<'a> {
     /// The spec without containers.
     pub pod: PodSpec,
     volumes: Volumes<'a>,
-    has_own_profile: bool,
+    profiles: Profiles,
 }
 
 impl Surroundings<'_> {
     /// Returns the container, read in this pod.
     pub(crate) fn container<X>(&self, view: ContainerView<X>) -> ContainerSpec {
+        let container = view.read(&self.volumes);
         ContainerSpec {
-            pod_has_own_profile: self.has_own_profile,
-            ..view.read(&self.volumes)
+            profiles: container.profiles.or(self.profiles),
+            ..container
         }
     }
 
@@ -119,7 +120,7 @@ impl<X> ContainerView<X> {
                 .iter()
                 .any(|from| is_required([&from.config_map_ref, &from.secret_ref])),
             has_probes: probes.iter().any(|probe| probe.0),
-            has_own_profile: security.is_some_and(|context| context.names_own_profile()),
+            profiles: security.map_or_else(Profiles::default, |context| context.profiles()),
             restart_rules: self.restart_rules(),
             post_start: self
                 .lifecycle
@@ -144,7 +145,6 @@ impl<X> ContainerView<X> {
                 .collect(),
             pull_policy: self.image_pull_policy.filled(),
             restart_policy: self.restart_policy,
-            pod_has_own_profile: false,
         }
     }
 
@@ -170,14 +170,19 @@ impl<X> ContainerView<X> {
 }
 
 impl SecurityView {
-    /// Returns true for a profile of the cluster's own: those of the runtime let any program start
-    /// and exit.
-    fn names_own_profile(&self) -> bool {
-        fn kind(profile: &Option<Box<ProfileView>>) -> Option<&str> {
-            profile.as_ref()?.kind.as_deref()
+    fn profiles(&self) -> Profiles {
+        fn kind(profile: &ProfileView) -> Option<&str> {
+            profile.kind.as_deref()
         }
-        kind(&self.seccomp_profile) == Some("Localhost")
-            || kind(&self.app_armor_profile) == Some("Localhost")
-            || kind(&self.se_linux_options).is_some()
+        let is_own = |profile: &Option<Box<ProfileView>>| {
+            let profile = profile.as_deref();
+            profile.map(|profile| kind(profile) == Some("Localhost"))
+        };
+        let options = self.se_linux_options.as_deref();
+        Profiles {
+            seccomp: is_own(&self.seccomp_profile),
+            app_armor: is_own(&self.app_armor_profile),
+            se_linux: options.map(|options| kind(options).is_some()),
+        }
     }
 }
