@@ -239,18 +239,40 @@ async fn u176_who_may_not_follow_an_advice_is_told() {
             object["status"] = json!({"allowed": false});
         }
     });
-    let would_end = |pods: &str| {
-        format!("allow to patch pods in namespace default, which would end {pods}: ask for")
+    let patches = |resource: &str, does: &str| {
+        format!("allow to patch {resource} in namespace default, which {does}: ask for")
     };
+    let would = "would end 1 pod";
+    // What ends the other one is decided when it is marked: it may be the phase.
+    let may = "may be needed to end 1 pod with unmarked sidecars";
+    let both = format!("{would} and {may}");
     let ran = cluster.rescue(&["--dry-run"]).await.exits(0);
-    assert!(ran.err.contains(&would_end("2 pods")), "{}", ran.err);
-    for job in ["job/report", "job/marked"] {
+    assert!(
+        ran.err.contains(&patches("pods", &both)) && ran.err.contains(&patches("pods/status", may)),
+        "{}",
+        ran.err
+    );
+    let never = ["--dry-run", "--finish=never"];
+    let ran = cluster.rescue(&never).await.exits(0);
+    assert!(
+        ran.err.contains(&patches("pods", &both)) && !ran.err.contains("pods/status"),
+        "{}",
+        ran.err
+    );
+    for (job, expected) in [
+        ("job/report", &[("pods", may), ("pods/status", may)][..]),
+        ("job/marked", &[("pods", would)]),
+    ] {
         let ran = cluster.explain(&[job]).await.exits(0);
+        let lacks = ran.out.matches("allow to patch").count();
         assert!(
-            ran.out.contains("swaplet rescue") && ran.out.contains(&would_end("1 pod")),
+            ran.out.contains("swaplet rescue") && lacks == expected.len(),
             "{}",
             ran.out
         );
+        for (resource, does) in expected {
+            assert!(ran.out.contains(&patches(resource, does)), "{}", ran.out);
+        }
     }
 }
 

@@ -56,23 +56,48 @@ pub fn patched_by(decision: &Decision) -> Option<&'static str> {
 }
 
 /// Returns a remark for each kind of write that would end pods and that the user may not make;
-/// `writes` has the namespace and the resource for each pod.
+/// `decided` has the namespace and the resource for each pod. `unmarked` has the namespace of each
+/// pod that waits for containers that nothing marks: which write ends it is decided when they are
+/// marked. Phases are written only where that `may_finish` pods.
 pub async fn lacking<'a>(
     client: &Client,
-    writes: impl IntoIterator<Item = (&'a str, &'a str)>,
+    decided: impl IntoIterator<Item = (&'a str, &'a str)>,
+    unmarked: impl IntoIterator<Item = &'a str>,
+    may_finish: bool,
 ) -> Vec<String> {
-    let mut counts = BTreeMap::<_, usize>::new();
-    for write in writes {
-        *counts.entry(write).or_default() += 1;
+    let mut counts = BTreeMap::<_, (usize, usize)>::new();
+    for write in decided {
+        counts.entry(write).or_default().0 += 1;
+    }
+    let phases = may_finish.then_some("pods/status");
+    for namespace in unmarked {
+        for resource in ["pods"].into_iter().chain(phases) {
+            counts.entry((namespace, resource)).or_default().1 += 1;
+        }
     }
     let mut lacking = Vec::new();
-    for ((namespace, resource), pods) in counts.into_iter().take(MOST) {
+    for ((namespace, resource), (decided, unmarked)) in counts.into_iter().take(MOST) {
         if may_patch(client, namespace, resource).await == Some(false) {
-            let pods = counted(pods, "pod");
+            let does = effect(decided, unmarked);
             lacking.push(format!(
-                "your rights do not allow to patch {resource} in namespace {namespace}, which would end {pods}: ask for that right (docs/rights.md), or let a controller do it"
+                "your rights do not allow to patch {resource} in namespace {namespace}, which {does}: ask for that right (docs/rights.md), or let a controller do it"
             ));
         }
     }
     lacking
+}
+
+/// Says what a write does that ends so many pods, and that may be what ends so many whose sidecars
+/// nothing marks.
+fn effect(decided: usize, unmarked: usize) -> String {
+    let ends = format!("would end {}", counted(decided, "pod"));
+    let may = format!(
+        "may be needed to end {} with unmarked sidecars",
+        counted(unmarked, "pod")
+    );
+    match (decided, unmarked) {
+        (_, 0) => ends,
+        (0, _) => may,
+        _ => format!("{ends} and {may}"),
+    }
 }

@@ -140,7 +140,8 @@ impl ExplainArgs {
             let off = self.policies.remark_off(&found);
             let unread = policies.are_unread();
             let mut answer = Answer::of(pod.clone(), &snapshot, &remarks, who, (off, unread));
-            let lacking = lacking(&client, answer.write()).await;
+            let (write, unmarked) = (answer.write(), answer.unmarked());
+            let lacking = lacking(&client, write, unmarked, rules.allowed.finish).await;
             answer.remarks.extend(lacking);
             answers.push(answer);
         }
@@ -247,9 +248,14 @@ impl Answer {
 
     /// Returns the namespace and the resource of the patch that would end the pod.
     fn write(&self) -> Option<(&str, &str)> {
-        let decided = patched_by(&self.explanation.decision);
-        let resource = decided.or(self.waits_since.map(|_| "pods"))?;
+        let resource = patched_by(&self.explanation.decision)?;
         Some((&*self.pod.namespace, resource))
+    }
+
+    /// Returns its namespace if it waits for containers that nothing marks.
+    fn unmarked(&self) -> Option<&str> {
+        self.waits_since?;
+        self.write().is_none().then_some(&*self.pod.namespace)
     }
 
     fn value(&self) -> Value {

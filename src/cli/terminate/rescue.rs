@@ -191,7 +191,8 @@ impl RescueArgs {
         let seen = pods.read(&client, &rules, &mut policies, remarks).await?;
         given::without_effect(&given, &seen.snapshot).for_each(|words| remarks.push(words));
         let writes = seen.stuck.iter().filter_map(Stuck::write);
-        let lacking = lacking(&client, writes.chain(seen.unmarked.writes())).await;
+        let unmarked = seen.unmarked.namespaces();
+        let lacking = lacking(&client, writes, unmarked, rules.allowed.finish).await;
         lacking.into_iter().for_each(|words| remarks.push(words));
         if !(lacks_image || seen.stuck.is_empty()) {
             let asked = (&found, namespace, &rules);

@@ -130,9 +130,9 @@ impl Unmarked {
         sentences
     }
 
-    /// Returns the namespace and the resource of the patch that would end each pod.
-    pub(super) fn writes(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.pods.iter().map(|pod| (&*pod.namespace, "pods"))
+    /// Returns the namespace of each pod.
+    pub(super) fn namespaces(&self) -> impl Iterator<Item = &str> {
+        self.pods.iter().map(|pod| &*pod.namespace)
     }
 
     /// Returns since when the longest waiting pod waits.
