@@ -177,7 +177,8 @@ impl RestartArgs {
         if !self.direct
             && known.context("cannot check whether the cluster has ContainerRecreateRequests")?
         {
-            may_request(client, namespace).await?;
+            let may_be_direct = self.wait && strategy.unready_grace_period.is_none();
+            may_request(client, namespace, may_be_direct).await?;
             let asked = Asked::new(client.clone(), namespace, strategy, time_of_day());
             return Ok(Way::Asked(Box::new(asked)));
         }
@@ -204,8 +205,8 @@ impl RestartArgs {
     }
 }
 
-/// Fails where the user may not create requests.
-async fn may_request(client: &Client, namespace: &str) -> anyhow::Result<()> {
+/// Fails where the user may not create requests; advises `--direct` where that `may_be_direct`.
+async fn may_request(client: &Client, namespace: &str, may_be_direct: bool) -> anyhow::Result<()> {
     let create = ResourceAttributes {
         verb: Some("create".to_owned()),
         group: Some(GROUP.to_owned()),
@@ -216,9 +217,9 @@ async fn may_request(client: &Client, namespace: &str) -> anyhow::Result<()> {
     if may(client, create).await != Some(false) {
         return Ok(());
     }
-    let direct = match may_patch(client, namespace, "pods").await {
-        Some(true) => ", or pass --direct, which needs only the right to patch pods",
-        _ => "",
+    let direct = match may_be_direct && may_patch(client, namespace, "pods").await == Some(true) {
+        true => ", or pass --direct, which needs only the right to patch pods",
+        false => "",
     };
     bail!(
         "your rights do not allow to create ContainerRecreateRequests in namespace {namespace}: ask for the ClusterRole swaplet-restart-user (docs/rights.md){direct}"

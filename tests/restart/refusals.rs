@@ -101,14 +101,21 @@ async fn what_the_user_may_not_see_is_said() {
 #[tokio::test]
 async fn u178_who_may_not_ask_for_a_restart_is_told_before_anything_is_done() {
     type Webhook = fn(&str, &mut Value);
+    let none = "(docs/rights.md)\n";
     for (webhook, advice) in [
         (may_patch_pods as Webhook, ", or pass --direct"),
-        (may_nothing as Webhook, "(docs/rights.md)\n"),
+        (may_nothing as Webhook, none),
     ] {
         let world = World::new().await;
         world.pod("web-0").await;
         world.server.set_webhook(webhook);
-        for more in [&[][..], &["--dry-run"], &["--wait=false"]] {
+        for (more, advice) in [
+            (&[][..], advice),
+            (&["--dry-run"], advice),
+            // With --direct these are refused.
+            (&["--wait=false"], none),
+            (&["--unready-grace-period", "5"], none),
+        ] {
             let arguments = [&["web-0", "-c", "app"][..], more].concat();
             let ran = world.restart(&arguments).await;
             assert_eq!((ran.code, &*ran.out), (Some(2), ""), "{ran:?}");
