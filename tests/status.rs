@@ -475,6 +475,30 @@ async fn u184_whoever_asks_about_nodes_goes_by_the_classes_of_the_installation()
             "{command} {arguments:?}: {out}{err}"
         );
     }
+
+    // Of two it is not known whose classes count, unless a file is given.
+    let other = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}});
+    cluster.create("/api/v1/namespaces", other).await;
+    cluster.install("other", &args).await;
+    let file = cluster.folder.path().join("classes.yaml");
+    let row = "- {name: own, provider: Own, class: VirtualInert, match: [{labels: [team/vk=1]}]}\n";
+    std::fs::write(&file, row).unwrap();
+    let given = format!("--node-classes={}", file.display());
+    let nowhere = [&warm[..], &["--node", "none"]].concat();
+    for (command, arguments) in [
+        ("warm", &["status"][..]),
+        ("warm", &nowhere),
+        ("check", &["--live"]),
+    ] {
+        for (more, is_told) in [(&[][..], true), (&[&*given], false)] {
+            let (_, out, err) = cluster.run(command, &[arguments, more].concat()).await;
+            assert_eq!(
+                err.contains("there is more than one installation"),
+                is_told,
+                "{command} {arguments:?} {more:?}: {out}{err}"
+            );
+        }
+    }
 }
 
 /// As the note says that is told without it.

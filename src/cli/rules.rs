@@ -65,6 +65,11 @@ impl NodeTableArgs {
         .table()
     }
 
+    /// Returns true if the rows of an installation would count, and are not known.
+    pub(super) fn lacks_rows(&self, found: &Found) -> bool {
+        self.node_classes.is_none() && found.lacks_flags()
+    }
+
     /// Returns the table of node classes.
     ///
     /// # Errors

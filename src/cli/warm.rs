@@ -197,7 +197,8 @@ impl WarmArgs {
         let client = self.cluster.client_that_answers().await?;
         let namespace = named_or_own(&client, self.namespace.as_deref());
         let park_image = self.park_image.as_ref();
-        let found = Found::for_images(&client, None, &namespace, park_image.is_some()).await?;
+        let are_given = park_image.is_some();
+        let found = Found::for_images(&client, None, &namespace, are_given, &self.table).await?;
         let park_image = found.image(park_image, "park-image")?;
         let table = self.table.table_or(&found)?;
         let pull_secrets = self.pull_secrets.iter().map(|name| name.as_str().into());

@@ -10,6 +10,7 @@ use kube::Client;
 use kube::api::{Api, DynamicObject};
 use kube::core::{ApiResource, TypeMeta};
 use swaplet_controller::frame::list::{list, words};
+use swaplet_controller::frame::remarks::Remarks;
 use swaplet_controller::terminate::snapshot::policies::{Listed, NOT_KNOWN};
 use swaplet_core::check::around::Described;
 use swaplet_core::check::placement::Cost;
@@ -61,7 +62,13 @@ pub(super) async fn read(
     }
     let found = Found::find(&client, None, namespace, Purpose::Tell).await?;
     settings.node_table = args.nodes.table_or(&found)?;
-    let hints = add_policies(&client, namespace, &found, &mut report.policies).await;
+    let mut remarks = Remarks::default();
+    let policies = &mut report.policies;
+    let is_unread = add_policies(&client, namespace, &found, policies, &mut remarks).await;
+    if is_unread || args.nodes.lacks_rows(&found) {
+        remarks.extend(&found.remarks);
+    }
+    let hints = remarks.lines().into_iter().map(Hint::of_cluster);
     report.hints.extend(hints);
     report.policies.mark(&mut described, settings);
     let maps = config_maps(&client, &described, settings, &mut report.hints).await;
@@ -71,31 +78,35 @@ pub(super) async fn read(
 }
 
 /// Adds the policies that the installation of the cluster reads; all, if none is found, or that is
-/// not known. Returns hints about what cannot be read, does not count, or may not.
+/// not known: then it returns true. Adds remarks about what cannot be read, does not count, or may
+/// not.
 async fn add_policies(
     client: &Client,
     namespace: Option<&str>,
     found: &Found,
     policies: &mut CheckedPolicies,
-) -> Vec<Hint> {
+    remarks: &mut Remarks,
+) -> bool {
     let listed = Listed::read(client, namespace, policies.have_namespace_selector()).await;
-    let mut remarks = listed.remarks;
+    remarks.extend(&listed.remarks);
     policies.add_namespaces(listed.namespaces);
     match (found.reads_policies(), &found.installation) {
-        _ if listed.policies.is_empty() => {}
-        (Some(false), Some(installation)) => remarks.push(format!(
-            "the policies of the cluster do not count, because Deployment {} runs without --sidecar-policies",
-            installation.place()
-        )),
+        _ if listed.policies.is_empty() => false,
+        (Some(false), Some(installation)) => {
+            remarks.push(format!(
+                "the policies of the cluster do not count, because Deployment {} runs without --sidecar-policies",
+                installation.place()
+            ));
+            false
+        }
         (is_read, _) => {
             if is_read.is_none() {
-                remarks.extend(&found.remarks);
                 remarks.push(NOT_KNOWN);
             }
             policies.add_listed(listed.policies);
+            is_read.is_none()
         }
     }
-    remarks.lines().into_iter().map(Hint::of_cluster).collect()
 }
 
 /// Returns the nodes on which a finished pod may cost money, if nodes can be listed.

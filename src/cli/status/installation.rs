@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use crate::cli::client::place_of;
 use crate::cli::image::HostArgs;
 use crate::cli::program::table::note;
+use crate::cli::rules::NodeTableArgs;
 use crate::cli::run::RunArgs;
 use crate::cli::run::config::{Called, Setting};
 use crate::image::pattern::ImagePattern;
@@ -183,6 +184,11 @@ impl Found {
         self.installation.as_ref()?.flags.as_ref().ok()
     }
 
+    /// Returns true if there is, or may be, one whose flags are not known here.
+    pub fn lacks_flags(&self) -> bool {
+        (self.is_unknown || self.installation.is_some()) && self.flags().is_none()
+    }
+
     /// Returns whether it reads SidecarPolicies; `None` if that is not known.
     pub fn reads_policies(&self) -> Option<bool> {
         match &self.installation {
@@ -206,7 +212,8 @@ impl Found {
     }
 
     /// Finds the installation whose images a command writes to pods of this namespace, and prints
-    /// the remarks. Where all `are_given` by hand, only what it says of nodes counts.
+    /// the remarks. Where all `are_given` by hand, only what it says of nodes counts, unless `table`
+    /// has a file of its own.
     ///
     /// # Errors
     /// The API server does not answer.
@@ -215,9 +222,14 @@ impl Found {
         named: Option<&str>,
         namespace: &str,
         are_given: bool,
+        table: &NodeTableArgs,
     ) -> anyhow::Result<Self> {
         if are_given {
-            return Self::find(client, named, Some(namespace), Purpose::Tell).await;
+            let found = Self::find(client, named, Some(namespace), Purpose::Tell).await?;
+            if table.lacks_rows(&found) {
+                found.tell();
+            }
+            return Ok(found);
         }
         let found = Self::find(client, named, Some(namespace), Purpose::Write).await?;
         found.tell();

@@ -82,6 +82,9 @@ impl StatusArgs {
         let namespace = (!self.all_namespaces).then_some(&*namespace);
         let found = Found::find(&client, None, namespace, Purpose::Tell).await?;
         let table = self.table.table_or(&found)?;
+        if self.table.lacks_rows(&found) {
+            found.tell();
+        }
         let images = super::each_once(&self.images);
         let nodes = (&*self.on.selector, &*self.on.nodes);
         let asking = ask(&client, &images, namespace, nodes, &table);

@@ -145,7 +145,7 @@ impl ProbeArgs {
         let are_given = self.exit_image.is_some() && self.park_image.is_some();
         let own = client.default_namespace();
         let namespace = self.namespace.as_deref().unwrap_or(own);
-        let found = Found::for_images(client, named, namespace, are_given).await?;
+        let found = Found::for_images(client, named, namespace, are_given, &self.table).await?;
         let exit = found.image(self.exit_image.as_ref(), "exit-image")?;
         let park = found.image(self.park_image.as_ref(), "park-image")?;
         are_two(&exit, &park)?;
