@@ -17,7 +17,7 @@ use super::print;
 use super::program::process::stopped;
 use super::program::table::Output;
 use super::rules::NodeTableArgs;
-use super::status::installation::Found;
+use super::status::installation::{Found, Naming};
 use crate::image::ImageReference;
 use clap::{ArgAction, Args, Subcommand};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -198,7 +198,8 @@ impl WarmArgs {
         let namespace = named_or_own(&client, self.namespace.as_deref());
         let park_image = self.park_image.as_ref();
         let are_given = park_image.is_some();
-        let found = Found::for_images(&client, None, &namespace, are_given, &self.table).await?;
+        let naming = Naming::Flags("--park-image and --node-classes");
+        let found = Found::for_images(&client, naming, &namespace, are_given, &self.table).await?;
         let park_image = found.image(park_image, "park-image")?;
         let table = self.table.table_or(&found)?;
         let pull_secrets = self.pull_secrets.iter().map(|name| name.as_str().into());

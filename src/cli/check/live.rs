@@ -25,7 +25,7 @@ use super::hints::Hint;
 use super::policies::CheckedPolicies;
 use super::report::{CostlyNode, Report};
 use super::{CheckArgs, Settings, plain};
-use crate::cli::status::installation::{Found, Purpose};
+use crate::cli::status::installation::{Found, Naming, Purpose};
 
 /// The field selector for pods: a finished one needs no verdict.
 const NOT_ENDED: &str = "status.phase!=Succeeded,status.phase!=Failed";
@@ -60,7 +60,8 @@ pub(super) async fn read(
             .await
             .with_context(|| format!("cannot list {}", resource.plural))?;
     }
-    let found = Found::find(&client, None, namespace, Purpose::Tell).await?;
+    let naming = Naming::Flags("--node-classes");
+    let found = Found::find(&client, naming, namespace, Purpose::Tell).await?;
     settings.node_table = args.nodes.table_or(&found)?;
     let mut remarks = Remarks::default();
     let policies = &mut report.policies;

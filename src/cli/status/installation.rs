@@ -166,6 +166,35 @@ pub enum Purpose {
     Write,
 }
 
+/// How the user of a command can say which installation counts.
+#[derive(Clone, Copy, Debug)]
+pub enum Naming<'a> {
+    /// By its namespace, with `--state-namespace`, which has this value.
+    Namespace(Option<&'a str>),
+    /// The command has flags for what it takes of an installation, these.
+    Flags(&'static str),
+    /// Not at all.
+    Never,
+}
+
+impl<'a> Naming<'a> {
+    const fn named(self) -> Option<&'a str> {
+        match self {
+            Self::Namespace(named) => named,
+            Self::Flags(_) | Self::Never => None,
+        }
+    }
+
+    /// Returns what to do where it is not known which one counts.
+    fn advice(self) -> String {
+        match self {
+            Self::Namespace(_) => "name its namespace with --state-namespace".to_owned(),
+            Self::Flags(flags) => format!("pass {flags} by hand"),
+            Self::Never => "no flags of an installation count here".to_owned(),
+        }
+    }
+}
+
 /// The installation that works on pods of a namespace, or of all, if it is found.
 #[derive(Debug, Default)]
 pub struct Found {
@@ -219,19 +248,19 @@ impl Found {
     /// The API server does not answer.
     pub async fn for_images(
         client: &Client,
-        named: Option<&str>,
+        naming: Naming<'_>,
         namespace: &str,
         are_given: bool,
         table: &NodeTableArgs,
     ) -> anyhow::Result<Self> {
         if are_given {
-            let found = Self::find(client, named, Some(namespace), Purpose::Tell).await?;
+            let found = Self::find(client, naming, Some(namespace), Purpose::Tell).await?;
             if table.lacks_rows(&found) {
                 found.tell();
             }
             return Ok(found);
         }
-        let found = Self::find(client, named, Some(namespace), Purpose::Write).await?;
+        let found = Self::find(client, naming, Some(namespace), Purpose::Write).await?;
         found.tell();
         Ok(found)
     }
@@ -287,15 +316,16 @@ impl Found {
     /// account may change pods in `pods_of`, or everywhere: only an administrator can grant that.
     pub async fn find(
         client: &Client,
-        named: Option<&str>,
+        naming: Naming<'_>,
         pods_of: Option<&str>,
         purpose: Purpose,
     ) -> anyhow::Result<Self> {
         let mut found = Self::default();
+        let named = naming.named();
         let all = match seen(client, named).await? {
             Ok(all) => all,
             Err(error) => {
-                let so = "the flags of an installation are not known; pass them, or its namespace with --state-namespace";
+                let so = "the flags of an installation are not known";
                 let what = format!("Deployments of {}", place_of(named));
                 found.remarks.unread(&what, &error, so);
                 found.is_unknown = true;
@@ -331,19 +361,27 @@ impl Found {
         found.choose(
             if asked { sure } else { unsure },
             asked || named.is_some(),
+            naming,
             purpose,
         );
         Ok(found)
     }
 
-    fn choose(&mut self, mut all: Vec<Installation>, is_sure: bool, purpose: Purpose) {
+    fn choose(
+        &mut self,
+        mut all: Vec<Installation>,
+        is_sure: bool,
+        naming: Naming<'_>,
+        purpose: Purpose,
+    ) {
         let names: Vec<_> = all.iter().map(Installation::place).collect();
         let [place] = &names[..] else {
             if !names.is_empty() {
                 self.is_unknown = true;
                 self.remarks.push(format!(
-                    "there is more than one installation ({}): name its namespace with --state-namespace",
-                    names.join(", ")
+                    "there is more than one installation ({}): {}",
+                    names.join(", "),
+                    naming.advice()
                 ));
             }
             self.unchosen = all;
@@ -353,7 +391,8 @@ impl Found {
             self.is_unknown = true;
             self.remarks.push(format!(
                 "the flags of Deployment {place} do not count, because it is not known whether its account may change these pods (that \
-                 takes the right to create subjectaccessreviews): if it is yours, name its namespace with --state-namespace"
+                 takes the right to create subjectaccessreviews): if it is yours, {}",
+                naming.advice()
             ));
             self.unchosen = all;
             return;
@@ -570,7 +609,7 @@ mod tests {
         let found = |names: &[&str]| {
             let mut found = Found::default();
             let all = names.iter().map(|name| installation(name)).collect();
-            found.choose(all, true, Purpose::Write);
+            found.choose(all, true, Naming::Namespace(None), Purpose::Write);
             found.reads_policies()
         };
         assert_eq!(found(&[]), Some(false));

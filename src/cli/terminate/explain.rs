@@ -10,7 +10,7 @@ use crate::cli::program::table::{
     age, aligned, dash, json as as_json, printable, section, table, yaml as as_yaml,
 };
 use crate::cli::rules::{AskedRules, PoliciesArgs, learn_public, policy, rule};
-use crate::cli::status::installation::{Found, Purpose};
+use crate::cli::status::installation::{Found, Naming, Purpose};
 use crate::cli::terminate::unmarked::Unmarked;
 use clap::{Args, ValueEnum};
 use jiff::{SignedDuration, Timestamp};
@@ -107,7 +107,8 @@ impl ExplainArgs {
         let namespace = named_or_own(&client, self.namespace.as_deref());
         let purpose = Purpose::Tell;
         let named = self.state_namespace.as_deref();
-        let found = Found::find(&client, named, Some(&namespace), purpose).await?;
+        let naming = Naming::Namespace(named);
+        let found = Found::find(&client, naming, Some(&namespace), purpose).await?;
         let (mut rules, mut remarks) = self.rules.with(&found)?;
         let assumed = rules.assume()?;
         let idleness = found.idleness(Some(&namespace));

@@ -22,7 +22,7 @@ use swaplet_core::objects::node::{Node, NodeWire};
 
 use crate::cli::program::table::{Line, Output, age, render};
 use crate::cli::rules::NodeTableArgs;
-use crate::cli::status::installation::{Found, Purpose};
+use crate::cli::status::installation::{Found, Naming, Purpose};
 use swaplet_edge::client::{ClusterArgs, plain};
 use swaplet_edge::exit::{CANNOT, code};
 use swaplet_edge::print;
@@ -113,7 +113,8 @@ impl NodesArgs {
         let mut problems = missing(&self.names, &nodes);
         let named = self.state_namespace.as_deref();
         let pods_of = self.namespace.as_deref();
-        let found = Found::find(&client, named, pods_of, Purpose::Tell).await?;
+        let naming = Naming::Namespace(named);
+        let found = Found::find(&client, naming, pods_of, Purpose::Tell).await?;
         let table = self.table.table_or(&found)?;
         let state_namespace = found.state_namespace(named);
         found.tell();

@@ -15,7 +15,7 @@ use crate::cli::program::process::{instance, stopped};
 use crate::cli::program::rights::lacking;
 use crate::cli::program::table::{self, Output, counted, note, render};
 use crate::cli::rules::{AskedRules, NO_EXIT_IMAGE, PoliciesArgs, learn_public};
-use crate::cli::status::installation::{Found, Purpose};
+use crate::cli::status::installation::{Found, Naming, Purpose};
 use crate::cli::terminate::explain::target::Target;
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::Args;
@@ -238,7 +238,8 @@ impl RescueArgs {
             Purpose::Write
         };
         let named = self.state_namespace.as_deref();
-        let found = Found::find(client, named, namespace, purpose).await?;
+        let naming = Naming::Namespace(named);
+        let found = Found::find(client, naming, namespace, purpose).await?;
         let (mut rules, sources) = self.rules.with(&found)?;
         remarks.extend(&sources);
         let idleness = found.idleness(namespace);

@@ -18,7 +18,7 @@ use crate::cli::print;
 use crate::cli::program::process::slowly;
 use crate::cli::program::table::{Line, Output, age, render};
 use crate::cli::rules::NodeTableArgs;
-use crate::cli::status::installation::{Found, Purpose};
+use crate::cli::status::installation::{Found, Naming, Purpose};
 use crate::image::ImageReference;
 
 const EXAMPLES: &str = "\
@@ -80,7 +80,8 @@ impl StatusArgs {
         let client = self.cluster.client().await?;
         let namespace = named_or_own(&client, self.namespace.as_deref());
         let namespace = (!self.all_namespaces).then_some(&*namespace);
-        let found = Found::find(&client, None, namespace, Purpose::Tell).await?;
+        let naming = Naming::Flags("--node-classes");
+        let found = Found::find(&client, naming, namespace, Purpose::Tell).await?;
         let table = self.table.table_or(&found)?;
         if self.table.lacks_rows(&found) {
             found.tell();

@@ -11,7 +11,7 @@ use crate::cli::print;
 use crate::cli::program::process::stopped;
 use crate::cli::program::table::{Line, Output, printable, render};
 use crate::cli::rules::NodeTableArgs;
-use crate::cli::status::installation::Found;
+use crate::cli::status::installation::{Found, Naming};
 use crate::cli::terminate::nodes::Shown;
 use crate::image::reference::ImageReference;
 use anyhow::{Context, bail, ensure};
@@ -145,7 +145,8 @@ impl ProbeArgs {
         let are_given = self.exit_image.is_some() && self.park_image.is_some();
         let own = client.default_namespace();
         let namespace = self.namespace.as_deref().unwrap_or(own);
-        let found = Found::for_images(client, named, namespace, are_given, &self.table).await?;
+        let naming = Naming::Namespace(named);
+        let found = Found::for_images(client, naming, namespace, are_given, &self.table).await?;
         let exit = found.image(self.exit_image.as_ref(), "exit-image")?;
         let park = found.image(self.park_image.as_ref(), "park-image")?;
         are_two(&exit, &park)?;

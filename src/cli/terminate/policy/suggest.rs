@@ -22,7 +22,7 @@ use crate::cli::print;
 use crate::cli::program::process::slowly;
 use crate::cli::program::table::{Output, json as as_json, note, pods_wait};
 use crate::cli::status::ask::leash;
-use crate::cli::status::installation::{Flags, Found, Purpose};
+use crate::cli::status::installation::{Flags, Found, Naming, Purpose};
 use crate::cli::terminate::unmarked::Unmarked;
 
 const EXAMPLES: &str = "\
@@ -163,7 +163,7 @@ impl Observed {
 
 /// Returns the installation, and the containers that its admission policies open.
 async fn around(client: &Client, namespace: Option<&str>) -> anyhow::Result<(Found, Around)> {
-    let found = Found::find(client, None, namespace, Purpose::Tell).await?;
+    let found = Found::find(client, Naming::Never, namespace, Purpose::Tell).await?;
     let mut around = Around {
         namespace: namespace.map(str::to_owned),
         ..Around::default()
