@@ -124,4 +124,15 @@ async fn u177_what_warmer_pods_show_is_told_to_who_may_not_list_nodes() {
         ran.err.contains("cannot list nodes: you may not"),
         "{ran:?}"
     );
+
+    let forbidden = Rule::new(Effect::reply(403).message("you may not"));
+    world.server.faults().add(forbidden.resource("pods"));
+    let ran = world.run(&["warm", "status"]).await;
+    assert_eq!((ran.code, &*ran.out), (Some(2), ""), "{ran:?}");
+    assert!(
+        ran.err.contains("and so nothing is known: you may not")
+            && ran.err.contains("warmer pods are not shown")
+            && !ran.err.contains("only what"),
+        "{ran:?}"
+    );
 }

@@ -39,21 +39,24 @@ pub async fn ask(
         |node: NodeImagesWire| node.read(),
     )
     .await;
-    let nodes = match nodes {
-        Err(error) if selector.is_empty() && is_forbidden(&error) => {
-            let so = "nodes cannot be listed, so only what warmer pods show is printed";
-            remarks.push(format!("{so}: {}", words(&error)));
-            None
-        }
-        nodes => Some(nodes?),
+    let (nodes, forbidden) = match nodes {
+        Err(error) if selector.is_empty() && is_forbidden(&error) => (None, Some(error)),
+        nodes => (Some(nodes?), None),
     };
     let pods = list_with(
         &api_in(client, namespace),
         ListParams::default().labels(RUN),
         WarmerPodWire::read,
     )
-    .await
-    .unwrap_or_else(|error| {
+    .await;
+    if let Some(error) = forbidden {
+        let so = match &pods {
+            Ok(_) => "so only what warmer pods show is printed",
+            Err(_) => "and so nothing is known",
+        };
+        remarks.push(format!("nodes cannot be listed, {so}: {}", words(&error)));
+    }
+    let pods = pods.unwrap_or_else(|error| {
         remarks.push(format!(
             "warmer pods are not shown, because pods cannot be listed: {}",
             words(&error)
