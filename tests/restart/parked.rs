@@ -204,6 +204,14 @@ async fn u205_a_container_whose_record_cannot_be_trusted_is_listed_and_stays() {
     let ran = world.parked(&["-A", "--restore", "--wait", "0"]).await;
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(is_told(&ran) && ran.out.contains("again"), "{ran:?}");
+    // Where nothing is restored at all it is told as well.
+    let leash = ["-A", "--restore", "--wait", "0", "--leash", "none"];
+    let ran = world.parked(&leash).await;
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(
+        is_told(&ran) && ran.err.contains("nothing was restored"),
+        "{ran:?}"
+    );
     assert_eq!(world.look("p").await.1, [PARK, "log:1"]);
 }
 

@@ -45,7 +45,7 @@ were deleted. The restart is then done: the container starts again.
 
 That annotation is trusted only if the API server prevents others from writing it: --restore \
 checks the admission policies first (--leash), and if they are missing, it prints which containers \
-it would have restored. Compare the images with those of the owners of the pods before you pass \
+are parked. Compare the images with those of the owners of the pods before you pass \
 --without-leash.
 
 Your own rights are enough: list pods; for --restore also patch them, and get the two \
@@ -113,6 +113,7 @@ impl ParkedArgs {
         if let Err(words) = trusted {
             let found = list().await?;
             print(&show(&found, self.output)?)?;
+            found.iter().flat_map(told).for_each(|line| report(&line));
             if found.is_empty() {
                 eprintln!("No container is parked.");
                 return Ok(ExitCode::SUCCESS);
