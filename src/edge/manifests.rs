@@ -36,10 +36,19 @@ pub struct Document {
     pub object: Value,
     /// The folder of the kustomization that lists the file as a patch.
     pub patch_in: Option<PathBuf>,
-    /// The folder of which kustomize made it.
-    pub made_of: Option<PathBuf>,
+    /// How kustomize made it, if it did.
+    pub made: Option<Made>,
     /// What is called `name` in the text; one text may describe many objects.
     names: Arc<[Name]>,
+}
+
+/// How kustomize made a document.
+#[derive(Clone, Debug)]
+pub struct Made {
+    /// The folder of which it made it.
+    pub folder: PathBuf,
+    /// The command that makes it, before the folder, such as `kubectl kustomize`.
+    pub by: &'static str,
 }
 
 /// A value of a key `name`.
@@ -54,7 +63,7 @@ struct Name {
 impl Document {
     /// Returns its file, or the folder of which kustomize made it.
     pub fn place(&self) -> String {
-        let folder = self.made_of.as_deref();
+        let folder = self.made.as_ref().map(|made| &*made.folder);
         folder.map_or_else(|| self.file.clone(), shown)
     }
 
@@ -185,14 +194,14 @@ impl Manifests {
         manifests
     }
 
-    /// Reads what kustomize made of a folder; its lines are those of no file.
-    pub fn made_of(folder: &Path, text: &str) -> Self {
-        let mut made = Self::of(text);
-        for document in &mut made.documents {
-            document.made_of = Some(folder.to_owned());
+    /// Reads what kustomize made; its lines are those of no file.
+    pub fn made(made: &Made, text: &str) -> Self {
+        let mut manifests = Self::of(text);
+        for document in &mut manifests.documents {
+            document.made = Some(made.clone());
             document.names = Arc::default();
         }
-        made
+        manifests
     }
 
     fn add(&mut self, path: &Path) {
@@ -269,7 +278,7 @@ impl Manifests {
             self.documents.push(Document {
                 file: file.to_owned(),
                 patch_in: self.patches.folder(file).cloned(),
-                made_of: None,
+                made: None,
                 object,
                 names: names.clone(),
             });

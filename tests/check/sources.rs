@@ -233,19 +233,24 @@ fn notes_and_problems_of_whole_files_name_them_for_github() {
 
 /// Writes a kubectl that makes this of every folder.
 fn write_kubectl(folder: &Path, made: &str) {
-    let script = format!(
-        "#!/bin/sh\n[ \"$1\" = kustomize ] || exit 3\n[ -d \"$2\" ] || {{ echo no folder >&2; exit 4; }}\ncat <<'END'\n{made}END\n"
-    );
-    write(folder, "kubectl", &script);
-    fs::set_permissions(folder.join("kubectl"), fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(folder, "kubectl", "kustomize", made);
 }
 
-/// Checks what the kubectl of this folder makes.
+/// Writes a program that does so if it is called with this word.
+fn write_program(folder: &Path, program: &str, word: &str, made: &str) {
+    let script = format!(
+        "#!/bin/sh\nPATH=/usr/bin:/bin\n[ \"$1\" = {word} ] || exit 3\n[ -d \"$2\" ] || {{ echo no folder >&2; exit 4; }}\ncat <<'END'\n{made}END\n"
+    );
+    write(folder, program, &script);
+    fs::set_permissions(folder.join(program), fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Checks what the kubectl, or the kustomize, of this folder makes.
 fn kustomized(folder: &Path, args: &[&str]) -> Ran {
     Command::new(env!("CARGO_BIN_EXE_swaplet"))
         .args(["check", "-k"])
         .args(args)
-        .env("PATH", format!("{}:/usr/bin:/bin", folder.display()))
+        .env("PATH", folder)
         .env_remove("CI")
         .output()
         .unwrap()
@@ -270,6 +275,18 @@ fn u181_what_kustomize_makes_is_named_by_its_folder() {
     assert!(
         github.contains("::error title=NeedsImage own::") && !github.contains("file="),
         "{github}"
+    );
+
+    // Where there is no kubectl, kustomize makes it.
+    fs::remove_file(folder.path().join("kubectl")).unwrap();
+    write_program(folder.path(), "kustomize", "build", &unknown());
+    let advice = format!("kustomize build {path} | swaplet exit-image push REF --for -\n");
+    let ran = run(&[]);
+    assert!(
+        ran.out.contains(&advice) && !ran.out.contains("kubectl"),
+        "{}{}",
+        ran.out,
+        ran.err
     );
 }
 

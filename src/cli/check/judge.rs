@@ -377,7 +377,7 @@ fn row(described: &Described, container: &ContainerSpec, answer: Answer, maps: &
     let template = &described.template;
     Row {
         file: None,
-        is_made: false,
+        made_by: None,
         line: None,
         namespace: template.namespace.clone(),
         kind: template.kind.clone(),

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Error, anyhow, ensure};
 use swaplet_core::check::form;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 
-use crate::cli::manifests::{Document, Manifests, patch};
+use crate::cli::manifests::{Document, Made, Manifests, patch};
 
 /// Reads all files, and checks the form of their objects.
 pub(super) fn manifests(files: &[PathBuf], allow_empty: bool) -> Manifests {
@@ -40,15 +40,18 @@ pub(super) fn kustomized(folder: &Path, allow_empty: bool) -> Manifests {
             .stderr(Stdio::inherit())
             .output()
     };
-    let ran = run("kubectl", "kustomize").or_else(|_| run("kustomize", "build"));
+    let by_kubectl = run("kubectl", "kustomize").map(|ran| (ran, "kubectl kustomize"));
+    let by_itself = |_| run("kustomize", "build").map(|ran| (ran, "kustomize build"));
+    let ran = by_kubectl.or_else(by_itself);
     let made = ran.context("neither kubectl nor kustomize can be run: install one of them");
-    let made = made.and_then(|ran| {
+    let made = made.and_then(|(ran, by)| {
         ensure!(
             ran.status.success(),
             "kustomize has failed ({})",
             ran.status
         );
-        let mut made = Manifests::made_of(folder, &String::from_utf8(ran.stdout)?);
+        let folder = folder.to_owned();
+        let mut made = Manifests::made(&Made { folder, by }, &String::from_utf8(ran.stdout)?);
         let is_empty = made.documents.is_empty() && made.problems.is_empty();
         ensure!(
             allow_empty || !is_empty,

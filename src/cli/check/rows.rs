@@ -16,8 +16,8 @@ use crate::cli::manifests::Document;
 /// The verdict on one container.
 pub(super) struct Row {
     pub file: Option<String>,
-    /// True if that is a folder of which kustomize made it.
-    pub is_made: bool,
+    /// The command that makes it of that folder, if kustomize made it.
+    pub made_by: Option<&'static str>,
     /// The line of the file that names it.
     pub line: Option<usize>,
     pub namespace: Option<Box<str>>,
@@ -164,7 +164,7 @@ impl Row {
     pub(super) fn from(self, document: &Document) -> Self {
         Self {
             file: Some(document.place()),
-            is_made: document.made_of.is_some(),
+            made_by: document.made.as_ref().map(|made| made.by),
             line: document.line_of(&self.container),
             ..self
         }
@@ -317,16 +317,16 @@ impl Row {
             true => String::new(),
             false => format!(" --sidecar {}", shell_word(&self.container)),
         };
-        match &self.file {
-            Some(folder) if self.is_made => format!(
-                "kubectl kustomize {} | swaplet exit-image push REF --for -{sidecar}",
+        match (&self.file, self.made_by) {
+            (Some(folder), Some(program)) => format!(
+                "{program} {} | swaplet exit-image push REF --for -{sidecar}",
                 file_word(folder)
             ),
-            Some(file) => format!(
+            (Some(file), None) => format!(
                 "swaplet exit-image push REF --for {}{sidecar}",
                 file_word(file)
             ),
-            None => format!(
+            (None, _) => format!(
                 "kubectl get{namespace} {} -o yaml | swaplet exit-image push REF --for -{sidecar}",
                 shell_word(&format!("{}/{}", self.kind, self.name))
             ),
