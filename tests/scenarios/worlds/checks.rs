@@ -149,8 +149,8 @@ impl World {
         if finish.nudge != (pod.place == Place::Kubelet) {
             self.problem(format!("pod-{at}: nudge is {}", finish.nudge));
         }
-        // An exit image that has failed twice is not run a third time, whoever has time left.
-        if pod.sidecars().any(|sidecar| sidecar.attempts >= 2) {
+        // An exit image that has failed twice in a pod is not run a third time, whoever has time left.
+        if pod.sidecars().map(|sidecar| sidecar.attempts).sum::<u32>() >= 2 {
             return;
         }
         for sidecar in pod.sidecars() {
