@@ -57,7 +57,8 @@ async fn pods_are_there(world: &World) {
 #[tokio::test]
 async fn beside_an_installation_tenants_are_told_what_it_does_with_their_pods() {
     crds_are_there().await;
-    let world = World::new("tenants-beside").await;
+    // The installation brings its own.
+    let world = World::without_leash("tenants-beside").await;
     let installation = Installation::new(&world).await;
     let policies = ["--set", "sidecarPolicies.enabled=true"];
     installation.helm("install", &policies).await;
