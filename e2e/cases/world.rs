@@ -347,20 +347,24 @@ pub async fn established(crd: &[&str]) {
     .await;
 }
 
-/// Lets a container go on that waits for this file. One that ends then may be gone before kubectl has
-/// its answer.
+/// Lets a container go on that waits for this file.
 pub async fn lets_go_on(world: &World, pod: &str, container: &str) {
-    let exec = ["exec", "-n", &world.namespace, pod, "-c", container, "--"];
+    ends_by(world, pod, container, &["touch", "/shared/go"]).await;
+}
+
+/// Runs a command in a container that ends because of it. The container may be gone before the command
+/// has ended, which then ends with it: `kubectl exec` tells that as the exit code 137.
+pub async fn ends_by(world: &World, pod: &str, container: &str, command: &[&str]) {
     let output = Command::new("kubectl")
-        .args(exec)
-        .args(["touch", "/shared/go"])
+        .args(["exec", "-n", &world.namespace, pod, "-c", container, "--"])
+        .args(command)
         .output()
         .await
         .expect("kubectl");
-    let said = String::from_utf8_lossy(&output.stderr);
     assert!(
-        output.status.success() || said.contains("exit code 137"),
-        "{pod}: {said}"
+        output.status.success() || output.status.code() == Some(137),
+        "{pod}, {container}, {command:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
     );
 }
 

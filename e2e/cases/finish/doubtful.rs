@@ -17,7 +17,7 @@ use crate::pods::{
 use crate::registry_proxy::{Manner, RegistryProxy};
 use crate::version::minor;
 use crate::warm_registry::create_login;
-use crate::world::{World, eventually, kubectl};
+use crate::world::{World, ends_by, eventually};
 
 /// The image of the containers has a shell there, and no exit image has anything.
 const OWN_SHELL: &str = "/opt/own/sh";
@@ -141,8 +141,7 @@ async fn works_with(world: &World, map: &str) {
     world
         .pod_is("worked", "running without its sidecar", is_exit)
         .await;
-    let main = ["exec", "-n", &world.namespace, "worked", "-c", "main", "--"];
-    kubectl(&[&main[..], &["kill", "1"]].concat()).await;
+    ends_by(world, "worked", "main", &["kill", "1"]).await;
     world.pod_ends("worked", "Succeeded").await;
 }
 

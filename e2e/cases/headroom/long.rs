@@ -7,7 +7,6 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
-use tokio::process::Command;
 use tokio::time::sleep;
 
 use super::{
@@ -16,34 +15,11 @@ use super::{
 use crate::audit::{assert_swapped_once, swapped_in, written_in};
 use crate::controller::Controller;
 use crate::pods::{EXITS_0, EXITS_143};
-use crate::world::{World, eventually};
+use crate::world::{World, ends_by, eventually};
 
 /// Somebody in the container sends SIGTERM to its first process.
 async fn stop(world: &World, pod: &str, container: &str) {
-    let arguments = [
-        "exec",
-        "-n",
-        &world.namespace,
-        pod,
-        "-c",
-        container,
-        "--",
-        "sh",
-        "-c",
-        "kill -TERM 1",
-    ];
-    let output = Command::new("kubectl")
-        .args(arguments)
-        .output()
-        .await
-        .expect("kubectl");
-    // The container may be gone before the command in it has ended, which then ends with it.
-    let ended_with_it = output.status.code() == Some(137);
-    assert!(
-        output.status.success() || ended_with_it,
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    ends_by(world, pod, container, &["kill", "-TERM", "1"]).await;
 }
 
 /// All main containers have ended, and one Event about the Job is all that was written.
