@@ -6,7 +6,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, HOST};
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, HOST,
+};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
@@ -50,6 +52,8 @@ struct Gate {
     lists_ahead: AtomicBool,
     /// `None`: watches are served.
     watches: Mutex<Option<Watches>>,
+    /// What the API server answered compressed: path with query.
+    compressed: Mutex<Vec<String>>,
 }
 
 /// What becomes of watches; all else is let through.
@@ -224,6 +228,16 @@ impl Witness {
         asked.iter().filter(|(path, _)| is_list(path)).count()
     }
 
+    /// The lists of the pods of the case that came compressed, as streams or in pages.
+    pub fn compressed_lists_of_pods(&self, as_streams: bool) -> usize {
+        let compressed = self.gate.compressed.lock().unwrap();
+        let pods = format!("/namespaces/{}/pods?", self.namespace);
+        let is_of = |path: &&String| {
+            path.contains(&pods) && path.contains("sendInitialEvents=true") == as_streams
+        };
+        compressed.iter().filter(is_of).count()
+    }
+
     /// From now on all writes are let through again, but for those that wait.
     pub fn all_writes(&self) {
         self.gate.last.send_replace(None);
@@ -319,11 +333,20 @@ async fn pass(
     // The client has its own.
     head.headers.remove(HOST);
     head.headers.remove(AUTHORIZATION);
+    if is_ahead {
+        head.headers.remove(ACCEPT_ENCODING);
+    }
+    let asked = head.uri.path_and_query().unwrap().to_string();
     let answer = client
         .send(Request::from_parts(head, Body::from(body.to_vec())))
         .await;
     if is_ahead {
         return told_ahead(answer?).await;
+    }
+    if let Ok(answer) = &answer
+        && answer.headers().contains_key(CONTENT_ENCODING)
+    {
+        gate.compressed.lock().unwrap().push(asked);
     }
     let Opened::IsLast(which) = opened else {
         return answer;

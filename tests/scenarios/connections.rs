@@ -8,9 +8,15 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::header::{AUTHORIZATION, HeaderValue, USER_AGENT};
+use async_compression::tokio::write::GzipEncoder;
+use futures::TryStreamExt as _;
+use http::header::{
+    ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, HeaderValue, USER_AGENT,
+};
 use http::{Request, Response, StatusCode, Uri};
-use hyper::body::Incoming;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::body::{Bytes, Frame, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::client::legacy::connect::{Connected, Connection};
@@ -25,12 +31,14 @@ use swaplet_controller::frame::serve::Health;
 use swaplet_controller::run::run;
 use swaplet_testbed::ApiServer;
 use swaplet_testbed::apiserver::{Effect, Verb};
-use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, copy_bidirectional, duplex};
+use tokio::io::{
+    AsyncRead, AsyncWrite, AsyncWriteExt as _, DuplexStream, ReadBuf, copy_bidirectional, duplex,
+};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
-use tower::{BoxError, Service};
+use tower::{BoxError, Service, ServiceBuilder};
 
 use super::crowds::{create, main_ends};
 use super::harness::{CONCURRENCY, SWAPLET, World, settings};
@@ -46,6 +54,7 @@ struct Wires {
     /// Connections that are older than this number carry nothing any more, and nobody tells.
     dead: watch::Sender<usize>,
     opened: AtomicUsize,
+    compressed: AtomicUsize,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -55,6 +64,7 @@ impl Network {
             server,
             dead: watch::Sender::new(0),
             opened: AtomicUsize::new(0),
+            compressed: AtomicUsize::new(0),
             tasks: Mutex::default(),
         }))
     }
@@ -80,7 +90,11 @@ impl Network {
             }
             std::future::pending::<()>().await;
         });
-        let service = TowerToHyperService::new(self.0.server.clone());
+        let (server, wires) = (self.0.server.clone(), Arc::clone(&self.0));
+        let service = ServiceBuilder::new()
+            .layer_fn(move |server| Compressing(server, Arc::clone(&wires)))
+            .service(server);
+        let service = TowerToHyperService::new(service);
         let serves = tokio::spawn(async move {
             let _ = http1::Builder::new()
                 .serve_connection(TokioIo::new(far), service)
@@ -102,6 +116,48 @@ impl Service<Uri> for Network {
 
     fn call(&mut self, _: Uri) -> Self::Future {
         std::future::ready(Ok(TokioIo::new(Wire(self.connect()))))
+    }
+}
+
+/// Compresses what is asked for so, each piece by itself, as Kubernetes 1.37 does with lists that are
+/// streams.
+#[derive(Clone)]
+struct Compressing(ApiServer, Arc<Wires>);
+
+impl Service<Request<Incoming>> for Compressing {
+    type Response = Response<UnsyncBoxBody<Bytes, BoxError>>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Incoming>) -> Self::Future {
+        let encoding = request.headers().get(ACCEPT_ENCODING);
+        let is_asked = encoding.is_some_and(|encoding| encoding == "gzip");
+        let (answer, wires) = (self.0.call(request), Arc::clone(&self.1));
+        Box::pin(async move {
+            let (mut head, body) = answer.await?.into_parts();
+            let body = body.map_err(BoxError::from);
+            if !is_asked {
+                return Ok(Response::from_parts(head, body.boxed_unsync()));
+            }
+            wires.compressed.fetch_add(1, Ordering::Relaxed);
+            head.headers.remove(CONTENT_LENGTH);
+            head.headers
+                .insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            let pieces = body.into_data_stream().and_then(async |piece| {
+                let mut member = GzipEncoder::new(Vec::new());
+                member.write_all(&piece).await?;
+                member.shutdown().await?;
+                Ok(Frame::data(Bytes::from(member.into_inner())))
+            });
+            Ok(Response::from_parts(
+                head,
+                StreamBody::new(pieces).boxed_unsync(),
+            ))
+        })
     }
 }
 
@@ -228,6 +284,26 @@ async fn t13_dead_connections_hide_events_for_less_than_a_minute_also_where_idle
         ("Succeeded", 1)
     );
     assert_eq!(world.events("p0"), ["SidecarEnded"]);
+    assert_eq!(life.health.ready(), Ok("ok".to_owned()));
+    world.assert_quiet().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_are_read_as_they_were_before_they_were_compressed() {
+    let world = World::new();
+    let names: Vec<_> = (0..40).map(|number| format!("p{number}")).collect();
+    for name in &names {
+        world.run_pod(&pod(name, "OnFailure")).await;
+    }
+    let network = Network::to(world.server.clone());
+    let life = start(&network);
+    world.start_kubelet(Kubelet::default());
+    for name in &names {
+        world.ends(name, "main", 0).await;
+    }
+    world.wait(5).await;
+    assert!(names.iter().all(|name| world.phase(name) == "Succeeded"));
+    assert!(network.0.compressed.load(Ordering::Relaxed) >= 1);
     assert_eq!(life.health.ready(), Ok("ok".to_owned()));
     world.assert_quiet().await;
 }

@@ -1,9 +1,10 @@
 //! The client of the API server.
 //!
-//! It is built from the parts of kube's own client, for three things that this does not do: it
-//! closes idle connections soon, it passes on how long a busy server asks to wait, and it goes
-//! through proxies as kubectl does.
+//! It is built from the parts of kube's own client, for four things that this does not do: it
+//! closes idle connections soon, it passes on how long a busy server asks to wait, it goes
+//! through proxies as kubectl does, and it reads lists that are compressed, as streams too.
 
+mod compressed;
 pub mod discovery;
 pub mod proxy;
 
@@ -17,10 +18,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Request, Response, StatusCode, Uri};
 use http_body_util::{Either, Full};
-use hyper::body::{Bytes, Frame, Incoming, SizeHint};
+use hyper::body::{Bytes, Frame, SizeHint};
 use hyper::rt::{Read, Write};
 use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
@@ -176,6 +177,7 @@ where
     let connector = of_tls
         .rustls_https_connector_with_connector(connector)
         .map_err(|error| untrusted(&config, error))?;
+    let compresses = !config.disable_compression;
     let http: HttpClient<_, Body> = HttpClient::builder(TokioExecutor::new())
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(IDLE)
@@ -189,6 +191,14 @@ where
         .layer(config.extra_headers_layer()?)
         .map_response(with_time_in_body)
         .map_err(move |error| BoxError::from(in_full(&error, &server, authorities.as_deref())))
+        .map_response(compressed::decoded)
+        .map_request(move |mut request: Request<Body>| {
+            if compresses && compressed::is_worth_it(request.uri()) {
+                let gzip = HeaderValue::from_static("gzip");
+                request.headers_mut().insert(ACCEPT_ENCODING, gzip);
+            }
+            request
+        })
         .service(http);
     Ok(Client::new(service, config.default_namespace))
 }
@@ -275,7 +285,7 @@ fn mended(why: &str, authorities: Option<&Path>) -> String {
 /// overloaded API server reports only in a header when to come back (Kubernetes: `tooManyRequests`
 /// in `filters/maxinflight.go`), in plain text. A `Status` has the time already, and says who asks
 /// for it: a webhook may.
-fn with_time_in_body(response: Response<Incoming>) -> Response<Either<Incoming, Full<Bytes>>> {
+fn with_time_in_body<B>(response: Response<B>) -> Response<Either<B, Full<Bytes>>> {
     let seconds = response
         .headers()
         .get(RETRY_AFTER)
@@ -447,9 +457,12 @@ where
 
 /// Returns true for a watch, whose answer has no end.
 fn is_watch(query: &str) -> bool {
-    query
-        .split('&')
-        .any(|pair| matches!(pair, "watch=true" | "watch=1"))
+    asks(query, &["watch=true", "watch=1"])
+}
+
+/// Returns true if a query has one of these pairs.
+fn asks(query: &str, pairs: &[&str]) -> bool {
+    query.split('&').any(|pair| pairs.contains(&pair))
 }
 
 /// The body of an answer, which fails when the time of its request is over.
