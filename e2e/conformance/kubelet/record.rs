@@ -76,16 +76,23 @@ impl Seen {
         let restarts = status["restartCount"].as_i64().unwrap_or(0);
         let image = short(status["image"].as_str().unwrap_or_default());
         let (state, last) = (&status["state"], &status["lastState"]["terminated"]);
+        // One that has waited for a start that never came: its end is no life more.
+        let is_again = state["terminated"].is_object()
+            && last["containerID"] == state["terminated"]["containerID"];
         if state["running"].is_object() {
             self.life(restarts, image, "running".to_owned());
             self.now = "running";
         } else if state["terminated"].is_object() {
             self.life(restarts, image, ended(&state["terminated"]));
-            self.now = "ended";
+            self.now = if is_again {
+                "ended, which is its last state too"
+            } else {
+                "ended"
+            };
         } else {
             self.now = waits(state["waiting"]["reason"].as_str().unwrap_or_default());
         }
-        if last.is_object() {
+        if last.is_object() && !is_again {
             // A container that waits still has the count of its last life.
             let life = if state["waiting"].is_object() {
                 restarts

@@ -234,9 +234,7 @@ impl Kubelet {
 
     fn relist(&mut self, at: Timestamp) {
         self.relist_due = None;
-        if !self.options.keeps_last_state {
-            self.drop_records(at);
-        }
+        self.drop_records(at);
         if matches!(self.work, Work::Idle | Work::Syncing { .. }) {
             self.want_sync(at);
         }

@@ -93,7 +93,11 @@ impl Kubelet {
         let (last, before) = unit.kept(at);
         let running = unit.is_running();
         let mut state = last.map(record_state);
-        let mut last_state = before.map_or_else(|| json!({}), record_state);
+        let mut last_state = match (last, before) {
+            (_, Some(before)) => record_state(before),
+            (Some(last), None) => self.carried_last_state(unit, last),
+            (None, None) => json!({}),
+        };
         // The reason of a failed start is shown where another start may follow: not in a pod that
         // is deleted (`ShouldContainerBeRestarted` in pkg/kubelet/container/helpers.go).
         let waiting = unit
@@ -115,6 +119,29 @@ impl Kubelet {
             "restartCount": last.map_or(0, |record| record.restarts), "ready": running || completed, "started": running,
             "state": state, "lastState": last_state,
         })
+    }
+
+    /// Returns the `lastState` of a container of which the runtime has only this record: from 1.36 on
+    /// what its status before says (`convertContainerStatus` in pkg/kubelet/kubelet_pods.go). That
+    /// can be the end of this very record, if the container has waited for a start that never came.
+    fn carried_last_state(&self, unit: &Unit, last: &Record) -> Value {
+        if !self.options.keeps_last_state {
+            return json!({});
+        }
+        let list = if unit.init {
+            "initContainerStatuses"
+        } else {
+            "containerStatuses"
+        };
+        let mut statuses = self.status.status[list].as_array().into_iter().flatten();
+        let Some(before) = statuses.find(|before| before["name"] == unit.spec.name.as_str()) else {
+            return json!({});
+        };
+        if before["containerID"] != last.id.as_str() && before["state"]["terminated"].is_object() {
+            before["state"].clone()
+        } else {
+            before["lastState"].clone()
+        }
     }
 
     fn never_ran(&self) -> Value {

@@ -234,6 +234,37 @@ fn row_3_a_always_pull_with_the_registry_down_loses_a_never_container() {
     );
 }
 
+/// Its end is its last state while it waits, and stays that when the end is its state again
+/// (conformance, seed 968806763, sequences 675 and 867).
+#[test]
+fn a_deleted_pod_shows_the_end_of_a_waiting_container_twice_from_1_36_on() {
+    for (version, last) in [
+        (KubeletVersion::V1_34, None),
+        (KubeletVersion::V1_36, Some(7)),
+    ] {
+        for (side, restarts) in [("term=7", 0), ("run=3s exit=3 term=7", 1)] {
+            let mut world = World::of(version, staying("Always", side));
+            world.run(5.5);
+            world.swap(1, "nowhere/x:1");
+            world.run(5.0);
+            let seen = |world: &World| {
+                let last = world.trace.last().unwrap();
+                (
+                    world.state("side"),
+                    last.container("side").unwrap().last_exit_code,
+                )
+            };
+            let waits = format!("waiting(ErrImagePull) work:1 rc{restarts}");
+            assert_eq!(seen(&world), (waits, Some(7)), "{version:?} {side}");
+            world.delete();
+            world.run(5.0);
+            assert!(world.deleted);
+            let ended = format!("terminated(7) work:1 rc{restarts}");
+            assert_eq!(seen(&world), (ended, last), "{version:?} {side}");
+        }
+    }
+}
+
 #[test]
 fn row_3_b_an_imported_image() {
     let images = ImageOptions {
