@@ -17,6 +17,7 @@ use super::restart::world::{APP, Restarts, app, pod as restart_pod};
 
 /// What the API server says where a webhook cannot be reached.
 const DOWN: &str = "Internal error occurred: failed calling webhook \"w.example\": failed to call webhook: Post \"https://127.0.0.1:9/v\": dial tcp 127.0.0.1:9: connect: connection refused";
+const NO_DRY_RUN: &str = "admission webhook \"w.example\" does not support dry run";
 const NO: &str = "admission webhook \"w.example\" denied the request: not signed";
 
 /// What a webhook does with a write.
@@ -287,14 +288,14 @@ async fn u150_a_container_whose_image_could_not_be_put_back_is_not_parked() {
         "{words}"
     );
     assert_eq!((world.restarts("app"), world.image_changes("p")), (0, 0));
+    // Two dry runs each.
     let sent = patches(&world, "pods");
-    assert!(sent <= 22, "{sent}");
+    assert!(sent <= 44, "{sent}");
     world.end_fault(denial);
     world.wait(600).await;
     assert_eq!(patches(&world, "pods"), sent, "it is over");
     // A webhook that cannot be asked so says nothing of what it would do.
-    let message = "admission webhook \"w.example\" does not support dry run";
-    world.next_patch_fault(Effect::reply(400).message(message));
+    world.next_patch_fault(Effect::reply(400).message(NO_DRY_RUN));
     world.request("r2", &parking::forced()).await;
     world.wait(60).await;
     assert_eq!(world.get("r2")["status"]["phase"], "Completed");
@@ -735,15 +736,103 @@ async fn u132_a_restart_that_may_be_the_last_is_not_begun_with_an_image_that_a_w
                 "{when}: {words}"
             );
         }
-        // A webhook that cannot be asked so says nothing of what it would do.
-        let world = Restarts::with_pod(policy).await;
+    }
+}
+
+/// A webhook that cannot be asked may make another image of what is written.
+#[tokio::test(start_paused = true)]
+async fn u223_what_no_dry_run_shows_is_restarted_by_force_only() {
+    for (parks, policy) in [(true, "Always"), (false, "OnFailure"), (false, "Never")] {
+        let when = format!("{parks}, {policy}");
+        let world = match parks {
+            true => parking::world(policy).await,
+            false => Restarts::with_pod(policy).await,
+        };
         let _life = world.start_controller();
-        let message = "admission webhook \"w.example\" does not support dry run";
-        world.next_patch_fault(Effect::reply(400).message(message));
+        let fault = world.fault(Effect::reply(400).message(NO_DRY_RUN), |rule| {
+            rule.verb(Verb::Patch).resource("pods")
+        });
         world.request("r", &app()).await;
-        world.wait(30).await;
-        let (phase, words) = ended(&world, policy);
-        assert_eq!(phase, "Succeeded", "{policy}: {words}");
-        assert_eq!((world.restarts("app"), patches(&world, "pods")), (1, 2));
+        world.wait(900).await;
+        let (phase, words) = ended(&world, &when);
+        assert!(
+            phase == "Failed"
+                && words.contains("does not support dry run")
+                && words.contains("forceRecreate"),
+            "{when}: {words}"
+        );
+        assert_eq!((world.restarts("app"), world.image_changes("p")), (0, 0));
+        world.end_fault(fault);
+        // The two dry runs of a parking.
+        for _ in 0..if parks { 2 } else { 0 } {
+            world.next_patch_fault(Effect::reply(400).message(NO_DRY_RUN));
+        }
+        world.request("r2", &parking::forced()).await;
+        world.wait(60).await;
+        let changes = if parks { 2 } else { 1 };
+        assert_eq!(
+            (world.restarts("app"), world.image_changes("p")),
+            (changes.into(), changes.into()),
+            "{when}"
+        );
+    }
+}
+
+/// Whether its request is deleted meanwhile, and whatever the name says.
+#[tokio::test(start_paused = true)]
+async fn u223_a_container_is_not_parked_where_a_webhook_would_rename_the_park_image() {
+    for webhook in [Webhook::Renames, Webhook::Replaces] {
+        for deletes in [false, true] {
+            let when = format!("{webhook:?}, {deletes}");
+            let world = parking::world("Always").await;
+            let _life = world.start_controller();
+            webhook.install(&world, "pods");
+            world.request("r", &parking::forced()).await;
+            while patches(&world, "pods") == 0 {
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            }
+            if deletes {
+                world.delete_request("r").await;
+            }
+            world.wait(900).await;
+            runs(&world, &when);
+            assert_eq!((world.restarts("app"), world.image_changes("p")), (0, 0));
+            assert!(parking::is_unmarked(&world), "{when}: {}", world.pod());
+            if !deletes {
+                let (phase, words) = ended(&world, &when);
+                assert!(
+                    phase == "Failed"
+                        && words.contains("a webhook of the cluster would make mirror.example/"),
+                    "{when}: {words}"
+                );
+            }
+        }
+    }
+}
+
+/// It does not support dry run, and the request is forced and deleted: what the container had is told
+/// before its record goes.
+#[tokio::test(start_paused = true)]
+async fn u223_a_record_does_not_go_without_a_word() {
+    let world = parking::world("Always").await;
+    let _life = world.start_controller();
+    Webhook::Replaces.install(&world, "pods");
+    for _ in 0..2 {
+        world.next_patch_fault(Effect::reply(400).message(NO_DRY_RUN));
+    }
+    world.request("r", &parking::forced()).await;
+    while world.image("app") == APP {
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
+    world.delete_request("r").await;
+    world.wait(900).await;
+    let has = world.image("app");
+    assert!(parking::is_unmarked(&world), "{}", world.pod());
+    if has != APP {
+        let told = format!("{:?}", world.told_with_notes());
+        assert!(
+            told.contains(&format!("It has {has}, and had {APP}")),
+            "{told}"
+        );
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use swaplet_core::image::alias::is_same_image;
 use swaplet_core::objects::pod::{GateCondition, KRUISE_POD_READY};
 use swaplet_core::objects::recreate_request::RequestPhase;
-use swaplet_core::report::decision::Report;
+use swaplet_core::report::decision::{Report, Swap};
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::parked::{PARKED, Parked};
 use swaplet_core::restart::pod::{RestartPod, RestartPodWire};
@@ -126,16 +126,18 @@ impl Writer {
     }
 
     /// Returns why a change of images is not made, by dry runs: of itself, where a container could be
-    /// lost by it, and of the way back, where it parks containers.
+    /// lost by it, and of the way back, where it parks containers. What no dry run shows is done by
+    /// force only.
     async fn refusal(&self, write: &RestartWrite, change: &Change) -> Option<WriteError> {
         let dry_run = PatchParams {
             dry_run: true,
             ..params()
         };
-        if change.is_tried {
+        let is_forced = write.request.strategy.force;
+        if !change.tried.is_empty() {
             let tried = self.swap_to_restart(write.pod.as_ref(), change, &dry_run);
             let tried = self.in_time(write.resource(), tried).await;
-            if let Some(refused) = refused(tried, change) {
+            if let Some(refused) = refused(tried, change, is_forced) {
                 return Some(refused);
             }
         }
@@ -145,7 +147,7 @@ impl Writer {
         let back = self.sent(write.resource(), pods.patch(&pod.name, &dry_run, &patch));
         // What a webhook would make of the image is seen when it is put back.
         Some(
-            match refused(back.await.map(|_| Stored::Nothing), change)? {
+            match refused(back.await.map(|_| Stored::Nothing), change, is_forced)? {
                 WriteError::Denied(words) => {
                     WriteError::Denied(format!("its image could not be put back: {words}"))
                 }
@@ -255,19 +257,29 @@ impl Writer {
 
 /// Returns why a change is not made, by the answer to its dry run; `None` if nothing is known against
 /// it.
-fn refused(tried: Result<Stored, WriteError>, change: &Change) -> Option<WriteError> {
+fn refused(
+    tried: Result<Stored, WriteError>,
+    change: &Change,
+    is_forced: bool,
+) -> Option<WriteError> {
     let pod = match tried {
         Ok(Stored::Pod(pod)) => pod,
         Ok(_) => return None,
-        Err(WriteError::Denied(words)) if words.contains(NO_DRY_RUN) => return None,
+        Err(WriteError::Denied(words)) if words.contains(NO_DRY_RUN) => {
+            let words = format!(
+                "{words}, so it is not known what it would make of the image; set strategy.forceRecreate to restart it all the same"
+            );
+            return (!is_forced).then_some(WriteError::Denied(words));
+        }
         Err(error) => return Some(error),
     };
-    let mut swaps = change.swaps.iter();
+    let is_tried = |swap: &&Swap| change.tried.contains(&swap.container);
+    let mut swaps = change.swaps.iter().filter(is_tried);
     swaps.find_map(|swap| {
-        let image = &pod.find(&swap.container)?.1.image;
+        let (image, to) = (&pod.find(&swap.container)?.1.image, &swap.to);
         let words = || {
             format!(
-                "a webhook of the cluster would make {image} of it, which the node may not have"
+                "a webhook of the cluster would make {image} of {to}, which is not known to be the same"
             )
         };
         (!is_same_image(image, &swap.to)).then(|| WriteError::Denied(words()))

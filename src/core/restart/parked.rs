@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::image::alias::is_same_image;
 use crate::image::renamed::may_be_renamed;
 
 /// The annotation of a pod that holds [`Parked`], and the label that selects such pods: only labels
@@ -38,14 +39,28 @@ impl Parked {
             .filter(|parked: &Self| *parked.pod == *pod)
     }
 
-    /// Returns true if the image that a container has is another name of the park image, by a
-    /// webhook that has changed what was written. Only a record that names the park image of this
-    /// installation shows that.
-    pub(crate) fn renames(&self, name: &str, image: &str, is_park: impl Fn(&str) -> bool) -> bool {
+    /// Returns true if the image that a container has may be another name of the park image, by a
+    /// webhook that has changed what was written.
+    pub(crate) fn may_rename(&self, name: &str, image: &str) -> bool {
         let before = self.images.get(name);
-        before.is_some_and(|before| **before != *image)
-            && is_park(&self.park)
-            && may_be_renamed(image, &self.park)
+        before.is_some_and(|before| **before != *image) && may_be_renamed(image, &self.park)
+    }
+
+    /// Like [`Self::may_rename`], so that the image before may be put back: only a record that names
+    /// the park image of this installation shows that.
+    pub(crate) fn renames(&self, name: &str, image: &str, is_park: impl Fn(&str) -> bool) -> bool {
+        is_park(&self.park) && self.may_rename(name, image)
+    }
+
+    /// Returns true if a container has the park image that another installation had, or this one
+    /// before: what it had is known to the record alone.
+    pub(crate) fn is_foreign(
+        &self,
+        name: &str,
+        image: &str,
+        is_park: impl Fn(&str) -> bool,
+    ) -> bool {
+        !is_park(&self.park) && (is_same_image(image, &self.park) || self.may_rename(name, image))
     }
 
     /// Returns the value of the annotation.

@@ -48,6 +48,6 @@ fn change(journal: &Journal, pod: &RestartPod) -> Option<Change> {
         generation: pod.generation,
         note: None,
         coming: 0,
-        is_tried: false,
+        tried: Vec::new(),
     })
 }

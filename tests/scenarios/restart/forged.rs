@@ -64,7 +64,7 @@ fn is_marked(world: &Restarts) -> bool {
 async fn parked(then: impl AsyncFnOnce(&Restarts)) -> (Restarts, crate::harness::Life) {
     let world = without_digests().await;
     let life = world.start_controller();
-    life.line.patches(Patches::PassBeforeAllStay(5));
+    life.line.patches(Patches::PassBeforeAllStay(6));
     world.request("r", &forced()).await;
     world.wait(6).await;
     assert!(world.image("app") == PARK && is_marked(&world));

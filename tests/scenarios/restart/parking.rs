@@ -11,10 +11,10 @@ use super::world::{APP, Restarts, pod};
 use crate::line::Patches;
 use crate::objects::PARK;
 
-/// The writes of a restart of one container: accept, Recreating, write down, try whether it could
-/// come back, park, Recreating of the container, write down, bring back, Completed, release; and
+/// The writes of a restart of one container: accept, Recreating, write down, try what becomes of
+/// it and whether it could come back, park, Recreating of the container, write down, bring back, Completed, release; and
 /// beside the last one, that the pod says nothing of it any more.
-const WRITES: usize = 11;
+const WRITES: usize = 12;
 
 const REQUEST: &str =
     "/apis/apps.kruise.io/v1alpha1/namespaces/default/containerrecreaterequests/r";
@@ -140,7 +140,7 @@ async fn r5_a_request_that_is_deleted_while_it_is_parked() {
         let world = world("Never").await;
         let life = world.start_controller();
         // Parked, and nothing more is written.
-        life.line.patches(Patches::PassBeforeAllStay(5));
+        life.line.patches(Patches::PassBeforeAllStay(6));
         world.request("r", &forced()).await;
         world.wait(6).await;
         assert_eq!(world.image("app"), PARK);
@@ -172,7 +172,7 @@ async fn r5_a_request_that_is_deleted_while_it_is_parked() {
 async fn a_container_that_is_parked_when_the_crd_is_removed() {
     let world = world("Never").await;
     let life = world.start_controller();
-    life.line.patches(Patches::PassBeforeAllStay(5));
+    life.line.patches(Patches::PassBeforeAllStay(6));
     world.request("r", &forced()).await;
     world.wait(6).await;
     assert_eq!(world.image("app"), PARK);
@@ -205,7 +205,7 @@ async fn r4_a_container_that_is_parked_late_for_nobody() {
     let world = world("Always").await;
     let life = world.start_controller();
     life.line
-        .patches(Patches::PassBeforeOneIsLate(4, Duration::from_secs(60)));
+        .patches(Patches::PassBeforeOneIsLate(5, Duration::from_secs(60)));
     world.request("r", &forced()).await;
     world.wait(6).await;
     life.kill();
@@ -334,7 +334,7 @@ async fn u203_a_request_for_a_pod_that_keeps_changing_ends_in_words() {
 async fn an_image_that_may_not_be_put_back_is_told() {
     let world = world("Always").await;
     let life = world.start_controller();
-    life.line.patches(Patches::PassBeforeAllStay(6));
+    life.line.patches(Patches::PassBeforeAllStay(7));
     world.request("r", &forced()).await;
     world.wait(6).await;
     let denial = world.fault(Effect::reply(403), |rule| {

@@ -255,7 +255,9 @@ impl Seen {
             return None;
         }
         let report_at = self.report(&pod.pod, &stays, told, moment, news);
-        let Some(change) = change else {
+        // A record goes once it is told which image it has.
+        let is_untold = is_over && report_at.is_some();
+        let Some(change) = change.filter(|_| !is_untold) else {
             // A change that is found later is observed for as long as any other.
             (self.since, self.report_at) = (None, report_at);
             return None;

@@ -1,7 +1,5 @@
 //! The patches of pods.
 
-use swaplet_core::report::decision::Swap;
-
 use super::*;
 
 /// A request may park a container and give a native sidecar another spelling at once.
@@ -20,7 +18,7 @@ fn each_container_is_patched_in_its_own_list() {
             generation: Some(1),
             note: None,
             coming: 0,
-            is_tried: false,
+            tried: Vec::new(),
         };
         let note = Note {
             version: "7".into(),

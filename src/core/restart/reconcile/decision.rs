@@ -10,7 +10,9 @@ use crate::report::reason::Reason;
 use crate::restart::parked::Parked;
 use crate::restart::pod::RestartPod;
 use crate::restart::reconcile::coming;
-use crate::restart::request::{Journal, Mark, Parking, RecreateState, RestartRequest, StatePhase};
+use crate::restart::request::{
+    Intent, Journal, Mark, Parking, RecreateState, RestartRequest, StatePhase,
+};
 
 /// A write to a request or to its pod.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -165,8 +167,12 @@ impl Decision {
         }
     }
 
-    /// Makes these changes of images, and reports them once they are applied.
-    pub(super) fn swap(request: &RestartRequest, pod: &RestartPod, swaps: Vec<Swap>) -> Self {
+    /// Makes these changes of images, and reports them once they are applied. Those that bring
+    /// containers back come first and alone: what begins may be denied.
+    pub(super) fn swap(request: &RestartRequest, pod: &RestartPod, mut swaps: Vec<Swap>) -> Self {
+        if swaps.iter().any(|swap| is_back(request, swap)) {
+            swaps.retain(|swap| is_back(request, swap));
+        }
         let (deed, name) = (deed(request, &swaps), &request.name);
         let note = format!(
             "{deed}, for ContainerRecreateRequest {name}: {}",
@@ -180,17 +186,25 @@ impl Decision {
 
 /// Returns the purpose of these changes, for the report.
 fn deed(request: &RestartRequest, swaps: &[Swap]) -> &'static str {
-    let intent = |swap: &Swap| request.mark(&swap.container)?.intent.as_ref();
-    let is_back = |swap: &Swap| {
-        intent(swap)
-            .is_some_and(|intent| intent.back.is_some() || intent.parking == Some(Parking::Back))
-    };
-    let is_parked = |swap: &Swap| intent(swap).is_some_and(|intent| intent.parking.is_some());
-    match (swaps.iter().all(is_back), swaps.iter().any(is_parked)) {
-        (true, _) => "putting the previous image back",
-        (false, true) => "restarting by the park image",
-        (false, false) => "restarting by another spelling of the image",
+    let is_parked =
+        |swap: &Swap| intent_of(request, swap).is_some_and(|intent| intent.parking.is_some());
+    if swaps.iter().all(|swap| is_back(request, swap)) {
+        "putting the previous image back"
+    } else if swaps.iter().any(is_parked) {
+        "restarting by the park image"
+    } else {
+        "restarting by another spelling of the image"
     }
+}
+
+fn intent_of<'a>(request: &'a RestartRequest, swap: &Swap) -> Option<&'a Intent> {
+    request.mark(&swap.container)?.intent.as_ref()
+}
+
+/// Returns true if a container gets back the image that it had.
+fn is_back(request: &RestartRequest, swap: &Swap) -> bool {
+    intent_of(request, swap)
+        .is_some_and(|intent| intent.back.is_some() || intent.parking == Some(Parking::Back))
 }
 
 // A change of images of a pod, with the pod's record of the containers that it parks.
@@ -206,9 +220,9 @@ pub struct Change {
     pub note: Option<Note>,
     /// How many restarts earlier changes for the same request have still to cause.
     pub coming: u32,
-    /// True if it is made only where a dry run stores these images: a container that did not start
-    /// again by another one would be lost.
-    pub is_tried: bool,
+    /// The containers whose images are changed only where a dry run stores what is written: by
+    /// another image one could be lost, or parked in what nobody knows as the park image.
+    pub tried: Vec<Box<str>>,
 }
 
 impl Change {
@@ -255,21 +269,24 @@ pub struct Note {
 
 /// Builds the change of these images, with the pod's new record of parked containers.
 fn change(request: &RestartRequest, pod: &RestartPod, swaps: Vec<Swap>) -> Change {
-    let parking = |swap: &Swap| request.mark(&swap.container)?.intent.as_ref()?.parking;
+    let parking = |swap: &Swap| intent_of(request, swap)?.parking;
     let park = swaps
         .iter()
         .find(|swap| parking(swap) == Some(Parking::Out))
         .map(|swap| swap.to.clone());
     let is_changed = |name: &str| swaps.iter().any(|swap| *swap.container == *name);
     let coming = coming(request, pod, is_changed);
-    let is_tried = swaps.iter().any(|swap| may_lose(request, pod, swap));
+    let is_tried =
+        |swap: &&Swap| parking(swap) == Some(Parking::Out) || may_lose(request, pod, swap);
+    let tried = swaps.iter().filter(is_tried);
+    let tried = tried.map(|swap| swap.container.clone()).collect();
     if swaps.iter().all(|swap| parking(swap).is_none()) {
         return Change {
             swaps,
             generation: pod.generation,
             note: None,
             coming,
-            is_tried,
+            tried,
         };
     }
     let before = pod
@@ -296,7 +313,7 @@ fn change(request: &RestartRequest, pod: &RestartPod, swaps: Vec<Swap>) -> Chang
     let parked = (!parked.images.is_empty()).then_some(parked);
     Change {
         coming,
-        is_tried,
+        tried,
         ..recorded(pod, swaps, parked)
     }
 }
@@ -314,16 +331,15 @@ pub(crate) fn recorded(pod: &RestartPod, swaps: Vec<Swap>, parked: Option<Parked
         generation: pod.generation,
         note: (!is_kept).then_some(Note { version, parked }),
         coming: 0,
-        is_tried: false,
+        tried: Vec::new(),
     }
 }
 
 /// Returns true if a container is stopped by this change, and may not be started again after a
 /// failure, unless the user has asked for that.
 fn may_lose(request: &RestartRequest, pod: &RestartPod, swap: &Swap) -> bool {
-    let mark = request.mark(&swap.container);
-    let intent = mark.and_then(|mark| mark.intent.as_ref());
-    let begins = intent.is_some_and(|intent| intent.back.is_none() && intent.parking.is_none());
+    let begins = intent_of(request, swap)
+        .is_some_and(|intent| intent.back.is_none() && intent.parking.is_none());
     let found = pod.find(&swap.container);
     begins
         && !request.strategy.force

@@ -33,7 +33,7 @@ impl Target<'_> {
             return if *image == intent.from {
                 self.not_parked(intent, restarts)
             } else {
-                self.changed_by_others()
+                self.is_not_out()
             };
         }
         if self.is_parked_for_another() {
@@ -148,7 +148,7 @@ impl Target<'_> {
             return self.taken_out();
         }
         if !self.has_what_was_written(&intent.from) {
-            return self.changed_by_others();
+            return self.is_not_out();
         }
         if let Some(why) = &intent.back {
             return Step::failed(format!("{why}; its image was put back"));
@@ -158,6 +158,19 @@ impl Target<'_> {
             self.becomes_ready()
         } else {
             self.not_restarted()
+        }
+    }
+
+    /// Fails a container that has neither its image nor the park image of this installation.
+    fn is_not_out(&self) -> Step {
+        if self.is_recorded_as_parked() {
+            Step::failed(before::stays(
+                self.case.pod,
+                &self.container.name,
+                before::FOREIGN,
+            ))
+        } else {
+            self.changed_by_others()
         }
     }
 
@@ -181,7 +194,7 @@ impl Target<'_> {
             let image = pod.find(name).map(|(_, container, _)| &*container.image);
             if image.is_some_and(is_park) {
                 !is_own
-            } else if image.is_some_and(|image| is_same_image(image, &parked.park)) {
+            } else if image.is_some_and(|image| parked.is_foreign(name, image, is_park)) {
                 true
             } else {
                 !is_own && !before::is_released(pod, parked, name, is_park)
@@ -189,12 +202,14 @@ impl Target<'_> {
         })
     }
 
-    /// Returns true if the container has the image that the pod records as the park image, whether
-    /// or not this installation still has it: what it had before is known to the record alone.
+    /// Returns true if the container has the image that the pod records as the park image, by any
+    /// name that tells it, whether or not this installation still has it: what it had before is
+    /// known to the record alone.
     pub(crate) fn is_recorded_as_parked(&self) -> bool {
         self.case.pod.parked.as_ref().is_some_and(|parked| {
-            parked.images.contains_key(&self.container.name)
-                && is_same_image(&self.container.image, &parked.park)
+            let (name, image) = (&self.container.name, &self.container.image);
+            parked.images.contains_key(name)
+                && (is_same_image(image, &parked.park) || parked.may_rename(name, image))
         })
     }
 
@@ -266,7 +281,8 @@ pub struct Orphan {
     /// The change that gives containers their images back, or removes a record of containers of
     /// which none is parked any more; `None` if there is nothing to change.
     pub change: Option<Change>,
-    /// For each container that stays parked, the manual fix and the reason.
+    /// For each container that stays parked, or may be as it has another image than before, the
+    /// manual fix and the reason.
     pub stays: Vec<String>,
     /// The request for which they were parked, built from the pod's record.
     pub request: RestartRequest,
@@ -288,7 +304,7 @@ pub fn orphan<'a>(
         request.uid == parked.request && !request.is_completed() && !request.deleting
     });
     let (mut swaps, mut stays, mut is_needed) = (Vec::new(), Vec::new(), false);
-    for name in parked.images.keys() {
+    for (name, had) in &parked.images {
         let Some((index, container, details)) = pod.find(name) else {
             continue;
         };
@@ -299,12 +315,13 @@ pub fn orphan<'a>(
         let has = &container.image;
         let before = match is_park(has) || parked.renames(name, has, &is_park) {
             true => before::of_record(pod, parked, name, requests.clone(), &is_park),
-            // An image that another writer has set meanwhile stays.
-            false if !is_same_image(has, &parked.park) => continue,
-            false => Before::Unknown(
-                "its pod records that as the park image, which differs here (--park-image)"
-                    .to_owned(),
-            ),
+            // An image that another writer has set meanwhile stays. But it may be a name that a
+            // webhook has given the park image, and nobody else knows what it had.
+            false if !parked.is_foreign(name, has, &is_park) => {
+                stays.extend(before::is_another(pod, name, had));
+                continue;
+            }
+            false => Before::Unknown(before::FOREIGN.to_owned()),
         };
         match before {
             Before::Image(image) => {

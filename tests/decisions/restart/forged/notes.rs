@@ -168,7 +168,8 @@ fn v6_a_note_is_taken_away_where_somebody_else_gave_the_container_an_image() {
         world.node_says("app", |pod, index| {
             pod.pod.containers[index].image = image.into()
         });
-        assert_eq!(orphan_of(&world, &[]), None, "it has not run");
+        let is_written = |found: Option<Orphan>| found.is_some_and(|it| it.change.is_some());
+        assert!(!is_written(orphan_of(&world, &[])), "it has not run");
         starts(&mut world);
         assert_eq!(
             orphan_of(&world, std::slice::from_ref(&world.request)),
@@ -182,7 +183,7 @@ fn v6_a_note_is_taken_away_where_somebody_else_gave_the_container_an_image() {
             let change = change.unwrap();
             assert!(
                 change.swaps.is_empty()
-                    && stays.is_empty()
+                    && stays.is_empty() == (image == images("app").0)
                     && change.note.as_ref().unwrap().parked.is_none(),
                 "{change:?}"
             );

@@ -1,11 +1,16 @@
 //! Webhooks that make another image of the park image, or of the one that is put back.
 
+use serde_json::json;
+use swaplet::image::build::derived_paths;
 use swaplet_core::report::denial::UNDONE;
-use swaplet_core::restart::reconcile::Action;
+use swaplet_core::report::reason::Reason;
+use swaplet_core::restart::reconcile::{Action, Change, ParkImage, orphan};
 use swaplet_core::restart::request::StatePhase;
 
 use super::{note, of, orphaned, parked, starts};
-use crate::restart::world::{DIGEST, PARK, World, images, without_digests};
+use crate::restart::world::{
+    DIGEST, PARK, World, images, park_image, read_request, request, without_digests,
+};
 
 const MIRRORED: &str = "mirror.example/r.example/park:1";
 const REPLACED: &str = "mirror.example/cache/0a1b:v1";
@@ -26,6 +31,11 @@ fn stores(world: &mut World, action: &Action, image: &str, answers: bool) {
     } else {
         world.dies();
     }
+}
+
+/// What is written for containers that are parked for no request.
+fn change_of(world: &World) -> Option<Change> {
+    orphaned(world)?.change
 }
 
 fn swap(world: &mut World) -> Action {
@@ -191,6 +201,113 @@ fn u32_a_container_whose_record_a_webhook_takes_away_is_brought_back_by_who_park
     );
 }
 
+/// A dry run comes first, also of what is forced. What brings back waits for none.
+#[test]
+fn u223_what_a_webhook_would_make_of_the_park_image_is_tried_before() {
+    let mut world = of(&without_digests("Always"));
+    let Action::Swap(out) = swap(&mut world) else {
+        unreachable!()
+    };
+    assert_eq!(out.tried, ["app".into()]);
+    let mut world = parked("Always");
+    let Action::Swap(back) = swap(&mut world) else {
+        unreachable!()
+    };
+    assert!(back.tried.is_empty(), "{back:?}");
+}
+
+/// One of two containers begins when the other one comes back: what begins may be denied.
+#[test]
+fn u223_what_brings_a_container_back_is_written_alone() {
+    let strategy = json!({"forceRecreate": true});
+    let mut world = World::new(
+        &request(&["app", "log"], &strategy),
+        &without_digests("OnFailure"),
+    );
+    (world.park, world.most) = (Some(park_image()), 3);
+    world.settle();
+    starts(&mut world);
+    world.most = 9;
+    let mut swaps = Vec::new();
+    while swaps.len() < 2 {
+        let Action::Swap(change) = swap(&mut world) else {
+            unreachable!()
+        };
+        let names = change.swaps.iter().map(|swap| &*swap.container);
+        swaps.push(names.collect::<Vec<_>>().join(" "));
+        world.write(&Action::Swap(change));
+    }
+    assert_eq!(swaps, ["app", "log"]);
+}
+
+/// The name says nothing, and the request is gone: nobody else knows what it had.
+#[test]
+fn u223_a_record_that_goes_while_its_container_has_another_image_is_told() {
+    let mut world = of(&without_digests("Always"));
+    let out = swap(&mut world);
+    stores(&mut world, &out, REPLACED, true);
+    let found = |world: &World| {
+        let is_park = |image: &str| park_image().is(image);
+        orphan(world.pod.as_ref().unwrap(), std::iter::empty(), is_park).unwrap()
+    };
+    let before = found(&world);
+    assert_eq!(before.change, None, "it has not run");
+    starts(&mut world);
+    let goes = found(&world);
+    assert_eq!(goes.stays, before.stays);
+    for word in [
+        REPLACED,
+        &images("app").0,
+        "kubectl set image -n ns pod/p app=IMAGE",
+    ] {
+        assert!(goes.stays[0].contains(word), "{word}: {:?}", goes.stays);
+    }
+    assert!(goes.change.unwrap().swaps.is_empty());
+    // It holds up no other request.
+    let mut second = request(&["log"], &json!({"forceRecreate": true}));
+    second["metadata"]["uid"] = json!("second");
+    world.request = read_request(&second);
+    world.dies();
+    swap(&mut world);
+}
+
+/// The controller was started with another park image since, or with none.
+#[test]
+fn u223_an_earlier_park_image_is_known_by_the_name_of_a_mirror_too() {
+    let other = ParkImage::new(
+        "r.example/park:2".parse().unwrap(),
+        derived_paths([""; 0]).unwrap(),
+    );
+    for park in [Some(other), None] {
+        let mut world = of(&without_digests("Always"));
+        let out = swap(&mut world);
+        stores(&mut world, &out, MIRRORED, false);
+        starts(&mut world);
+        world.park.clone_from(&park);
+        let is_park = |image: &str| park.as_ref().is_some_and(|park| park.is(image));
+        let record = note(&world).cloned();
+        world.settle();
+        let (phase, words) = world.state("app");
+        assert!(
+            phase == StatePhase::Failed && words.contains("stays in the park image"),
+            "{words}"
+        );
+        let found = orphan(world.pod.as_ref().unwrap(), std::iter::empty(), is_park).unwrap();
+        assert_eq!(found.change, None);
+        assert!(found.stays[0].contains("(--park-image)"), "{found:?}");
+        for name in ["app", "log"] {
+            let mut second = request(&[name], &json!({"forceRecreate": true}));
+            second["metadata"]["uid"] = json!("second");
+            world.request = read_request(&second);
+            world.dies();
+            if name == "app" || park.is_some() {
+                assert_eq!(world.settle().reason, Reason::RequestWaits, "{name}");
+            }
+        }
+        assert_eq!((world.swaps, note(&world)), (1, record.as_ref()));
+    }
+}
+
 /// Its request is gone.
 #[test]
 fn r1_an_orphan_under_the_name_of_a_mirror_is_brought_back() {
@@ -233,7 +350,7 @@ fn r1_a_record_goes_only_when_another_image_than_a_park_program_is_seen_to_have_
         pod.pod.containers[index].image = "r.example/app:2".into();
         pod.generation = pod.generation.map(|generation| generation + 1);
     });
-    assert!(orphaned(&world).is_none());
+    assert!(change_of(&world).is_none());
     world.node_says("app", |pod, index| {
         pod.observed_generation = pod.generation;
         assert_eq!(
@@ -241,7 +358,7 @@ fn r1_a_record_goes_only_when_another_image_than_a_park_program_is_seen_to_have_
             *PARK
         );
     });
-    assert!(orphaned(&world).is_none());
+    assert!(change_of(&world).is_none());
     starts(&mut world);
     assert!(orphaned(&world).unwrap().change.unwrap().swaps.is_empty());
 }
@@ -258,7 +375,7 @@ fn u151_a_record_goes_when_a_digest_that_somebody_has_set_is_seen_to_run() {
             pod.pod.containers[index].status.as_mut().unwrap().image = CONFIG.into();
             pod.details[index].image_id = id.into();
         });
-        orphaned(world)
+        change_of(world)
     };
     // Still the park program, an image that says nothing, and that of somebody else.
     let park = format!("r.example/park@{DIGEST}");
@@ -267,7 +384,7 @@ fn u151_a_record_goes_when_a_digest_that_somebody_has_set_is_seen_to_run() {
         assert!(shows(&mut world, id).is_none(), "{id}");
     }
     let over = shows(&mut world, &format!("r.example/app@{DIGEST}"));
-    assert!(over.unwrap().change.unwrap().swaps.is_empty());
+    assert!(over.unwrap().swaps.is_empty());
     // The park image is of the same repository.
     world.node_says("app", |pod, _| {
         pod.parked.as_mut().unwrap().park = "r.example/app:park".into();

@@ -12,12 +12,20 @@ const PARK: &str = "r.example/park:1";
 
 /// A pod whose record names a park image that this installation does not have.
 fn parked(number: usize, image: &str) -> Event<RestartPodWire> {
+    event(pod_in(number, image))
+}
+
+fn event(pod: Value) -> Event<RestartPodWire> {
+    Event::Applied(serde_json::from_value(pod).unwrap())
+}
+
+fn pod_in(number: usize, image: &str) -> Value {
     let name = format!("p{number}");
     let record = json!({"pod": name, "name": "r", "request": "ru", "park": PARK, "images": {"app": "r.example/app:1"}});
     let mut pod = pod("team", &name, "1");
     pod["metadata"]["annotations"] = json!({"swaplet.io/parked": record.to_string()});
     pod["spec"]["containers"][0]["image"] = json!(image);
-    Event::Applied(serde_json::from_value(pod).unwrap())
+    pod
 }
 
 /// The writes and the reports after so many seconds.
@@ -53,6 +61,25 @@ fn very_many_parked_pods_are_reported_in_turn_and_a_change_is_observed_as_long_a
     assert_eq!(after(700), (0, 0));
     assert_eq!(after(709), (0, 0), "its request may not be observed yet");
     assert_eq!(after(711), (0, 0), "it has not been seen running");
+}
+
+/// A webhook may have made its image of the park image, and nobody else knows what it had.
+#[test]
+fn u223_a_record_whose_container_has_another_image_goes_once_that_is_told() {
+    let (mut restarts, mut index) = (Restarts::new(None, false), index());
+    restarts.handle(Event::ListStart, NOW.moment);
+    restarts.handle(Event::ListEnd, NOW.moment);
+    for number in 0..65 {
+        let image = "r.example/other:2";
+        let mut pod = pod_in(number, image);
+        pod["status"]["containerStatuses"] =
+            json!([{"name": "app", "image": image, "state": {"running": {}}}]);
+        restarts.observe_parked(event(pod), NOW.moment);
+    }
+    let mut after = |seconds| after(&mut restarts, &mut index, seconds);
+    assert_eq!(after(1), (64, 64), "the last one stays until it is told");
+    assert_eq!(after(600), (0, 0));
+    assert_eq!(after(602), (1, 1));
 }
 
 /// The pod is deleted while its image is put back; or the label by which it is watched is gone,

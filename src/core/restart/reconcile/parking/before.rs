@@ -6,6 +6,7 @@
 //! no source. But where it contradicts the pod, one of the two was forged, and nothing is written.
 
 use crate::image::alias::{is_same_image, is_writable, same_repository};
+use crate::image::renamed::may_be_renamed;
 use crate::objects::pod::ContainerState;
 use crate::restart::parked::{PARKED, Parked};
 use crate::restart::pod::RestartPod;
@@ -16,6 +17,9 @@ use crate::restart::request::{Parking, RestartRequest, StatePhase};
 /// The message for a container that stays parked. A request that has ended with it is kept as
 /// evidence of what it has recorded.
 const STAYS: &str = " stays in the park image. ";
+/// The reason why a container stays in a park image that this installation does not have.
+pub(crate) const FOREIGN: &str =
+    "its pod records that as the park image, which differs here (--park-image)";
 
 /// Returns true if a request has ended although a container stays parked, so that it is to be kept.
 pub(crate) fn is_witness(request: &RestartRequest) -> bool {
@@ -55,6 +59,21 @@ pub(crate) fn stays(pod: &RestartPod, name: &str, why: &str) -> String {
     )
 }
 
+/// Returns what to say of a container of the record that has another image than before, and none
+/// that is known as the park image; `None` if it has what it had, or may have it by another name.
+pub(crate) fn is_another(pod: &RestartPod, name: &str, before: &str) -> Option<String> {
+    let image = &pod.find(name)?.1.image;
+    if is_same_image(image, before) || may_be_renamed(image, before) {
+        return None;
+    }
+    let (namespace, pod_name) = (&pod.pod.namespace, &pod.pod.name);
+    Some(format!(
+        "{name} has another image than before it was parked, which somebody has set, or a webhook of the cluster has made of the park image. If it does not do its work, give it the image that its workload names: kubectl set image -n {namespace} pod/{pod_name} {name}=IMAGE. It has {}, and had {}",
+        shown(image),
+        shown(before)
+    ))
+}
+
 /// Returns true if a container of the record is seen with an image that it has run, and that is no
 /// park program: then nobody needs the image that it had. The image in the spec alone may be
 /// anything's other name.
@@ -68,9 +87,7 @@ pub(crate) fn is_released(
         return true;
     };
     let parks = |image: &str| {
-        is_park(image)
-            || is_same_image(image, &parked.park)
-            || parked.renames(name, image, &is_park)
+        is_park(image) || is_same_image(image, &parked.park) || parked.may_rename(name, image)
     };
     let image = &container.image;
     let had = parked.images.get(name);
