@@ -215,6 +215,48 @@ async fn u205_a_container_whose_record_cannot_be_trusted_is_listed_and_stays() {
     assert_eq!(world.look("p").await.1, [PARK, "log:1"]);
 }
 
+/// A webhook of the cluster has given the park image a name that says nothing, and the controller is
+/// gone: nobody else knows what the container had.
+#[tokio::test]
+async fn u224_a_container_that_may_be_parked_under_another_name_is_listed_and_stays() {
+    const REPLACED: &str = "mirror.example/cache/0a1b:v1";
+    let world = World::new().await;
+    world.leash().await;
+    parked(&world, "p").await;
+    let change = json!({"spec": {"containers": [{"name": "app", "image": REPLACED}]}});
+    world
+        .pods()
+        .patch("p", &PatchParams::default(), &Patch::Strategic(change))
+        .await
+        .unwrap();
+    let is_told = |ran: &Ran| {
+        let words = format!("It has {REPLACED}, and had app:1");
+        ran.err.contains("default/p: app has another image")
+            && ran.err.contains(&words)
+            && !ran.err.contains("No container")
+    };
+    let ran = world.parked(&[]).await;
+    assert!(ran.code == Some(0) && is_told(&ran), "{ran:?}");
+    let row: Vec<_> = ran.out.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!(row, ["default", "p", "app", "-", "again"]);
+    let ran = world.parked(&["-A", "--restore", "--wait", "0"]).await;
+    assert!(ran.code == Some(1) && is_told(&ran), "{ran:?}");
+    assert_eq!(world.look("p").await.1, [REPLACED, "log:1"]);
+    // Its own image, by whatever name, is not parked.
+    let change =
+        json!({"spec": {"containers": [{"name": "app", "image": "mirror.example/app:1"}]}});
+    world
+        .pods()
+        .patch("p", &PatchParams::default(), &Patch::Strategic(change))
+        .await
+        .unwrap();
+    let ran = world.parked(&["-A", "--restore", "--wait", "0"]).await;
+    assert!(
+        ran.code == Some(0) && ran.err.contains("No container"),
+        "{ran:?}"
+    );
+}
+
 #[tokio::test]
 async fn a13_nothing_is_restored_without_the_policies_that_make_a_record_swaplets_own() {
     let world = World::new().await;

@@ -52,7 +52,7 @@ Your own rights are enough: list pods; for --restore also patch them, and get th
 ValidatingAdmissionPolicyBindings. The chart runs this before it is uninstalled.
 
 Exit codes: 0 what is parked was printed, or with --restore nothing is still parked; 1 some \
-containers are still parked, each with the reason; 2 wrong usage, or the pods cannot be read.";
+containers are still parked, or may be, each with the reason; 2 wrong usage, or the pods cannot be read.";
 
 /// List the containers that are parked, and bring them back
 ///
