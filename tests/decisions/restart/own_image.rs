@@ -10,7 +10,7 @@ use swaplet_core::report::reason::Reason;
 use swaplet_core::restart::reconcile::Action;
 use swaplet_core::restart::request::StatePhase;
 
-use super::world::{DIGEST, PARK, World, park_image, pod, request};
+use super::world::{DIGEST, PARK, World, park_image, pod, request, restarted};
 
 /// The main `app` and `log` of a pod of this policy, with a change.
 fn of(policy: &str, force: bool, change: impl FnOnce(&mut Value)) -> World {
@@ -228,6 +228,69 @@ fn u201_the_other_length_of_a_name_is_taken_back_also_after_the_deadline_or_a_de
         (world.later(10).assert_over("app").0, world.swaps),
         (StatePhase::Failed, 1)
     );
+}
+
+/// It is on no node, whatever the pull policy says. Only the process that has written it knows that
+/// it is not somebody else's.
+#[test]
+fn u225_an_alias_that_a_webhook_has_renamed_is_taken_back_also_after_the_deadline_or_a_deletion() {
+    let mirrored = restarted("app", 2).replacen("r.example", "mirror.example", 1);
+    for (deletes, dies) in [(false, false), (true, false), (false, true), (true, true)] {
+        let when = format!("{deletes} {dies}");
+        let mut world = of("Always", false, |_| {});
+        world.request.active_deadline_seconds = (!deletes).then_some(5);
+        let sent = world.settle_until(|action| matches!(action, Action::Swap(_)));
+        let Action::Swap(change) = &sent else {
+            unreachable!()
+        };
+        world.write(&sent);
+        world.node_says("app", |pod, index| {
+            pod.pod.containers[index].image = mirrored.as_str().into();
+        });
+        let stored = world.pod.clone().unwrap();
+        world.memory.note_stored(change, &stored);
+        world.settle();
+        assert!(world.request.is_held_back(), "{when}");
+        world.request.deleting = deletes;
+        let waits = world.later(10).settle();
+        assert!(
+            waits.again.is_some() && !world.request.is_completed(),
+            "{when}: {waits:?}"
+        );
+        fails(&mut world);
+        if dies {
+            world.dies();
+        }
+        let end = world.settle();
+        let (image, swaps) = if dies {
+            (&*mirrored, 1)
+        } else {
+            ("r.example/app:1", 2)
+        };
+        assert_eq!((world.image("app"), world.swaps), (image, swaps), "{when}");
+        assert!(!world.request.is_held_back(), "{when}: {end:?}");
+        if dies {
+            let told = format!("{:?}", world.told);
+            assert!(told.contains("kubectl set image"), "{when}: {told}");
+        }
+        if !deletes {
+            assert_eq!(world.assert_over("app").0, StatePhase::Failed, "{when}");
+        }
+    }
+    // One that starts has nothing to wait for, and nothing is held of what somebody else sets.
+    for (image, phase) in [
+        (&*mirrored, StatePhase::Succeeded),
+        ("r.example/other:1", StatePhase::Failed),
+    ] {
+        let mut world = of("Always", false, |_| {});
+        world.settle();
+        world.node_says("app", |pod, index| {
+            pod.pod.containers[index].image = image.into();
+        });
+        world.restarts("app", true);
+        assert_eq!(world.assert_over("app").0, phase, "{image}");
+        assert!(!world.request.is_held_back(), "{image}");
+    }
 }
 
 #[test]

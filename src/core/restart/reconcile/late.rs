@@ -7,10 +7,12 @@
 use std::time::Duration;
 
 use super::container::{Step, Target, checks_each_name};
-use super::decision::Decision;
+use super::decision::{Action, Decision};
 use super::{Around, Case, Memory, Sight, parking, readiness};
 use crate::image::alias::is_same_name;
 use crate::objects::moment::Moment;
+use crate::objects::pod::Container;
+use crate::report::decision::Report;
 use crate::report::reason::Reason;
 use crate::restart::pod::Details;
 use crate::restart::request::{Intent, RestartRequest};
@@ -21,9 +23,15 @@ const ARRIVES: Duration = Duration::from_secs(60);
 
 /// Returns true if a node may ask the registry before it starts this container by another name of
 /// its image, which may then not be there. Kubelets from 1.35 on check the credentials of a pod for
-/// each name again (KEP-2535), and take the two lengths of a name of Docker Hub for two images.
-pub(crate) fn may_ask_registry(case: Case<'_>, details: &Details, intent: &Intent) -> bool {
-    details.pulls_always
+/// each name again (KEP-2535), and take the two lengths of a name of Docker Hub for two images. What
+/// a webhook has made of that name is on no node.
+pub(crate) fn may_ask_registry(
+    case: Case<'_>,
+    (container, details): (&Container, &Details),
+    intent: &Intent,
+) -> bool {
+    ![&intent.from, &intent.to].contains(&&container.image)
+        || details.pulls_always
         || case.pod.has_pull_secrets
         || is_same_name(&intent.from, &intent.to) && checks_each_name(case.around)
 }
@@ -37,7 +45,9 @@ pub(crate) fn end(case: Case<'_>, why: &str) -> Decision {
         .flat_map(|journal| journal.0.keys());
     let mut waits = marks.filter_map(|name| Target::of(case, name)?.waits_for_node());
     let in_vain = case.memory.in_vain().map(|(_, why)| why);
-    let more = in_vain.or_else(|| waits.next());
+    let more = in_vain
+        .or_else(|| lost(case).next())
+        .or_else(|| waits.next());
     let more = more.map(|more| format!("{why}; {more}"));
     let why = more.as_deref().unwrap_or(why);
     parking::end(case, why)
@@ -66,7 +76,29 @@ pub(crate) fn after_deletion(
         memory,
         around,
     };
-    put_back(case).or_else(|| awaits(case))
+    put_back(case).or_else(|| awaits(case)).or_else(|| {
+        let decision = readiness::after_restart(request, sight)?;
+        let is_last = matches!(decision.action, Some(Action::Finalize(_)));
+        let told = lost(case).map(|why| {
+            let note = format!(
+                "ContainerRecreateRequest {} is deleted: {why}",
+                request.name
+            );
+            Report::new(Reason::RestartFailed, note)
+        });
+        let done = told.filter(|_| is_last).collect();
+        Some(Decision { done, ..decision })
+    })
+}
+
+/// Returns why containers keep names of their images that may prove impossible to pull.
+fn lost(case: Case<'_>) -> impl Iterator<Item = String> {
+    let marks = case.request.journal.iter();
+    let names = marks.flat_map(|journal| journal.0.keys());
+    names.filter_map(move |name| match under_way(case, name)? {
+        Step::Final(_, why) => Some(why),
+        _ => None,
+    })
 }
 
 /// Waits for an alias recorded for the current spec, which may yet appear and prove impossible to
@@ -80,7 +112,7 @@ fn awaits(case: Case<'_>) -> Option<Decision> {
             && intent.back.is_none()
             && container.image == intent.from
             && intent.generation == case.pod.generation
-            && may_ask_registry(case, details, intent);
+            && may_ask_registry(case, (container, details), intent);
         case.memory.times(name).changed.filter(|_| may_come)
     });
     let until = times.map(|at| at + ARRIVES).max();
@@ -114,12 +146,12 @@ fn put_back(case: Case<'_>) -> Option<Decision> {
 }
 
 /// Returns the next step of a container whose alias may prove impossible to pull; else `None`.
-fn under_way(case: Case<'_>, name: &str) -> Option<Step> {
+pub(crate) fn under_way(case: Case<'_>, name: &str) -> Option<Step> {
     let target = Target::of(case, name).filter(|_| !case.request.state(name).phase.is_final())?;
     let intent = target.mark.intent.as_ref().filter(|intent| {
         intent.parking.is_none()
             && target.container.image != intent.from
-            && may_ask_registry(case, target.details, intent)
+            && may_ask_registry(case, (target.container, target.details), intent)
     })?;
     let has_started = target.has_started()
         // It has started and crashes, which is not waited for.

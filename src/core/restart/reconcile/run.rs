@@ -9,7 +9,9 @@ use crate::objects::recreate_request::RequestPhase;
 use crate::report::decision::{Report, Swap};
 use crate::report::reason::Reason;
 use crate::restart::pod::RestartPod;
-use crate::restart::request::{Journal, Mark, Parking, RecreateState, RestartRequest, StatePhase};
+use crate::restart::request::{
+    Journal, Mark, Parking, RecreateState, RestartRequest, StatePhase, Wanted,
+};
 
 /// The next steps of all containers.
 #[derive(Default)]
@@ -47,11 +49,11 @@ pub(crate) fn advance(case: Case<'_>, journal: &Journal) -> Decision {
 
 fn carry_out(plan: Plan, case: Case<'_>, journal: &Journal) -> Decision {
     let (request, pod) = (case.request, case.pod);
+    let before = (!plan.marks.is_empty()).then(|| readiness::before_restart(case));
+    if let Some(before) = before.flatten().or_else(|| held_back(case, &plan.marks)) {
+        return before;
+    }
     if !plan.marks.is_empty() {
-        let before = readiness::before_restart(case).or_else(|| held_back(case, &plan.marks));
-        if let Some(before) = before {
-            return before;
-        }
         return Decision::write_down(journal, plan.marks);
     }
     if !plan.swaps.is_empty() {
@@ -79,17 +81,23 @@ fn carry_out(plan: Plan, case: Case<'_>, journal: &Journal) -> Decision {
     }
 }
 
-/// Adds the finalizer before the first alias is recorded that may have to be pulled; else `None`.
+/// Adds the finalizer before the first alias is recorded that may have to be pulled, or once one is
+/// seen by the name that a webhook has given it; else `None`.
 fn held_back(case: Case<'_>, marks: &[(Box<str>, Mark)]) -> Option<Decision> {
     let asks = |(name, mark): &(Box<str>, Mark)| {
         let found = mark.intent.as_ref().zip(case.pod.find(name));
-        found.is_some_and(|(intent, (_, _, details))| {
+        found.is_some_and(|(intent, (_, container, details))| {
             intent.parking.is_none()
                 && intent.back.is_none()
-                && late::may_ask_registry(case, details, intent)
+                && late::may_ask_registry(case, (container, details), intent)
         })
     };
-    (!case.request.is_held_back() && marks.iter().any(asks))
+    let is_renamed = |wanted: &Wanted| {
+        let step = late::under_way(case, &wanted.name);
+        matches!(step, Some(Step::Begin(_) | Step::Works(_)))
+    };
+    let mut wanted = case.request.containers.iter();
+    (!case.request.is_held_back() && (marks.iter().any(asks) || wanted.any(is_renamed)))
         .then(|| Decision::act(Reason::RestartPending, readiness::hold(case.request)))
 }
 
