@@ -608,6 +608,35 @@ async fn u115_a_request_that_cannot_be_changed_ends_and_what_it_has_parked_comes
     }
 }
 
+/// A webhook for requests takes two seconds, and somebody writes their metadata each second.
+#[tokio::test(start_paused = true)]
+async fn u226_a_request_that_keeps_changing_ends_and_what_it_has_parked_comes_back() {
+    for deadline in [None, Some(60)] {
+        let when = format!("{deadline:?}");
+        let world = parking::world("Always").await;
+        let _life = world.start_controller();
+        let mut spec = parking::forced();
+        spec["activeDeadlineSeconds"] = json!(deadline);
+        world.request("r", &spec).await;
+        while world.image("app") != PARK {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        world.fault(Effect::reply(409), |rule| {
+            let requests = rule.verb(Verb::Patch).resource("containerrecreaterequests");
+            requests.subresource("")
+        });
+        world.wait(900).await;
+        let (phase, words) = ended(&world, &when);
+        assert!(
+            phase == "Failed" && words.contains("it keeps changing"),
+            "{when}: {words}"
+        );
+        runs(&world, &when);
+        assert_eq!(world.image_changes("p"), 2, "{when}");
+        assert!(parking::is_unmarked(&world), "{when}: {}", world.pod());
+    }
+}
+
 /// What swaplet writes into the metadata of a request is not stored, although the rest is.
 #[tokio::test(start_paused = true)]
 async fn u26_a_request_whose_metadata_is_not_stored_is_written_seldom_and_ends_in_words() {

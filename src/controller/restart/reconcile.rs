@@ -618,7 +618,7 @@ impl Restarts {
                     {
                         entry.memory.note_in_vain(part, words, now);
                     }
-                    WriteError::Conflict if is_of_pod => entry.memory.note_conflict(part, now),
+                    WriteError::Conflict => entry.memory.note_conflict(part, now),
                     _ => {}
                 }
                 let (not_before, news) = entry.retry.after(&write, &error, now);
