@@ -50,7 +50,39 @@ fn r2_a_new_image_that_a_webhook_has_renamed_is_taken_back_at_once_and_tried_on_
     }
 }
 
-/// In another life nobody knows whose image that is.
+/// In another life the record says that nothing else has changed the pod.
+#[test]
+fn u227_a_new_image_that_is_stored_under_any_name_is_taken_back_without_memory() {
+    const REPLACED: &str = "mirror.example/cache/0a1b:v1";
+    for (changes, is_back) in [(0, false), (1, true), (2, false)] {
+        let mut nodes = [Node::new("a"), Node::new("b")];
+        nodes[0].object["metadata"]["generation"] = json!(5);
+        let begun = planned(&set(), &nodes, &mut [PodMemory::new(), PodMemory::new()], 0);
+        nodes[0].takes(write(&begun));
+        nodes[0].object["spec"]["containers"][2]["image"] = json!(REPLACED);
+        nodes[0].object["metadata"]["generation"] = json!(5 + changes);
+        nodes[0].starts(2);
+        let mut memories = [PodMemory::new(), PodMemory::new()];
+        let next = planned(&set(), &nodes, &mut memories, 1);
+        if is_back {
+            let change = write(&next);
+            let note = &change.report.as_ref().unwrap().note;
+            assert!(
+                note.contains("a webhook of the cluster has made") && note.contains(REPLACED),
+                "{note}"
+            );
+            nodes[0].takes(change);
+            assert_eq!((nodes[0].image(1), nodes[0].image(2)), (OLD, PARK));
+            assert!(!nodes[0].annotation(RECORD).contains("generation"));
+        } else {
+            assert!(next.writes.is_empty(), "{changes}: {next:?}");
+            let note = &next.reports[0].1.note;
+            assert!(note.contains("or a webhook of the cluster"), "{note}");
+        }
+    }
+}
+
+/// In another life nobody knows whose image that is, where the API server counts no generations.
 #[test]
 fn r2_a_pod_whose_upgrade_has_begun_counts_although_its_image_is_strange() {
     let (nodes, _) = stored("mirror.example/cache/0a1b:v1", false);

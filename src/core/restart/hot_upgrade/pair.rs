@@ -201,14 +201,18 @@ impl<'a> Pair<'a> {
     }
 
     /// Returns true if somebody has given the new container another image than swaplet did. What a
-    /// webhook has made of that is not somebody's.
+    /// webhook has made of that is not somebody's: after the loss of the memory that is what the pod
+    /// has one change after the upgrade was recorded with it.
     pub fn is_changed_by_others(
         &self,
         new: &UpgradeContainer,
         entry: &Entry,
         memory: &PairMemory,
     ) -> bool {
+        let next = entry.generation.map(|generation| generation + 1);
+        let is_written = next.is_some() && next == self.pod.generation;
         !(new.has(&entry.image)
+            || is_written
             || may_be_renamed(&new.image, &entry.image)
             || memory.stored.as_ref() == Some(&new.image))
     }
@@ -248,6 +252,7 @@ impl<'a> Pair<'a> {
             bytes: Some(empty.image_id.clone())
                 .filter(|_| shows(empty, &empty.image))
                 .unwrap_or_default(),
+            generation: self.pod.generation,
             failed: None,
             earlier,
         };
@@ -350,6 +355,7 @@ impl<'a> Pair<'a> {
     ) -> Change {
         let failed = Entry {
             run: Box::default(),
+            generation: None,
             failed: Some(self.set.generation),
             ..entry.clone()
         };

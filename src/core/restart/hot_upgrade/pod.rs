@@ -39,6 +39,8 @@ pub struct UpgradePod {
     pub uid: Box<str>,
     /// `metadata.resourceVersion`
     pub version: Box<str>,
+    /// `metadata.generation`
+    pub generation: Option<i64>,
     /// True if the pod is neither finished nor being deleted, and its restart policy is `Always`.
     /// Pods of other policies are also ended by their images.
     pub is_active: bool,
@@ -132,6 +134,7 @@ impl FromView for Labelled {
             name: meta.name.filled()?,
             uid: meta.uid.filled()?,
             version: meta.resource_version.value.unwrap_or_default(),
+            generation: meta.generation,
         };
         Some(Self { pod, labels })
     }

@@ -25,6 +25,10 @@ pub struct Entry {
     /// The `imageID` of the empty image; empty if the node did not report it.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub bytes: Box<str>,
+    /// `metadata.generation` of the pod before the container got the new image; `None` if the API
+    /// server counts none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generation: Option<i64>,
     /// The generation of the `SidecarSet` for which it was taken back; `None` until then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<i64>,

@@ -244,8 +244,8 @@ impl Plan {
         let memory = member.memory.entry(pair.sidecar.name.clone()).or_default();
         if pair.is_changed_by_others(new, entry, memory) {
             let why = format!(
-                "somebody else has given {} the image {}",
-                new.name, new.image
+                "{} has the image {}, which somebody else has given it, or a webhook of the cluster has made of {}",
+                new.name, new.image, entry.image
             );
             self.counts.unknown += 1;
             standing.old.get_or_insert(pair);
