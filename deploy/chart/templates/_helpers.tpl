@@ -52,6 +52,15 @@ or has repository, tag and digest. */}}
 {{- if and $image $digest }}{{ printf "%s@%s" $image $digest }}{{ else }}{{ $image }}{{ end }}
 {{- end }}
 
+{{- /* What each pod of the chart needs to be scheduled and to get its images; nothing, if no such value is set. */}}
+{{- define "swaplet.placement" -}}
+{{- $set := dict }}
+{{- range $key := list "imagePullSecrets" "priorityClassName" "nodeSelector" "tolerations" "affinity" }}
+{{- with get $.Values $key }}{{ $_ := set $set $key . }}{{ end }}
+{{- end }}
+{{- if $set }}{{ toYaml $set }}{{ end }}
+{{- end }}
+
 {{- define "swaplet.exitImage" -}}
 {{- include "swaplet.image" (dict "image" .Values.terminate.exitImage "digest" .Values.terminate.exitImageDigest) }}
 {{- end }}

@@ -122,6 +122,36 @@ async fn names_and_labels_of_ones_own_are_used_everywhere() {
     }
 }
 
+/// Else one stays Pending where a profile, a taint or a quota asks for it, and `helm uninstall` fails.
+#[tokio::test]
+async fn u231_each_pod_of_the_chart_has_what_it_needs_to_be_scheduled() {
+    let values = format!(
+        "{VALUES},parkImage=r.example/park:v1,restart.enabled=true,podLabels.profile=fargate,imagePullSecrets[0].name=theirs,\
+        priorityClassName=high,nodeSelector.pool=ours,tolerations[0].key=ours,affinity.nodeAffinity.ours=true"
+    );
+    let all = rendered(&values).await.unwrap();
+    let pods: Vec<_> = all
+        .split("\n---\n")
+        .filter(|object| object.contains("\n  template:\n"))
+        .collect();
+    assert_eq!(pods.len(), 3, "the controller, and two Jobs");
+    for pod in pods {
+        for wanted in [
+            "\n        profile: fargate\n",
+            "\n      imagePullSecrets:\n",
+            "\n      priorityClassName: high\n",
+            "\n      nodeSelector:\n",
+            "\n      tolerations:\n",
+            "\n      affinity:\n",
+        ] {
+            assert_eq!(pod.matches(wanted).count(), 1, "{wanted}: {pod}");
+        }
+        // The Service and the PodDisruptionBudget select by these.
+        let is_selected = pod.contains("\n        app.kubernetes.io/name:");
+        assert_eq!(is_selected, pod.contains("kind: Deployment"), "{pod}");
+    }
+}
+
 /// YAML takes such names for numbers and truth values where they have no quotes.
 #[tokio::test]
 async fn namespaces_may_have_every_name_that_kubernetes_allows() {
