@@ -104,6 +104,28 @@ fn good() -> String {
     job("good", &sidecar("proxy", "command: [/usr/local/bin/envoy]"))
 }
 
+/// A JobSet with these fields of its own, of the Job and of the pods.
+fn job_set(own: &str, of_job: &str, of_pods: &str) -> String {
+    format!(
+        "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {{name: set, namespace: batch}}\nspec: {{{own}replicatedJobs: [{{name: a, template: {{spec: {{{of_job}{}}}}}}}]}}\n",
+        template(of_pods)
+    )
+}
+
+/// A ScaledJob of KEDA with these fields of the Job and of the pods.
+fn scaled_job(of_job: &str, of_pods: &str) -> String {
+    format!(
+        "apiVersion: keda.sh/v1alpha1\nkind: ScaledJob\nmetadata: {{name: scaled, namespace: batch}}\nspec: {{jobTargetRef: {{{of_job}{}}}}}\n",
+        template(of_pods)
+    )
+}
+
+fn template(of_pods: &str) -> String {
+    format!(
+        "template: {{spec: {{{of_pods}containers: [{{name: main, image: \"app:1\"}}, {{name: istio-proxy, image: \"side:1\", command: [sh], {MARK}}}]}}}}"
+    )
+}
+
 fn unknown() -> String {
     job("unknown", &sidecar("own", "command: [/opt/own/server]"))
 }

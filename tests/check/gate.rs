@@ -2,7 +2,10 @@
 
 use tempfile::TempDir;
 
-use super::{MARK, check, good, job, json, sidecar, swaplet, unknown, verdicts, with_stdin, write};
+use super::{
+    MARK, check, good, job, job_set, json, scaled_job, sidecar, swaplet, unknown, verdicts,
+    with_stdin, write,
+};
 
 #[test]
 fn a9_a_sidecar_that_no_container_is_called_is_an_error_that_says_which_there_are() {
@@ -347,4 +350,45 @@ fn u56_the_limits_of_a_job_in_an_advanced_cron_job_count() {
         let is_counted = warnings.contains("jobTemplate.spec.backoffLimit to at least 2");
         assert_eq!(is_counted, template == "jobTemplate", "{value}");
     }
+}
+
+/// Its webhook sets `OnFailure`.
+#[test]
+fn u232_a_template_of_a_job_set_without_a_restart_policy_is_under_on_failure() {
+    let without = job_set("", "backoffLimit: 0, ", "");
+    for (set, code) in [
+        (without.clone(), 1),
+        (without.replace("backoffLimit: 0, ", ""), 0),
+        (job_set("", "backoffLimit: 0, ", "restartPolicy: Never, "), 0),
+    ] {
+        let ran = check(&set, &["--finish=never"]);
+        assert_eq!(ran.code, code, "{set}{}", ran.out);
+    }
+    let ran = check(&without, &["--finish=never"]);
+    let words = "set spec.replicatedJobs[0].template.spec.backoffLimit to at least 2";
+    assert!(
+        ran.out.contains("NoHeadroom") && ran.flat().contains(words),
+        "{}",
+        ran.out
+    );
+    // Where only under OnFailure an image is swapped.
+    let vci = "nodeSelector: {vci.vke.volcengine.com/node-type: vci}, ";
+    let ran = check(&job_set("", "", vci), &["--finish=never"]);
+    assert_eq!(ran.code, 0, "{}", ran.out);
+}
+
+#[test]
+fn u233_a_scaled_job_of_keda_makes_jobs() {
+    for policy in ["", "restartPolicy: OnFailure, "] {
+        let scaled = scaled_job("backoffLimit: 0, ", policy);
+        let ran = check(&scaled, &["--finish=never"]);
+        let words = "set spec.jobTargetRef.backoffLimit to at least 2";
+        assert!(
+            ran.code == 1 && ran.out.contains("NoHeadroom") && ran.flat().contains(words),
+            "{scaled}{}",
+            ran.out
+        );
+    }
+    let never = scaled_job("backoffLimit: 0, ", "restartPolicy: Never, ");
+    assert_eq!(check(&never, &["--finish=never"]).code, 0);
 }

@@ -3,7 +3,9 @@
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{check, good, job, json, on_a_volume, sidecar, swaplet, unknown, write};
+use super::{
+    check, good, job, job_set, json, on_a_volume, scaled_job, sidecar, swaplet, unknown, write,
+};
 
 fn hints(text: &str) -> Vec<String> {
     let report = json(text);
@@ -159,6 +161,47 @@ fn money_a_job_that_costs_until_it_is_deleted_is_noted() {
         "{}",
         ran.err
     );
+}
+
+#[test]
+fn u232_finished_jobs_of_a_job_set_are_deleted_with_it() {
+    let of = |own, of_job| {
+        let set = job_set(own, of_job, "nodeSelector: {type: virtual-kubelet}, ");
+        hints(&set)
+    };
+    let time = "ttlSecondsAfterFinished: 60, ";
+    let told = of("", "");
+    assert!(
+        told.len() == 1 && told[0].contains("; set spec.ttlSecondsAfterFinished"),
+        "{told:?}"
+    );
+    assert_eq!(of(time, ""), [""; 0]);
+    for (own, hints) in [("", 2), (time, 1)] {
+        let told = of(own, time);
+        let words = "by spec.replicatedJobs[0].template.spec.ttlSecondsAfterFinished a Job may be deleted before its JobSet has ended, \
+            which then makes it again: set spec.ttlSecondsAfterFinished instead";
+        assert!(
+            told.len() == hints && told[0].contains(words),
+            "{own}: {told:?}"
+        );
+    }
+}
+
+/// Volcano has a Job of its own, with other fields.
+#[test]
+fn u233_what_is_said_of_a_job_is_said_of_no_job_of_another_group() {
+    let scaled = scaled_job("", "nodeSelector: {type: virtual-kubelet}, ");
+    let told = hints(&scaled);
+    assert!(
+        told.len() == 1 && told[0].contains("; set spec.jobTargetRef.ttlSecondsAfterFinished"),
+        "{told:?}"
+    );
+    let volcano = scaled
+        .replace("keda.sh/v1alpha1", "batch.volcano.sh/v1alpha1")
+        .replace("ScaledJob", "Job")
+        .replace("jobTargetRef: {", "tasks: [{")
+        .replace("}}\n", "}]}\n");
+    assert_eq!(hints(&volcano), [""; 0], "{volcano}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::push::push_for;
-use super::{Ran, check, job, swaplet, unknown};
+use super::{MARK, Ran, check, job, scaled_job, swaplet, unknown};
 
 const POLICY: &str = "\
 apiVersion: swaplet.io/v1alpha1
@@ -267,6 +267,12 @@ fn policies_are_about_owners_of_their_kinds() {
         restartPolicy: Never\n          containers:\n          - {name: main, image: \"app:1\"}\n          \
         - {name: log, image: \"side:1\", command: [/usr/local/bin/envoy]}\n";
     assert_eq!(with(POLICY, cron, &["--require", "1"]).code, 0);
+}
+
+#[test]
+fn u233_policies_for_jobs_are_about_those_of_a_scaled_job() {
+    let scaled = scaled_job("", "").replace(MARK, "workingDir: /");
+    assert_eq!(with(POLICY, &scaled, &["--require", "1"]).code, 0);
 }
 
 #[test]

@@ -100,6 +100,7 @@ pub(super) fn of(
     hints.extend(malformed.map(whole));
     let problem = described.ruled.problem.as_ref();
     hints.extend(problem.map(|problem| whole(problem.to_string())));
+    hints.extend(made_again(described));
     if judge::may_end(&described.template) {
         hints.extend(unmarked(described, rows, settings));
         hints.extend(cost(described, rows, settings, node));
@@ -318,6 +319,16 @@ fn unmarked(described: &Described, rows: &[Row], settings: &Settings) -> Vec<Hin
     hints
 }
 
+/// Returns a hint about Jobs that a JobSet would make again, so that finished work runs twice.
+fn made_again(described: &Described) -> Option<Hint> {
+    let job = described.job.as_ref().filter(|job| job.is_made_again)?;
+    let text = format!(
+        "by {}.ttlSecondsAfterFinished a Job may be deleted before its JobSet has ended, which then makes it again: set {}.ttlSecondsAfterFinished instead",
+        job.path, job.deleted_by
+    );
+    Some(Hint::of(described, None, text))
+}
+
 /// Returns a hint about costs; a Job that is deleted in time has none beyond that time.
 fn cost(
     described: &Described,
@@ -349,7 +360,7 @@ fn cost(
     };
     let text = format!(
         "its pods may run {place}: {what} until the pod is deleted; set {}.ttlSecondsAfterFinished",
-        job.path
+        job.deleted_by
     );
     Some(Hint::of(described, None, text))
 }

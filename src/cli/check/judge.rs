@@ -367,10 +367,7 @@ fn is_doubtful(row: &Row, container: &ContainerSpec, settings: &Settings) -> boo
 /// Returns true if the pods of a template are expected to end. Of those that are to run forever,
 /// containers may have other restart policies, and then end; but swaplet leaves such pods alone.
 pub(super) fn may_end(template: &PodTemplate) -> bool {
-    match &template.spec.restart_policy {
-        Some(policy) => *policy != RestartPolicy::Always,
-        None => !template.restarts_always_by_default(),
-    }
+    template.spec.restart_policy != Some(RestartPolicy::Always)
 }
 
 fn row(described: &Described, container: &ContainerSpec, answer: Answer, maps: &ConfigMaps) -> Row {

@@ -13,13 +13,11 @@ use super::rules::{self, Ruled};
 use super::scripts::ConfigFiles;
 use crate::objects::pod::Pod;
 use crate::objects::pod::container_spec::ContainerSpec;
-use crate::objects::pod::template::{Place, PodTemplate};
+use crate::objects::pod::template::{OF_JOB_SET, Place, PodTemplate};
 use crate::objects::pod::wire::PodWire;
 
 /// The default `backoffLimit` of a Job (`batch/v1` JobSpec).
 const BACKOFF_LIMIT: u32 = 6;
-/// The kinds whose template is in the spec of a Job.
-const JOBS: [&str; 3] = ["Job", "CronJob", "JobSet"];
 /// The longest name that an object can have, in bytes.
 const LONGEST_NAME: usize = 253;
 /// The most pull secrets that are named.
@@ -59,8 +57,13 @@ pub struct JobLimits {
     pub backoff_limit: u32,
     /// True if finished Jobs are deleted: there is a `ttlSecondsAfterFinished`.
     pub is_deleted: bool,
+    /// True if a finished Job may be deleted before its JobSet has ended, which then makes it again.
+    pub is_made_again: bool,
     /// The path of this spec, for example `spec.jobTemplate.spec`.
     pub path: Box<str>,
+    /// The path of the spec whose `ttlSecondsAfterFinished` is to be set: this one, or that of the
+    /// JobSet.
+    pub deleted_by: Box<str>,
 }
 
 impl Described {
@@ -93,7 +96,7 @@ impl Described {
         Self {
             pod: rules::pod(place, &template, &injections),
             ruled: Ruled::default(),
-            job: JobLimits::of(place, &template.kind),
+            job: JobLimits::of(place),
             pull_secrets: pull_secrets(place.spec),
             placement: Placement::of(place.spec, &place.template["metadata"]),
             injections,
@@ -105,23 +108,26 @@ impl Described {
     }
 }
 
-/// Returns true if a Job has the pods. An `AdvancedCronJob` has the template of one, or none.
-pub(super) fn is_of_job(place: &Place<'_>, kind: &str) -> bool {
-    JOBS.contains(&kind) || place.path.contains("jobTemplate.")
-}
-
 impl JobLimits {
-    fn of(place: &Place<'_>, kind: &str) -> Option<Self> {
-        let spec = place.around.filter(|_| is_of_job(place, kind))?;
+    fn of(place: &Place<'_>) -> Option<Self> {
+        let spec = place.around.filter(|_| place.is_of_job())?;
         let path = place.path.strip_suffix(".template.spec")?;
-        let is_deleted = |spec: &Value| spec["ttlSecondsAfterFinished"].is_u64();
+        let has_time = |spec: &Value| spec["ttlSecondsAfterFinished"].is_u64();
+        let set = path.rsplit_once(OF_JOB_SET).map(|(set, _)| set);
+        let of_object = &place.object["spec"];
+        let is_deleted = match set {
+            // A TrainingRuntime has the template of a JobSet.
+            Some(_) => has_time(of_object) || has_time(&of_object["template"]["spec"]),
+            None => has_time(spec),
+        };
         Some(Self {
             backoff_limit: spec["backoffLimit"]
                 .as_u64()
                 .map_or(BACKOFF_LIMIT, |limit| limit.try_into().unwrap_or(u32::MAX)),
-            // A JobSet has its own field.
-            is_deleted: is_deleted(spec) || is_deleted(&place.object["spec"]),
+            is_deleted,
+            is_made_again: set.is_some() && has_time(spec),
             path: path.into(),
+            deleted_by: set.unwrap_or(path).into(),
         })
     }
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::known::Injection;
 use crate::objects::pod::template::{Place, PodTemplate};
 use crate::objects::pod::wire::PodWire;
-use crate::objects::pod::{Pod, SidecarRule};
+use crate::objects::pod::{Pod, RestartPolicy, SidecarRule};
 
 /// The labels of a pod.
 type Labels = BTreeMap<String, String>;
@@ -72,10 +72,8 @@ pub(super) fn pod(
         let injected = names.filter(|name| is_new(name));
         list.extend(injected.map(|name| json!({"name": name})));
     }
-    let policy = match &place.spec["restartPolicy"] {
-        Value::Null if !template.restarts_always_by_default() => "Never".into(),
-        policy => policy.clone(),
-    };
+    let policy = template.spec.restart_policy.as_ref();
+    let policy = policy.unwrap_or(&RestartPolicy::Never).as_str();
     let mut pod = json!({
         "metadata": {
             "name": ANY, "namespace": ANY, "uid": ANY,
@@ -102,7 +100,7 @@ fn owners(place: &Place<'_>, template: &PodTemplate) -> Value {
         "Pod" => place.object["metadata"]["ownerReferences"].clone(),
         "PodTemplate" => Value::Null,
         "Deployment" => owner(&"apps/v1".into(), "ReplicaSet"),
-        _ if super::around::is_of_job(place, kind) => owner(&"batch/v1".into(), "Job"),
+        _ if place.is_of_job() => owner(&"batch/v1".into(), "Job"),
         _ if place.path.contains("broadcastJobTemplate.") => {
             owner(&place.object["apiVersion"], "BroadcastJob")
         }

@@ -3,6 +3,7 @@
 use serde_json::Value;
 use swaplet_core::check::around::Described;
 use swaplet_core::check::known;
+use swaplet_core::objects::pod::RestartPolicy;
 use swaplet_core::objects::values::env::WHEN_JOB_EXIT;
 use swaplet_edge::print;
 
@@ -40,7 +41,8 @@ pub(super) fn tell_unmarked(objects: &[Value]) -> anyhow::Result<usize> {
         described.mark(|_, _| {});
         let template = &described.template;
         let containers = template.spec.containers.iter();
-        let runs_forever = template.restarts_always_by_default() && &*template.kind != "Pod";
+        let runs_forever = template.spec.restart_policy == Some(RestartPolicy::Always)
+            && &*template.kind != "Pod";
         let is_sidecar = |each| described.is_sidecar(each, &[]);
         if runs_forever || containers.len() < 2 {
             continue;

@@ -4,6 +4,7 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::RestartPolicy;
 use super::container_spec::{ContainerSpec, PodSpec};
 use super::view::{ContainerView, SpecView, VariableView};
 use crate::objects::values::bounds;
@@ -11,6 +12,12 @@ use crate::objects::values::bounds;
 /// The deepest level of a template: `spec.template.spec.jobTemplate.spec.template.spec` with a list
 /// of roles around it has 9 steps.
 const DEPTH: usize = 12;
+/// The end of the path of a pod's spec in a CronJob, and in kinds with the template of a Job.
+const OF_CRON_JOB: &str = "jobTemplate.spec.template.spec";
+/// The end of that path in a ScaledJob of KEDA.
+const OF_SCALED_JOB: &str = "jobTargetRef.template.spec";
+/// What follows the spec of a JobSet in the path of a pod's spec.
+pub const OF_JOB_SET: &str = ".replicatedJobs[";
 
 /// A pod, or the template of one, in an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,16 +35,17 @@ pub struct PodTemplate {
     /// True if the containers are injected into pods that are described elsewhere (OpenKruise's
     /// SidecarSet), with unknown main containers and restart policy.
     pub injected: bool,
-    /// The pod's spec.
+    /// The pod's spec, with the restart policy that the object's kind sets where there is none.
     pub spec: PodSpec,
 }
 
 /// The place of a pod, or of a pod template, in an object.
 #[derive(Clone, Debug)]
 pub struct Place<'a> {
-    /// The object; of a list, the item.
+    /// The object: of a list the item, and the inner one where an object has others inside.
     pub object: &'a Value,
-    /// The path of the pod's spec, for example `spec.template.spec`.
+    /// The path of the pod's spec, for example `spec.template.spec`; it begins at the outermost
+    /// object.
     pub path: String,
     /// The pod's spec.
     pub spec: &'a Value,
@@ -67,6 +75,9 @@ impl<'a> Place<'a> {
                 .map(|prefix| format!("{prefix}*").into())
         };
         let kind = text(&self.object["kind"]).unwrap_or_else(|| "?".into());
+        let mut spec = pod_spec(self.spec);
+        let policy = spec.restart_policy.take();
+        spec.restart_policy = policy.or_else(|| self.default_policy(&kind));
         PodTemplate {
             name: text(&metadata["name"])
                 .or_else(generated)
@@ -75,8 +86,47 @@ impl<'a> Place<'a> {
             owner: owner(metadata),
             injected: &*kind == "SidecarSet",
             place: self.path.clone(),
-            spec: pod_spec(self.spec),
+            spec,
             kind,
+        }
+    }
+
+    /// Returns true if a Job of Kubernetes has the pods. Other groups have a Job of their own, and an
+    /// `AdvancedCronJob` has the template of a Job, or none.
+    pub fn is_of_job(&self) -> bool {
+        let version = self.object["apiVersion"].as_str();
+        let is_batch = version.is_none_or(|version| version.starts_with("batch/"));
+        self.object["kind"] == "Job" && is_batch
+            || self.path.ends_with(OF_CRON_JOB)
+            || self.is_on_failure()
+    }
+
+    /// Returns true if `OnFailure` is set where there is no restart policy: by the webhook of JobSet
+    /// (`jobset_webhook.go`) and by KEDA (`scale_jobs.go`).
+    fn is_on_failure(&self) -> bool {
+        self.path.contains(OF_JOB_SET) || self.path.ends_with(OF_SCALED_JOB)
+    }
+
+    /// Returns the restart policy that the pods get where there is none; `None` if it has to be
+    /// there, as in a Job, or is not known.
+    fn default_policy(&self, kind: &str) -> Option<RestartPolicy> {
+        let runs_for_ever = matches!(
+            kind,
+            "Pod"
+                | "PodTemplate"
+                | "Deployment"
+                | "StatefulSet"
+                | "DaemonSet"
+                | "ReplicaSet"
+                | "ReplicationController"
+                | "CloneSet"
+                | "UnitedDeployment"
+                | "Rollout"
+        );
+        if runs_for_ever {
+            Some(RestartPolicy::Always)
+        } else {
+            self.is_on_failure().then_some(RestartPolicy::OnFailure)
         }
     }
 }
@@ -100,24 +150,6 @@ impl PodTemplate {
         self.injected
             || container.mark.is_sidecar()
             || names.iter().any(|name| **name == *container.name)
-    }
-
-    /// Returns true if its pods get `restartPolicy` Always by default; templates of Jobs must set
-    /// it.
-    pub fn restarts_always_by_default(&self) -> bool {
-        matches!(
-            &*self.kind,
-            "Pod"
-                | "PodTemplate"
-                | "Deployment"
-                | "StatefulSet"
-                | "DaemonSet"
-                | "ReplicaSet"
-                | "ReplicationController"
-                | "CloneSet"
-                | "UnitedDeployment"
-                | "Rollout"
-        )
     }
 }
 
@@ -291,7 +323,7 @@ mod tests {
     fn u56_kinds_whose_pods_run_for_ever_are_known() {
         let always = |kind: &str| {
             let object = json!({"kind": kind, "spec": {"template": {"spec": pod()}}});
-            PodTemplate::all(&object)[0].restarts_always_by_default()
+            PodTemplate::all(&object)[0].spec.restart_policy == Some(RestartPolicy::Always)
         };
         assert!(
             ["ReplicationController", "UnitedDeployment", "Rollout"]
