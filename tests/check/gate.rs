@@ -359,7 +359,10 @@ fn u232_a_template_of_a_job_set_without_a_restart_policy_is_under_on_failure() {
     for (set, code) in [
         (without.clone(), 1),
         (without.replace("backoffLimit: 0, ", ""), 0),
-        (job_set("", "backoffLimit: 0, ", "restartPolicy: Never, "), 0),
+        (
+            job_set("", "backoffLimit: 0, ", "restartPolicy: Never, "),
+            0,
+        ),
     ] {
         let ran = check(&set, &["--finish=never"]);
         assert_eq!(ran.code, code, "{set}{}", ran.out);

@@ -18,6 +18,12 @@ spec: {jobTemplate: {spec: {template: {spec: {containers: [{name: fluent-bit, en
   {name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, value: \"true\"}]}]}}}}}
 ";
 
+const FOR_JOBS: &str = "apiVersion: swaplet.io/v1alpha1
+kind: SidecarPolicy
+metadata: {name: mesh}
+spec: {sidecars: [{preset: istio}]}
+";
+
 fn overlay() -> TempDir {
     let folder = TempDir::new().unwrap();
     write(
@@ -642,4 +648,52 @@ fn a10_a_mark_that_is_no_text_is_told_once() {
         ran.out
     );
     assert!(!ran.err.contains("has no value"), "{}", ran.err);
+}
+
+#[test]
+fn u234_a_job_in_another_object_is_judged_like_the_job() {
+    let job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j, namespace: batch}\nspec: "
+        .to_owned()
+        + "{backoffLimit: 0, template: {spec: {restartPolicy: OnFailure, containers: [{name: main, image: a}, \
+        {name: istio-proxy, image: b, command: [sh]}]}}}\n";
+    let inner = job.replace('\n', "\n    ");
+    let around = [
+        "apiVersion: template.openshift.io/v1\nkind: Template\nmetadata: {name: t}\nobjects:\n  - ",
+        "apiVersion: work.open-cluster-management.io/v1\nkind: ManifestWork\nmetadata: {name: w}\nspec:\n workload:\n  manifests:\n  - ",
+        "apiVersion: kubernetes.crossplane.io/v1alpha2\nkind: Object\nmetadata: {name: o}\nspec:\n  forProvider:\n   manifest:\n    ",
+    ];
+    let folder = TempDir::new().unwrap();
+    write(folder.path(), "policy.yaml", FOR_JOBS);
+    let policy = folder.path().join("policy.yaml");
+    let args = ["--policy", policy.to_str().unwrap(), "--finish=never"];
+    let rows = |manifest: &str| {
+        let ran = check(manifest, &[&args[..], &["-o", "json"]].concat());
+        let mut report: Value = serde_json::from_str(&ran.out).unwrap();
+        let row = &mut report["sidecars"][0];
+        for path in ["place", "reason", "whatToDo", "warnings"] {
+            row[path].take();
+        }
+        (ran.code, row.take())
+    };
+    let plain = rows(&job);
+    assert_eq!((plain.0, &plain.1["verdict"]), (1, &"NoHeadroom".into()));
+    for outer in around {
+        let manifest = format!("{outer}{inner}");
+        assert_eq!(rows(&manifest), plain, "{manifest}");
+    }
+    let pods = job
+        .replace("batch/v1", "apps/v1")
+        .replace("kind: Job", "kind: Deployment")
+        .replace("restartPolicy: OnFailure, ", "");
+    let in_template = format!("{}{}", around[0], pods.replace('\n', "\n    "));
+    let ran = check(
+        &in_template,
+        &["--strict", "--sidecar", "istio-proxy", "--require", "0"],
+    );
+    assert!(
+        ran.code == 0 && ran.out.contains("NotAJob"),
+        "{}{}",
+        ran.out,
+        ran.err
+    );
 }

@@ -41,8 +41,8 @@ pub(super) fn tell_unmarked(objects: &[Value]) -> anyhow::Result<usize> {
         described.mark(|_, _| {});
         let template = &described.template;
         let containers = template.spec.containers.iter();
-        let runs_forever = template.spec.restart_policy == Some(RestartPolicy::Always)
-            && &*template.kind != "Pod";
+        let runs_forever =
+            template.spec.restart_policy == Some(RestartPolicy::Always) && &*template.kind != "Pod";
         let is_sidecar = |each| described.is_sidecar(each, &[]);
         if runs_forever || containers.len() < 2 {
             continue;

@@ -239,6 +239,7 @@ fn search<'a>(
     let length = path.len();
     match value {
         Value::Object(members) => {
+            let object = if is_whole(value) { value } else { object };
             for (key, member) in members {
                 let dot = if path.is_empty() { "" } else { "." };
                 path.extend([dot, key]);
@@ -265,6 +266,13 @@ fn search<'a>(
         }
         _ => {}
     }
+}
+
+/// Returns true for a whole object, as a Template of OpenShift, a ManifestWork or an Object of
+/// Crossplane has inside.
+fn is_whole(value: &Value) -> bool {
+    let has_type = value["kind"].is_string() && value["apiVersion"].is_string();
+    has_type && (value["metadata"].is_object() || value["spec"].is_object())
 }
 
 fn has_containers(spec: &Value) -> bool {
@@ -335,6 +343,26 @@ mod tests {
                 .into_iter()
                 .any(always)
         );
+    }
+
+    #[test]
+    fn u234_what_is_in_another_object_is_read_as_what_it_is() {
+        let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "n"},
+            "spec": {"template": {"spec": pod()}}});
+        let outer = json!({"apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "metadata": {"name": "w", "namespace": "cluster-1"},
+            "spec": {"workload": {"manifests": [deployment]}}});
+        let inner = &PodTemplate::all(&deployment)[0];
+        let place = "spec.workload.manifests[0].spec.template.spec".to_owned();
+        let expected = PodTemplate {
+            place,
+            ..inner.clone()
+        };
+        assert_eq!(PodTemplate::all(&outer), [expected]);
+        // A reference is none.
+        let reference =
+            json!({"apiVersion": "v1", "kind": "Reference", "template": {"spec": pod()}});
+        let outer = json!({"kind": "Outer", "spec": {"part": reference}});
+        assert_eq!(&*PodTemplate::all(&outer)[0].kind, "Outer");
     }
 
     #[test]
