@@ -1,7 +1,7 @@
 //! `swaplet check --live`, against the embedded API server.
 
 use kube::Api;
-use kube::api::{DynamicObject, PostParams};
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::ApiResource;
 use serde_json::{Value, json};
 use swaplet_testbed::apiserver::{Effect, Rule};
@@ -56,6 +56,13 @@ async fn checked_with(objects: &[Value], forbidden: &[&str], more: &[&str]) -> R
             }
         };
         api.create(&PostParams::default(), &object).await.unwrap();
+        if let status @ Value::Object(_) = &object.data["status"] {
+            let status = Patch::Merge(json!({"status": status}));
+            let name = object.metadata.name.as_deref().unwrap();
+            api.patch_status(name, &PatchParams::default(), &status)
+                .await
+                .unwrap();
+        }
     }
     for resource in forbidden {
         let rule = Rule::new(Effect::reply(403).message("not for jane"));
@@ -260,4 +267,49 @@ async fn u67_config_maps_beyond_the_bound_are_told() {
     let ran = checked(&with(201)).await;
     assert!(ran.err.contains(words), "{}", ran.err);
     assert!(!checked(&with(2)).await.err.contains("ConfigMaps, of which"));
+}
+
+/// Most Jobs of a cluster have ended, and what was wrong with them cannot be corrected.
+#[tokio::test]
+async fn u236_a_job_that_has_ended_is_not_judged() {
+    let mut wrong = job();
+    let containers = &mut wrong["spec"]["template"]["spec"]["containers"];
+    containers[1]["env"][0]["value"] = "yes".into();
+    containers
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"name": "istio-proxy", "image": "istio/proxyv2:1"}));
+    let ran = checked(std::slice::from_ref(&wrong)).await;
+    assert!(
+        ran.code == 1 && ran.out.contains("MarkInvalid") && ran.err.contains("it looks like"),
+        "{}{}",
+        ran.out,
+        ran.err
+    );
+    for (kind, status, code) in [
+        ("Complete", "True", 0),
+        ("Failed", "True", 0),
+        ("Failed", "False", 1),
+        ("Suspended", "True", 1),
+    ] {
+        let mut ended = wrong.clone();
+        ended["status"] = json!({"conditions": [{"type": kind, "status": status}]});
+        let ran = checked(&[ended]).await;
+        assert_eq!(ran.code, code, "{kind}: {}{}", ran.out, ran.err);
+        let is_judged = ran.err.contains("it looks like");
+        assert_eq!(is_judged, code == 1, "{kind}: {}", ran.err);
+    }
+    // Its finished pods cost all the same, and those that run on are judged.
+    let mut ended = job();
+    ended["status"] = json!({"conditions": [{"type": "Complete", "status": "True"}]});
+    let words = "set spec.ttlSecondsAfterFinished";
+    let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "spec": wrong["spec"]["template"]["spec"], "metadata": {"name": "p",
+        "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": true}]}});
+    let ran = checked(&[ended, pod.take()]).await;
+    assert!(
+        ran.code == 1 && ran.err.contains(words) && ran.out.contains("Pod/p"),
+        "{}{}",
+        ran.out,
+        ran.err
+    );
 }

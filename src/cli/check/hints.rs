@@ -330,7 +330,7 @@ fn made_again(described: &Described) -> Option<Hint> {
 }
 
 /// Returns a hint about costs; a Job that is deleted in time has none beyond that time.
-fn cost(
+pub(super) fn cost(
     described: &Described,
     rows: &[Row],
     settings: &Settings,

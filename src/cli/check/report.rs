@@ -81,7 +81,7 @@ impl Report {
     }
 
     /// Adds marked objects of a cluster. A pod is shown beside its Job, and a Job beside its
-    /// CronJob, only if they differ.
+    /// CronJob, only if they differ. A Job that has ended has no rows: nobody can mend it.
     pub(super) fn add_live(
         &mut self,
         found: Vec<Described>,
@@ -108,8 +108,14 @@ impl Report {
                 let mut nodes = nodes.iter();
                 let node = nodes.find(|(node, _)| described.placement.may_be_on(node));
                 let node = node.map(|(node, row)| (&**row, &*node.name));
-                let hints = hints::of(&described, &rows, settings, node);
-                self.hints.extend(hints);
+                self.hints.extend(match described.has_ended {
+                    // Its finished pods may be there.
+                    true => Vec::from_iter(hints::cost(&described, &rows, settings, node)),
+                    false => hints::of(&described, &rows, settings, node),
+                });
+            }
+            if described.has_ended {
+                continue;
             }
             for row in rows {
                 let is_told = owner

@@ -32,6 +32,8 @@ pub struct Described {
     pub template: PodTemplate,
     /// The limits of their Job; `None` if they have none.
     pub job: Option<JobLimits>,
+    /// True if the object is a Job that has ended: it makes no more pods.
+    pub has_ended: bool,
     /// The nodes that the pods may run on.
     pub placement: Placement,
     /// The Secrets that `imagePullSecrets` names, by which its images are pulled.
@@ -97,6 +99,7 @@ impl Described {
             pod: rules::pod(place, &template, &injections),
             ruled: Ruled::default(),
             job: JobLimits::of(place),
+            has_ended: has_ended(place.object),
             pull_secrets: pull_secrets(place.spec),
             placement: Placement::of(place.spec, &place.template["metadata"]),
             injections,
@@ -130,6 +133,16 @@ impl JobLimits {
             deleted_by: set.unwrap_or(path).into(),
         })
     }
+}
+
+/// Returns true if the status of a Job says that it has ended.
+fn has_ended(job: &Value) -> bool {
+    let conditions = job["status"]["conditions"].as_array().into_iter().flatten();
+    let is_end = |condition: &Value| {
+        condition["status"] == "True"
+            && (condition["type"] == "Complete" || condition["type"] == "Failed")
+    };
+    job["kind"] == "Job" && conditions.into_iter().any(is_end)
 }
 
 fn pull_secrets(spec: &Value) -> Vec<Box<str>> {
