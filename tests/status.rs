@@ -12,6 +12,7 @@ mod rights;
 
 use kube::Client;
 use serde_json::{Value, json};
+use swaplet_testbed::apiserver::{Effect, Rule, Verb};
 use swaplet_testbed::{ApiServer, Clock};
 use tokio::net::TcpListener;
 use tokio::process::Command;
@@ -247,6 +248,23 @@ async fn all_is_well_and_the_flags_in_force_are_told() {
         .map(|request| request.resource.clone())
         .collect();
     assert_eq!(resources.len(), 1, "it only asks: {resources:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn u235_status_waits_for_a_busy_server() {
+    let cluster = Cluster::start().await;
+    cluster.leash().await;
+    cluster.install("default", &["--exit-image", EXIT]).await;
+    let faults = cluster.server.faults();
+    let busy = ["deployments", "pods", "nodes"].map(|resource| {
+        let busy = Rule::new(Effect::reply(429).retry_after(1)).user_agent("swaplet/");
+        faults.add(busy.verb(Verb::List).resource(resource).times(1))
+    });
+    let status = cluster.checks(0).await;
+    assert_eq!(of(&status, "stuck pods")["state"], "ok", "{status:#}");
+    for rule in busy {
+        assert!(faults.hits(rule) > 1, "it asks again");
+    }
 }
 
 /// It is asked only when that is wanted, for the flags of an installation name it.

@@ -269,6 +269,27 @@ async fn a8_a_hangup_stops_it_like_an_interrupt() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn u235_a_list_that_a_busy_server_refuses_is_asked_for_again() {
+    let cluster = Cluster::with_stuck(&[job("report", "Never")]).await;
+    let busy = |times| {
+        let rule = Rule::new(Effect::reply(429).retry_after(1).message("later"));
+        let rule = rule.user_agent("swaplet/").verb(Verb::List);
+        cluster
+            .server
+            .faults()
+            .add(rule.resource("pods").times(times))
+    };
+    let refused = busy(2);
+    let ran = cluster.rescue(&["--dry-run", "--exit-image", EXIT]).await;
+    assert!(cluster.server.faults().hits(refused) > 2);
+    assert!(ran.exits(0).line("report").contains("Swap"));
+    let refused = busy(100);
+    let ran = cluster.rescue(&["--dry-run", "--exit-image", EXIT]).await;
+    assert_eq!(cluster.server.faults().hits(refused), 6, "not without end");
+    assert!(ran.exits(2).err.contains("later"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_missing_right_is_said_and_costs_no_more_than_it_must() {
     let cluster = Cluster::with_stuck(&[job("report", "Never")]).await;
     for resource in ["nodes", "configmaps", "events"] {

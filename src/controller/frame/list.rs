@@ -15,10 +15,18 @@ use serde_json::value::RawValue;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 use swaplet_core::objects::values::whole_object::WholeObject;
 use tokio::time::error::Elapsed;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
+
+/// The longest pause that a busy server is granted, because nothing is observed meanwhile.
+const LONGEST_ASKED: Duration = Duration::from_secs(30);
+/// The shortest pause before a page is requested again.
+const LEAST_WAIT: Duration = Duration::from_secs(1);
+/// The most pauses of one list. A busy server asks for a second as a rule; kubectl makes ten.
+const MOST_WAITS: u32 = 5;
 
 /// Lists all objects that the field selector matches, page by page. Only what `read` returns of
-/// each object is kept.
+/// each object is kept. A page that a busy server refuses (429) is requested again after the time
+/// that it names.
 ///
 /// # Errors
 /// Returns the error of the API server for any page, or [`kube::Error::Service`] if an answer does
@@ -47,17 +55,42 @@ where
     K: Resource + Clone + DeserializeOwned + Debug,
 {
     let (mut parameters, mut size) = (selectors, PageSize::default());
-    let mut found = Vec::new();
+    let (mut found, mut waits) = (Vec::new(), 0);
     loop {
         let page = page(api, &parameters, &mut size)
             .await
-            .map_err(|late| kube::Error::Service(late.into()))??;
+            .map_err(|late| kube::Error::Service(late.into()))?;
+        let page = match page {
+            Err(error) if is_busy(&error) && waits < MOST_WAITS => {
+                waits += 1;
+                sleep(asked_for(&error).max(LEAST_WAIT)).await;
+                continue;
+            }
+            page => page?,
+        };
         found.extend(page.items.into_iter().filter_map(&read));
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => parameters.continue_token = Some(token),
             None => return Ok(found),
         }
     }
+}
+
+/// Returns how long a busy server asks to wait (Kubernetes: `retryAfterSeconds` of a Status), at
+/// most [`LONGEST_ASKED`]; zero if it does not.
+pub(crate) fn asked_for(error: &kube::Error) -> Duration {
+    let kube::Error::Api(status) = error else {
+        return Duration::ZERO;
+    };
+    let seconds = status
+        .details
+        .as_ref()
+        .map_or(0, |details| details.retry_after_seconds);
+    Duration::from_secs(seconds.into()).min(LONGEST_ASKED)
+}
+
+fn is_busy(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 429)
 }
 
 /// Returns the objects of a namespace, or of all.

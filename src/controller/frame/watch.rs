@@ -21,7 +21,7 @@ use self::age::{WatchAge, WatchAges};
 use super::isolated::TaskDied;
 use super::list::{PageSize, present_version, words};
 use super::store::is_before;
-use crate::frame::list::page;
+use crate::frame::list::{asked_for, page};
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use kube::api::{ListParams, WatchEvent, WatchParams};
@@ -51,8 +51,6 @@ pub(crate) const PAUSE: Backoff = Backoff {
     first: Duration::from_millis(250),
     longest: Duration::from_secs(15),
 };
-/// The longest pause that a busy server is granted, because nothing is observed meanwhile.
-const LONGEST_ASKED: Duration = Duration::from_secs(30);
 /// The pause before a request that the API server has rejected (400) is sent once more: the first
 /// answer may be an accident.
 const ASK_ONCE_MORE: Duration = Duration::from_secs(10);
@@ -413,19 +411,6 @@ const fn is_no_question(error: &kube::Error) -> bool {
         kube::Error::BuildRequest(_) => true,
         _ => false,
     }
-}
-
-/// Returns how long a busy server asks to wait (Kubernetes: `retryAfterSeconds` of a Status), at
-/// most [`LONGEST_ASKED`]; zero if it does not.
-fn asked_for(error: &kube::Error) -> Duration {
-    let kube::Error::Api(status) = error else {
-        return Duration::ZERO;
-    };
-    let seconds = status
-        .details
-        .as_ref()
-        .map_or(0, |details| details.retry_after_seconds);
-    Duration::from_secs(seconds.into()).min(LONGEST_ASKED)
 }
 
 fn advance<K: Resource>(version: &mut String, object: &K) {
