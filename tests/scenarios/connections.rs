@@ -22,13 +22,15 @@ use hyper::service::service_fn;
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
-use kube::Config;
+use kube::{Api, Config};
 use prometheus_client::registry::Registry;
 use serde_json::json;
 use swaplet_controller::frame::connection::{connect, connect_over};
+use swaplet_controller::frame::list::{list, words};
 use swaplet_controller::frame::metrics::Metrics;
 use swaplet_controller::frame::serve::Health;
 use swaplet_controller::run::run;
+use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_testbed::ApiServer;
 use swaplet_testbed::apiserver::{Effect, Verb};
 use tokio::io::{
@@ -216,12 +218,16 @@ impl Drop for Life {
     }
 }
 
-fn start(network: &Network) -> Life {
+fn config() -> Config {
     let mut config = Config::new(Uri::from_static("http://swaplet.example"));
     config
         .headers
         .push((USER_AGENT, HeaderValue::from_static(SWAPLET)));
-    let client = connect_over(config, network.clone(), None).unwrap();
+    config
+}
+
+fn start(network: &Network) -> Life {
+    let client = connect_over(config(), network.clone(), None).unwrap();
     let (metrics, health) = (
         Metrics::register(&mut Registry::default()),
         Health::default(),
@@ -380,6 +386,32 @@ async fn u210_a_pause_that_a_webhook_asks_for_holds_up_its_own_namespace_alone()
     assert!(
         matches!(&*notes, [(reason, note)] if reason == "WriteDenied" && note.contains(words)),
         "{notes:?}"
+    );
+}
+
+/// Whoever waits longer for a slow server, or without end, is answered.
+#[tokio::test(start_paused = true)]
+async fn u237_a_list_has_as_long_as_its_client_and_no_less() {
+    let world = World::new();
+    world.run_pod(&pod("p", "OnFailure")).await;
+    world.fault(Effect::Delay(Duration::from_secs(40)), |rule| {
+        rule.verb(Verb::List).resource("pods")
+    });
+    let listed = async |limit: Option<u64>| {
+        let limit = limit.map(Duration::from_secs);
+        let client = connect_over(config(), Network::to(world.server.clone()), limit).unwrap();
+        let pods: Api<PodWire> = Api::all(client);
+        let listed = list(&pods, "", Some).await;
+        listed.map(|pods| pods.len()).map_err(|error| words(&error))
+    };
+    assert_eq!(
+        (listed(Some(120)).await, listed(None).await),
+        (Ok(1), Ok(1))
+    );
+    let late = listed(Some(35)).await.unwrap_err();
+    assert!(
+        late.contains("has not answered within 35 s (--request-timeout)"),
+        "{late}"
     );
 }
 

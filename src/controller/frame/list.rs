@@ -14,7 +14,6 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 use swaplet_core::objects::values::whole_object::WholeObject;
-use tokio::time::error::Elapsed;
 use tokio::time::{sleep, timeout};
 
 /// The longest pause that a busy server is granted, because nothing is observed meanwhile.
@@ -26,11 +25,10 @@ const MOST_WAITS: u32 = 5;
 
 /// Lists all objects that the field selector matches, page by page. Only what `read` returns of
 /// each object is kept. A page that a busy server refuses (429) is requested again after the time
-/// that it names.
+/// that it names. There is no deadline besides that of the client: a loop sets one around it.
 ///
 /// # Errors
-/// Returns the error of the API server for any page, or [`kube::Error::Service`] if an answer does
-/// not come in time.
+/// Returns the error of the API server for any page, or of the client.
 pub async fn list<K, T>(
     api: &Api<K>,
     fields: &str,
@@ -57,10 +55,7 @@ where
     let (mut parameters, mut size) = (selectors, PageSize::default());
     let (mut found, mut waits) = (Vec::new(), 0);
     loop {
-        let page = page(api, &parameters, &mut size)
-            .await
-            .map_err(|late| kube::Error::Service(late.into()))?;
-        let page = match page {
+        let page = match page(api, &parameters, &mut size).await {
             Err(error) if is_busy(&error) && waits < MOST_WAITS => {
                 waits += 1;
                 sleep(asked_for(&error).max(LEAST_WAIT)).await;
@@ -157,8 +152,6 @@ const STEP: u32 = 10;
 const MOST_BYTES: usize = 8 << 20;
 /// The most bytes that are read of a single object: far beyond what etcd stores.
 const MOST_OF_ONE: usize = 16 << 20;
-/// The deadline of one answer.
-const ANSWER: Duration = Duration::from_secs(30);
 /// The deadline of the answer with the version of the server: a watch waits for it.
 const VERSION_ANSWER: Duration = Duration::from_secs(3);
 
@@ -192,38 +185,31 @@ impl PageSize {
     }
 }
 
-/// Returns the next page of `params`, with as many objects as `size` allows now. Fails with
-/// [`Elapsed`] if an answer takes longer than `ANSWER`.
+/// Returns the next page of `params`, with as many objects as `size` allows now.
 pub(crate) async fn page<K>(
     api: &Api<K>,
     params: &ListParams,
     size: &mut PageSize,
-) -> Result<kube::Result<ObjectList<K>>, Elapsed>
+) -> kube::Result<ObjectList<K>>
 where
     K: Resource + Clone + DeserializeOwned + Debug,
 {
     loop {
         let params = params.clone().limit(size.0);
-        let text = match timeout(
-            ANSWER,
-            ask(api, &params, K::metadata_api(), size.most_bytes()),
-        )
-        .await?
-        {
-            Ok(Some(text)) => text,
-            Ok(None) if size.0 > 1 => {
+        let text = match ask(api, &params, K::metadata_api(), size.most_bytes()).await? {
+            Some(text) => text,
+            None if size.0 > 1 => {
                 size.smaller();
                 continue;
             }
-            Ok(None) => {
-                return Ok(Err(kube::Error::Service(
+            None => {
+                return Err(kube::Error::Service(
                     format!("an object has more than {MOST_OF_ONE} bytes").into(),
-                )));
+                ));
             }
-            Err(error) => return Ok(Err(error)),
         };
         size.adapt(text.len());
-        return Ok(decode(&text).map_err(kube::Error::SerdeError));
+        return decode(&text).map_err(kube::Error::SerdeError);
     }
 }
 

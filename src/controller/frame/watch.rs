@@ -489,7 +489,8 @@ impl<K: Watched> Watch<K> {
     async fn pages(&mut self) -> Result<Option<String>, Closed> {
         let mut params = self.params.clone();
         loop {
-            let list = match page(&self.api, &params, &mut self.page_size).await {
+            let page = page(&self.api, &params, &mut self.page_size);
+            let list = match timeout(ANSWER, page).await {
                 Ok(Ok(list)) => list,
                 failed => {
                     let (trouble, at_least) = self.list_failed(failed.ok().and_then(Result::err));
