@@ -264,14 +264,14 @@ impl Manifests {
 }
 
 impl Manifests {
-    /// Adds an object, or the objects of a `kind: List`.
+    /// Adds an object, or the objects of a `kind: List`, or a list of another program.
     fn take(
         &mut self,
         file: &str,
         mut object: Value,
         names: &Arc<[Name]>,
     ) -> Result<(), &'static str> {
-        if !object.is_object() {
+        if !object.is_object() && !is_of_others(&object) {
             return Err("not an object");
         }
         if object["kind"] != "List" {
@@ -293,6 +293,15 @@ impl Manifests {
             _ => Err("items is not a list"),
         }
     }
+}
+
+/// Returns true for a list of another program, such as a playbook of Ansible: of neither objects nor
+/// the operations of a patch.
+fn is_of_others(value: &Value) -> bool {
+    let is_ours = |item: &Value| !item["kind"].is_null() || !item["op"].is_null();
+    value
+        .as_array()
+        .is_some_and(|items| !items.iter().any(is_ours))
 }
 
 /// Returns the folder of the chart whose template this is.

@@ -88,6 +88,13 @@ fn c_the_hook_of_pre_commit_runs_as_pre_commit_calls_it() {
     assert_eq!(run(&["comments.yaml"]), 0);
     assert_eq!(run(&["comments.yaml", "good.yaml"]), 0);
     assert_eq!(run(&["good.yaml", "own.yaml"]), 1);
+    // It is called with all files of YAML that there are.
+    let playbook = "- hosts: all\n  tasks: [{name: a, debug: {msg: hello}}]\n";
+    write(folder.path(), "playbook.yaml", playbook);
+    write(folder.path(), "jobs.yaml", "- {kind: Job}\n");
+    assert_eq!(run(&["playbook.yaml"]), 0, "u238");
+    assert_eq!(run(&["playbook.yaml", "own.yaml"]), 1);
+    assert_eq!(run(&["playbook.yaml", "jobs.yaml"]), 2);
 }
 
 /// Runs the last step of the action, with this program on the PATH.

@@ -66,11 +66,22 @@ fn problems_name_file_document_and_line() {
     assert!(words.starts_with("f.yaml: document 2, line "), "{words}");
     let words = parsed("a: {{ .Values.x }}\n  b: 1\n").problems[0].to_string();
     assert!(words.contains("helm template"), "{words}");
-    assert!(
-        parsed("- 1\n").problems[0]
-            .to_string()
-            .contains("line 1: not an object")
-    );
+    for wrong in ["7\n", "- kind: Job\n", "- {op: add, path: /x}\n"] {
+        let words = parsed(wrong).problems[0].to_string();
+        assert!(words.contains("line 1: not an object"), "{words}");
+    }
+}
+
+#[test]
+fn u238_a_list_of_another_program_is_no_broken_manifest() {
+    for list in ["- hosts: all\n", "[1, 2]\n", "[]\n", "- - a\n"] {
+        let manifests = parsed(list);
+        let problems = &manifests.problems;
+        assert!(
+            problems.is_empty() && manifests.documents.len() == 1,
+            "{problems:?}"
+        );
+    }
 }
 
 /// As kubectl reads them.
