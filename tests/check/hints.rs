@@ -205,6 +205,14 @@ fn u233_what_is_said_of_a_job_is_said_of_no_job_of_another_group() {
 }
 
 #[test]
+fn u239_nothing_is_noted_of_services_of_knative() {
+    let service = "apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: web}\n\
+        spec: {template: {spec: {containers: [{name: user, image: a}, {name: istio-proxy, image: b}]}}}\n";
+    assert_eq!(hints(service), [""; 0]);
+    assert_eq!(check(service, &["--strict", "--require", "0"]).code, 0);
+}
+
+#[test]
 fn c_the_table_fits_a_terminal_and_says_below_what_to_do() {
     let folder = TempDir::new().unwrap();
     write(

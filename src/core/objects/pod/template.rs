@@ -18,6 +18,8 @@ const OF_CRON_JOB: &str = "jobTemplate.spec.template.spec";
 const OF_SCALED_JOB: &str = "jobTargetRef.template.spec";
 /// What follows the spec of a JobSet in the path of a pod's spec.
 pub const OF_JOB_SET: &str = ".replicatedJobs[";
+/// A part of the path of a pod's spec in a cluster of Ray: it is in several kinds.
+const OF_RAY_CLUSTER: &str = "GroupSpec";
 
 /// A pod, or the template of one, in an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,7 +124,13 @@ impl<'a> Place<'a> {
                 | "CloneSet"
                 | "UnitedDeployment"
                 | "Rollout"
-        );
+                | "DeploymentConfig"
+                | "LeaderWorkerSet"
+                // Those of Knative.
+                | "Service"
+                | "Configuration"
+                | "Revision"
+        ) || self.path.contains(OF_RAY_CLUSTER);
         if runs_for_ever {
             Some(RestartPolicy::Always)
         } else {
@@ -339,10 +347,28 @@ mod tests {
                 .all(always)
         );
         assert!(
+            [
+                "DeploymentConfig",
+                "LeaderWorkerSet",
+                "Service",
+                "Configuration",
+                "Revision"
+            ]
+            .into_iter()
+            .all(always)
+        );
+        assert!(
             !["Job", "CronJob", "AdvancedCronJob"]
                 .into_iter()
                 .any(always)
         );
+        // A RayJob has a pod that ends beside its cluster.
+        let cluster = json!({"headGroupSpec": {"template": {"spec": pod()}}, "workerGroupSpecs": [{"template": {"spec": pod()}}]});
+        let job = json!({"kind": "RayJob", "spec": {"rayClusterSpec": cluster, "submitterPodTemplate": {"spec": pod()}}});
+        let policies = PodTemplate::all(&job).into_iter();
+        let policies: Vec<_> = policies.map(|found| found.spec.restart_policy).collect();
+        let always = Some(RestartPolicy::Always);
+        assert_eq!(policies, [always.clone(), always, None]);
     }
 
     #[test]
