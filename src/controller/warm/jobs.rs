@@ -169,7 +169,7 @@ impl PullJobs {
                     .values_mut()
                     .find(|entry| entry.query() == Some(&query))
                 {
-                    entry.observe_selected(event);
+                    entry.observe_selected(event, now.moment);
                 }
             }
             Happened::Pulled(namespace, uid, pulled) => {

@@ -13,8 +13,8 @@ use super::occupancy::Occupancy;
 use super::{Key, PodQuery, PullWrite};
 use crate::frame::clock::Now;
 use crate::frame::isolated::{break_if_asked, read};
+use crate::frame::store::Store;
 use crate::frame::watch::Event;
-use crate::frame::watch::mirror::{Change, Mirror};
 use crate::warm::jobs::caches::Caches;
 use crate::warm::jobs::entry::run::warmers;
 use crate::warm::jobs::step::room::Wanted;
@@ -147,9 +147,9 @@ impl Entry {
         self.job = job;
     }
 
-    pub fn observe_selected(&mut self, event: Event<PodWire>) {
+    pub fn observe_selected(&mut self, event: Event<PodWire>, now: Moment) {
         let was_told = !self.selected.trouble.is_empty();
-        self.is_stale |= self.selected.observe(event);
+        self.is_stale |= self.selected.observe(event, now);
         self.has_news |= !was_told && !self.selected.trouble.is_empty();
     }
 
@@ -462,9 +462,8 @@ pub(crate) struct Selected {
     pub query: Option<PodQuery>,
     /// True while the pods are not watched, because too many other jobs have theirs.
     pub waits: bool,
-    /// The node of each pod, by the pod's uid.
-    pods: BTreeMap<Box<str>, Box<str>>,
-    mirror: Mirror<Box<str>>,
+    /// The node of each active pod.
+    pods: Store<Box<str>>,
     /// The number of pods when they were forgotten, until they have been listed again.
     forgotten: usize,
     /// Since when the pods are waited for; `None` if they are known, or not watched.
@@ -478,8 +477,7 @@ impl Selected {
         Self {
             query: query(job),
             waits: false,
-            pods: BTreeMap::new(),
-            mirror: Mirror::new(),
+            pods: Store::default(),
             forgotten: 0,
             since: None,
             trouble: String::new(),
@@ -498,7 +496,7 @@ impl Selected {
 
     /// Returns true once the pods have been listed, or if the job has no `podSelector`.
     pub const fn are_known(&self) -> bool {
-        self.query.is_none() || self.mirror.is_complete()
+        self.query.is_none() || self.pods.is_complete()
     }
 
     /// Returns true if the pods are watched and have not been listed for too long.
@@ -528,50 +526,38 @@ impl Selected {
 
     /// Drops the pods of a completed job, which are not watched any more.
     pub fn drop_all(&mut self) {
-        self.pods = BTreeMap::new();
-        self.mirror = Mirror::new();
+        self.pods = Store::default();
         (self.since, self.trouble) = (None, String::new());
     }
 
     pub fn nodes(&self) -> BTreeSet<Box<str>> {
-        self.pods.values().cloned().collect()
+        self.pods.iter().map(|(_, node, ())| node.clone()).collect()
     }
 
     /// Records an event. Returns true if the nodes may have changed.
-    pub fn observe(&mut self, event: Event<PodWire>) -> bool {
-        let read = |pod: PodWire| {
-            let pod = read("pod", || pod.read())?;
-            Some((pod.uid.clone(), pod))
-        };
+    pub fn observe(&mut self, event: Event<PodWire>, now: Moment) -> bool {
         if let Some(trouble) = event.trouble() {
             self.trouble = cut(trouble, bounds::MESSAGE);
         }
-        let (were_known, before) = (self.are_known(), self.pods.len());
-        let known = self.pods.keys().cloned();
-        let change = self.mirror.change(event, known, read);
-        if self.mirror.is_complete() {
+        let were_known = self.are_known();
+        let read = |pod: PodWire| active_node(read("pod", || pod.read())?);
+        let changes = self.pods.observe(event, now, read);
+        if self.pods.is_complete() {
             self.forgotten = 0;
         }
-        match change {
-            Some(Change::Put(pod)) => self.apply(&pod),
-            Some(Change::Gone(uids)) => {
-                uids.iter().for_each(|uid| drop(self.pods.remove(uid)));
-                !were_known || self.pods.len() < before
-            }
-            None => false,
-        }
+        let is_moved = |(key, before): (_, Option<_>)| {
+            self.pods.get(&key).map(|(node, ())| node) != before.as_ref()
+        };
+        self.are_known() != were_known
+            || !changes.gone.is_empty()
+            || changes.put.is_some_and(is_moved)
     }
+}
 
-    /// Records a pod. Finished and terminating pods do not count (OpenKruise: active pods).
-    fn apply(&mut self, pod: &Pod) -> bool {
-        let is_active = !pod.deleting
-            && !matches!(pod.phase, Phase::Succeeded | Phase::Failed)
-            && !pod.node.is_empty();
-        if !is_active {
-            return self.pods.remove(&pod.uid).is_some();
-        }
-        self.pods.insert(pod.uid.clone(), pod.node.clone()).as_ref() != Some(&pod.node)
-    }
+/// Returns the node of a pod. Finished and terminating pods do not count (OpenKruise: active pods).
+fn active_node(pod: Pod) -> Option<Box<str>> {
+    let is_over = pod.deleting || matches!(pod.phase, Phase::Succeeded | Phase::Failed);
+    (!is_over && !pod.node.is_empty()).then_some(pod.node)
 }
 
 fn query(job: &PullJob) -> Option<PodQuery> {
@@ -591,6 +577,8 @@ fn query(job: &PullJob) -> Option<PodQuery> {
 
 /// What a node takes besides its images, as a number of images.
 const NODE: usize = 4;
+/// What a selected pod takes.
+const POD: usize = 2;
 
 impl Entry {
     /// Returns how much room the job takes, or may take if it waits; `None` if it needs none, or the
@@ -616,10 +604,9 @@ impl Entry {
         Some(Wanted {
             waits: self.waits_for_room,
             since: self.started_at,
-            // A selected pod takes about as much as an image on a node.
             cost: count
                 .saturating_mul(spec.images.len() + NODE)
-                .saturating_add(self.selected.count()),
+                .saturating_add(self.selected.count().saturating_mul(POD)),
         })
     }
 
@@ -663,13 +650,15 @@ mod tests {
 
     /// A list of so many pods.
     fn lists(entry: &mut Entry, count: usize) {
-        entry.observe_selected(Event::ListStart);
+        entry.observe_selected(Event::ListStart, Moment::START);
         for number in 0..count {
-            let metadata = json!({"name": "p", "namespace": "team", "uid": number.to_string()});
+            let name = number.to_string();
+            let metadata = json!({"name": name, "namespace": "team", "uid": name});
             let pod = json!({"metadata": metadata, "spec": {"nodeName": "n"}, "status": {"phase": "Running"}});
-            entry.observe_selected(Event::Listed(serde_json::from_value(pod).unwrap()));
+            let pod = Event::Listed(serde_json::from_value(pod).unwrap());
+            entry.observe_selected(pod, Moment::START);
         }
-        entry.observe_selected(Event::ListEnd);
+        entry.observe_selected(Event::ListEnd, Moment::START);
     }
 
     fn cost(entry: &Entry) -> usize {
@@ -681,16 +670,16 @@ mod tests {
     fn a12_selected_pods_take_room_and_are_forgotten_where_there_is_none() {
         let mut entry = Entry::new(job(&json!({})));
         lists(&mut entry, 3);
-        assert_eq!((cost(&entry), entry.knows_its_nodes()), (3, true));
+        assert_eq!((cost(&entry), entry.knows_its_nodes()), (6, true));
         let query = entry.query().cloned();
         entry.has_room(false);
         assert!(entry.selected.nodes().is_empty() && entry.query().is_none());
-        assert_eq!(cost(&entry), 3, "it needs no less than before");
+        assert_eq!(cost(&entry), 6, "it needs no less than before");
         entry.has_room(true);
         assert!(entry.query().is_some() && entry.query() != query.as_ref());
-        assert_eq!((cost(&entry), entry.knows_its_nodes()), (3, false));
+        assert_eq!((cost(&entry), entry.knows_its_nodes()), (6, false));
         lists(&mut entry, 1);
-        assert_eq!((cost(&entry), entry.knows_its_nodes()), (1, true));
+        assert_eq!((cost(&entry), entry.knows_its_nodes()), (2, true));
     }
 
     #[test]
@@ -738,7 +727,8 @@ mod tests {
         prepare(&mut entry, 0);
         assert!(entry.report(now(0)).is_some());
         entry.is_writing = false;
-        entry.observe_selected(Event::Forbidden("pods is forbidden".to_owned()));
+        let forbidden = Event::Forbidden("pods is forbidden".to_owned());
+        entry.observe_selected(forbidden, Moment::START);
         let Some(PullWrite::Report { report, .. }) = entry.report(now(3)) else {
             panic!("no report")
         };
