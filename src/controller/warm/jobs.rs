@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::step::Deletion;
+use self::step::Pods;
 use crate::frame::clock::{Now, TimeOfDay};
 use crate::frame::connection::Namespaces;
 use crate::frame::isolated::{Defects, isolated, log, read};
@@ -30,7 +30,7 @@ use caches::Caches;
 pub use entry::exit_images::Derived;
 use entry::{Entry, exit_images};
 use occupancy::{Occupancy, Taken, Turns};
-use step::Finalizers;
+use step::{Finalizers, may_pull};
 use swaplet_core::cluster::node_class::Recognised;
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::objects::moment::Moment;
@@ -72,12 +72,9 @@ pub struct PullJobs {
     turns: Turns,
     /// The jobs that had a pod on a node after the last step.
     taken: Taken,
-    pods: BTreeMap<Box<str>, WarmerPod>,
-    /// Pods that we are deleting, and terminating ones.
-    deletions: BTreeMap<Box<str>, Deletion>,
+    pods: Pods,
     finalizers: Finalizers,
     job_mirrors: BTreeMap<JobKind, Mirror<Key>>,
-    pod_mirror: Mirror<Box<str>>,
     /// The durations of the pulls that kubelets have reported, until the driver takes them.
     pub pulls: Vec<Duration>,
     /// The notices that the driver has not taken yet.
@@ -107,11 +104,9 @@ impl PullJobs {
             queries: BTreeSet::new(),
             turns: Turns::default(),
             taken: Taken::new(),
-            pods: BTreeMap::new(),
-            deletions: BTreeMap::new(),
+            pods: Pods::default(),
             finalizers: Finalizers::default(),
             job_mirrors: BTreeMap::new(),
-            pod_mirror: Mirror::new(),
             pulls: Vec::new(),
             notices: Vec::new(),
         }
@@ -193,7 +188,7 @@ impl PullJobs {
     }
 
     fn has_seen_pods_and_nodes(&self) -> bool {
-        self.pod_mirror.is_complete() && self.nodes.are_known()
+        self.pods.is_complete() && self.nodes.are_known()
     }
 
     fn has_seen_all(&self) -> bool {
@@ -223,9 +218,10 @@ impl PullJobs {
             )
         });
         writes.extend(self.delete_orphans(now.moment));
-        let strays = self
-            .strays()
-            .filter(|pod| self.is_in_our_namespace(pod) && self.may_pull(pod, now.moment));
+        let strays = self.strays();
+        let strays =
+            strays.filter(|pod| self.is_in_our_namespace(pod.0) && may_pull(*pod, now.moment));
+        let strays = strays.map(|(pod, _)| pod);
         let mut occupancy = Occupancy::of(&self.jobs.all, strays, now.moment);
         for node in occupancy.changes(&self.taken) {
             self.jobs.each(now.moment, |_, entry| {

@@ -4,7 +4,7 @@ pub(crate) mod exit_images;
 mod reporting;
 mod run;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use crate::frame::store::Store;
 use crate::frame::watch::Event;
 use crate::warm::jobs::caches::Caches;
 use crate::warm::jobs::entry::run::warmers;
+use crate::warm::jobs::step::Pods;
 use crate::warm::jobs::step::room::Wanted;
 use crate::warm::jobs::{Nodes, WarmSettings};
 use crate::warm::write::Warmers;
@@ -382,13 +383,7 @@ impl Entry {
 
 impl Entry {
     /// Updates the run to the job, the nodes and the time.
-    pub fn prepare(
-        &mut self,
-        settings: &WarmSettings,
-        nodes: &Nodes,
-        pods: &BTreeMap<Box<str>, WarmerPod>,
-        now: Now,
-    ) {
+    pub fn prepare(&mut self, settings: &WarmSettings, nodes: &Nodes, pods: &Pods, now: Now) {
         let spec = self.job.spec.as_ref().ok().filter(|_| !self.is_completed());
         let Some(spec) = spec else {
             self.run = None;
@@ -717,7 +712,7 @@ mod tests {
 
     fn prepare(entry: &mut Entry, seconds: u64) {
         let nodes = Nodes::new(NodeTable::built_in(), None, false);
-        entry.prepare(&settings(), &nodes, &BTreeMap::new(), now(seconds));
+        entry.prepare(&settings(), &nodes, &Pods::default(), now(seconds));
     }
 
     /// Else it would say for ever that no node is selected.

@@ -227,43 +227,23 @@ impl PullJobs {
     }
 
     pub(in crate::warm::jobs) fn observe_pod(&mut self, event: Event<WarmerPodWire>, now: Moment) {
-        let read = |pod: WarmerPodWire| {
-            let pod = read("pod", || pod.read())?;
-            Some((pod.uid.clone(), pod))
-        };
-        // A pod may have lost the annotations by which it is read before it was deleted.
-        let deleted: Option<Box<str>> = match &event {
-            Event::Deleted(pod) => pod.uid().map(Into::into),
-            _ => None,
-        };
-        let known = self.pods.keys().cloned();
-        match self.pod_mirror.change(event, known, read) {
-            Some(Change::Put(pod)) => {
-                self.jobs.each(now, |_, entry| entry.observe_pod(&pod, now));
-                let uid = pod.uid.clone();
-                if pod.deleting && self.pods.get(&uid).is_none_or(|known| !known.deleting) {
-                    self.deletions.insert(
-                        uid.clone(),
-                        Deletion {
-                            since: now,
-                            again: now + LEAVE,
-                        },
-                    );
+        let read = |pod: WarmerPodWire| read("pod", || pod.read());
+        let changes = self.pods.observe(event, now, read);
+        for (_, pod, _) in changes.gone {
+            self.jobs.each(now, |_, entry| {
+                if let Some(warming) = entry.warming_mut() {
+                    warming.pod_is_gone(&pod.uid, now);
                 }
-                self.pods.insert(uid, pod);
-            }
-            Some(Change::Gone(uids)) => uids.iter().for_each(|uid| self.pod_is_gone(uid, now)),
-            None => deleted.iter().for_each(|uid| self.pod_is_gone(uid, now)),
+            });
         }
-    }
-
-    fn pod_is_gone(&mut self, uid: &str, now: Moment) {
-        self.pods.remove(uid);
-        self.deletions.remove(uid);
-        self.jobs.each(now, |_, entry| {
-            if let Some(warming) = entry.warming_mut() {
-                warming.pod_is_gone(uid, now);
+        if let Some((key, before)) = changes.put
+            && let Some((pod, deletion)) = self.pods.get_mut(&key)
+        {
+            self.jobs.each(now, |_, entry| entry.observe_pod(pod, now));
+            if pod.deleting && before.is_none_or(|before| !before.deleting) {
+                let again = now + LEAVE;
+                *deletion = Some(Deletion { since: now, again });
             }
-        });
+        }
     }
 }

@@ -6,6 +6,7 @@ pub(super) mod room;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use crate::frame::store::Store;
 use crate::frame::watch::shared;
 use crate::frame::writer::{is_missing_right, is_unreached};
 use crate::warm::jobs::entry::Entry;
@@ -236,6 +237,12 @@ const DELETE_AGAIN: Duration = Duration::from_secs(60);
 /// made to look like one of ours in a namespace of their own.
 const DENIED_AGAIN: Duration = Duration::from_secs(600);
 
+/// The warmer pods, with the deletion of each that we are deleting, or that terminates.
+pub(crate) type Pods = Store<WarmerPod, Option<Deletion>>;
+
+/// A warmer pod, and its deletion.
+type Kept<'a> = (&'a WarmerPod, Option<Deletion>);
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deletion {
     /// When it was requested first, or when the pod was first seen terminating.
@@ -247,11 +254,11 @@ pub(crate) struct Deletion {
 impl PullJobs {
     /// Returns the strays to delete: those of jobs that are not left alone after a panic, and none
     /// of jobs that may still be listed.
-    pub(crate) fn orphans(&self, now: Moment) -> impl Iterator<Item = &WarmerPod> {
+    pub(crate) fn orphans(&self, now: Moment) -> impl Iterator<Item = Kept<'_>> {
         let (jobs, are_listed) = (self.by_uid(), self.has_seen_all());
         let strays = self.strays();
-        let strays = strays.filter(move |pod| are_listed || pod.job == self.exit_images);
-        strays.filter(move |pod| {
+        let strays = strays.filter(move |(pod, _)| are_listed || pod.job == self.exit_images);
+        strays.filter(move |(pod, _)| {
             !jobs
                 .get(&*pod.job)
                 .is_some_and(|(key, _)| self.jobs.defects.is_left_alone(key, now))
@@ -260,14 +267,14 @@ impl PullJobs {
 
     /// Returns the pods that belong to no job under way. Pods of jobs in namespaces that are not
     /// watched are left out, and so are pods in a namespace where no job of theirs could have any.
-    pub(crate) fn strays(&self) -> impl Iterator<Item = &WarmerPod> {
+    pub(crate) fn strays(&self) -> impl Iterator<Item = Kept<'_>> {
         let jobs = self.by_uid();
-        let is_ours = |pod: &&WarmerPod| {
+        let is_ours = |(pod, _): &Kept<'_>| {
             (self.is_in_our_namespace(pod) || pod.namespace == pod.job_namespace)
                 && (pod.job == self.exit_images || self.namespaces.contain(&pod.job_namespace))
         };
-        let known = self.pods.values().filter(is_ours);
-        known.filter(move |pod| {
+        let kept = self.pods.iter().map(|(_, pod, deletion)| (pod, *deletion));
+        kept.filter(is_ours).filter(move |(pod, _)| {
             !jobs
                 .get(&*pod.job)
                 .is_some_and(|(_, entry)| entry.owns(pod))
@@ -289,47 +296,40 @@ impl PullJobs {
             .collect()
     }
 
-    /// Returns false for a pod that pulls nothing for us any more, or whose deletion takes too long,
-    /// or is denied: it may stay for ever, as a job also leaves its own behind.
-    pub(crate) fn may_pull(&self, pod: &WarmerPod, now: Moment) -> bool {
-        let deletion = self.deletions.get(&pod.uid);
-        let is_left = deletion.is_some_and(|deletion| deletion.since + LEAVE <= now);
-        !is_left && !pod.phase.is_terminal()
-    }
-
     /// Returns the number of pods that each job still has but no longer needs. Left out are those
     /// that may stay for ever, and those on nodes that are not Ready.
     pub(crate) fn leaving(&self, now: Moment) -> BTreeMap<Box<str>, usize> {
         let mut leaving = BTreeMap::new();
-        let is_ready =
-            |pod: &&WarmerPod| self.nodes.all.get(&pod.node).is_some_and(|node| node.ready);
+        let is_ready = |(pod, _): &Kept<'_>| {
+            let node = self.nodes.all.get(&pod.node);
+            node.is_some_and(|node| node.ready)
+        };
         let jobs = self.by_uid();
-        let is_of_its_job = |pod: &&WarmerPod| {
+        let is_of_its_job = |(pod, _): &Kept<'_>| {
             let job = jobs.get(&*pod.job);
             self.is_in_our_namespace(pod) || job.is_some_and(|(key, _)| key.1 == pod.namespace)
         };
         self.orphans(now)
             .filter(is_of_its_job)
-            .filter(|pod| self.may_pull(pod, now))
+            .filter(|pod| may_pull(*pod, now))
             .filter(is_ready)
-            .for_each(|pod| *leaving.entry(pod.job.clone()).or_default() += 1);
+            .for_each(|(pod, _)| *leaving.entry(pod.job.clone()).or_default() += 1);
         leaving
     }
 
     pub(crate) fn delete_orphans(&mut self, now: Moment) -> Vec<PullWrite> {
-        let is_due = |pod: &&WarmerPod| {
-            !pod.deleting
-                && self
-                    .deletions
-                    .get(&pod.uid)
-                    .is_none_or(|deletion| deletion.again <= now)
+        let is_due = |(pod, deletion): &Kept<'_>| {
+            !pod.deleting && deletion.is_none_or(|deletion| deletion.again <= now)
         };
-        let orphans: Vec<WarmerPod> = self.orphans(now).filter(is_due).cloned().collect();
+        let orphans = self.orphans(now).filter(is_due);
+        let orphans: Vec<_> = orphans.map(|(pod, _)| pod.clone()).collect();
         // Not again before the answer, however long that takes.
         for pod in &orphans {
             let again = Moment::NEVER;
             let first = Deletion { since: now, again };
-            self.deletions.entry(pod.uid.clone()).or_insert(first).again = again;
+            if let Some(deletion) = self.deletion(pod) {
+                deletion.get_or_insert(first).again = again;
+            }
         }
         orphans
             .into_iter()
@@ -354,19 +354,33 @@ impl PullJobs {
             _ => DELETE_AGAIN,
         };
         // Once it is seen terminating, that time counts.
-        let deletion = self.deletions.get_mut(&pod.uid);
-        if let Some(deletion) = deletion.filter(|deletion| deletion.again == Moment::NEVER) {
+        if let Some(Some(deletion)) = self.deletion(pod)
+            && deletion.again == Moment::NEVER
+        {
             deletion.again = now + wait;
         }
+    }
+
+    fn deletion(&mut self, of: &WarmerPod) -> Option<&mut Option<Deletion>> {
+        let key = (of.namespace.clone(), of.name.clone());
+        let (pod, deletion) = self.pods.get_mut(&key)?;
+        (pod.uid == of.uid).then_some(deletion)
     }
 
     /// Returns when the next deletion may be requested again, or counts no more; `None` if there is
     /// none.
     pub(crate) fn next_deletion(&self, now: Moment) -> Option<Moment> {
-        let times = self.deletions.values();
-        times
+        let deletions = self.pods.iter().filter_map(|(.., deletion)| *deletion);
+        deletions
             .flat_map(|deletion| [deletion.again, deletion.since + LEAVE])
             .filter(|time| *time > now && *time < Moment::NEVER)
             .min()
     }
+}
+
+/// Returns false for a pod that pulls nothing for us any more, or whose deletion takes too long, or
+/// is denied: it may stay for ever, as a job also leaves its own behind.
+pub(super) fn may_pull((pod, deletion): Kept<'_>, now: Moment) -> bool {
+    let is_left = deletion.is_some_and(|deletion| deletion.since + LEAVE <= now);
+    !is_left && !pod.phase.is_terminal()
 }

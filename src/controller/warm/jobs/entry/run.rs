@@ -13,6 +13,7 @@ use swaplet_core::warm::pull_job::{Stage, TargetNode, is_over, limits, wants};
 use swaplet_core::warm::warming::Warming;
 
 use super::Selected;
+use crate::warm::jobs::step::Pods;
 use crate::warm::jobs::{Nodes, WarmSettings};
 use crate::warm::write::Warmers;
 
@@ -83,13 +84,7 @@ impl Run {
     }
 
     /// Adds the nodes that the job wants, and drops the others. Existing pods are taken over.
-    pub fn aim(
-        &mut self,
-        nodes: &Nodes,
-        selected: &Selected,
-        pods: &BTreeMap<Box<str>, WarmerPod>,
-        now: Moment,
-    ) {
+    pub fn aim(&mut self, nodes: &Nodes, selected: &Selected, pods: &Pods, now: Moment) {
         let names = self.nodes.keys().chain(nodes.all.keys()).cloned().collect();
         self.aim_at(names, nodes, selected, pods, now);
     }
@@ -100,7 +95,7 @@ impl Run {
         names: BTreeSet<Box<str>>,
         nodes: &Nodes,
         selected: &Selected,
-        pods: &BTreeMap<Box<str>, WarmerPod>,
+        pods: &Pods,
         now: Moment,
     ) {
         let pod_nodes = selected.nodes();
@@ -124,10 +119,8 @@ impl Run {
             self.cached.nodes.remove(name);
         }
         let mut known: BTreeMap<&str, Vec<&WarmerPod>> = BTreeMap::new();
-        for pod in pods
-            .values()
-            .filter(|pod| names.contains(&pod.node) && self.made(pod))
-        {
+        let pods = pods.iter().map(|(_, pod, _)| pod);
+        for pod in pods.filter(|pod| names.contains(&pod.node) && self.made(pod)) {
             known.entry(&pod.node).or_default().push(pod);
         }
         for (name, node) in wanted {
