@@ -290,7 +290,7 @@ impl<T, M: Default> Store<T, M> {
 
 /// Returns true if the version of an answer is newer than the one that the watch has `shown`; `seen`
 /// is the one that the write was decided on.
-pub(crate) fn is_newer(answer: &str, shown: &str, seen: &str) -> bool {
+fn is_newer(answer: &str, shown: &str, seen: &str) -> bool {
     is_before(shown, answer).unwrap_or(shown == seen)
 }
 

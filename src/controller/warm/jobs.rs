@@ -17,10 +17,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::step::Pods;
+use self::step::{Pods, Release, may_pull};
 use crate::frame::clock::{Now, TimeOfDay};
 use crate::frame::connection::Namespaces;
 use crate::frame::isolated::{Defects, isolated, log, read};
+use crate::frame::store::Store;
 use crate::frame::watch::Event;
 use crate::frame::watch::mirror::{Change, Mirror};
 use crate::frame::writer::report::Notice;
@@ -30,7 +31,6 @@ use caches::Caches;
 pub use entry::exit_images::Derived;
 use entry::{Entry, exit_images};
 use occupancy::{Occupancy, Taken, Turns};
-use step::{Finalizers, may_pull};
 use swaplet_core::cluster::node_class::Recognised;
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::objects::moment::Moment;
@@ -73,8 +73,8 @@ pub struct PullJobs {
     /// The jobs that had a pod on a node after the last step.
     taken: Taken,
     pods: Pods,
-    finalizers: Finalizers,
-    job_mirrors: BTreeMap<JobKind, Mirror<Key>>,
+    /// The jobs that are objects, each with the removal of OpenKruise's finalizer.
+    objects: BTreeMap<JobKind, Store<Arc<PullJob>, Release>>,
     /// The durations of the pulls that kubelets have reported, until the driver takes them.
     pub pulls: Vec<Duration>,
     /// The notices that the driver has not taken yet.
@@ -105,8 +105,7 @@ impl PullJobs {
             turns: Turns::default(),
             taken: Taken::new(),
             pods: Pods::default(),
-            finalizers: Finalizers::default(),
-            job_mirrors: BTreeMap::new(),
+            objects: BTreeMap::new(),
             pulls: Vec::new(),
             notices: Vec::new(),
         }
@@ -136,7 +135,7 @@ impl PullJobs {
     /// heartbeats, after which there is not.
     pub fn take(&mut self, happened: Happened, now: Now) -> bool {
         match happened {
-            Happened::Job(kind, event) => self.see_job(kind, event),
+            Happened::Job(kind, event) => self.see_job(kind, event, now.moment),
             Happened::Node(event) => {
                 let waited = self.nodes.has_tainted();
                 let changes = self.nodes.take(event, now.moment);
@@ -176,7 +175,7 @@ impl PullJobs {
             Happened::Own(jobs) => self.see_own(&jobs),
             Happened::Derived(derived) => {
                 if let Some(job) = exit_images::job(&self.settings, &self.exit_images, &derived) {
-                    self.apply(job);
+                    self.apply(job.into());
                 }
             }
             Happened::ImageCaches(are_served, event) => {
@@ -192,8 +191,8 @@ impl PullJobs {
     }
 
     fn has_seen_all(&self) -> bool {
-        let mirrors = self.job_mirrors.values();
-        let listed = mirrors.filter(|mirror| mirror.is_complete()).count();
+        let all = self.objects.values();
+        let listed = all.filter(|jobs| jobs.is_complete()).count();
         self.has_seen_pods_and_nodes() && listed == JobKind::ALL.len()
     }
 
@@ -209,7 +208,7 @@ impl PullJobs {
             entry.prepare(&self.settings, &self.nodes, &self.pods, now)
         });
         let mut writes = self.make_caches(now.moment);
-        writes.extend(self.finalizers.step(now.moment));
+        writes.extend(self.release(now.moment));
         let leaving = self.leaving(now.moment);
         self.jobs.each(now.moment, |_, entry| {
             entry.bound(
@@ -287,7 +286,7 @@ impl PullJobs {
             .filter_map(|entry| entry.next_due(now));
         of_jobs
             .chain(of_taints)
-            .chain(self.finalizers.next_due())
+            .chain(self.next_release())
             .chain(self.next_deletion(now.moment))
             .min()
     }
@@ -529,14 +528,14 @@ pub enum PullWrite {
     /// A write of the status of a job.
     Report {
         /// The job, as it was when this was decided.
-        job: Box<PullJob>,
+        job: Arc<PullJob>,
         /// The content of the status.
         report: Box<Report>,
     },
     /// The deletion of a job whose time to live is over.
-    DeleteJob(Box<PullJob>),
+    DeleteJob(Arc<PullJob>),
     /// The removal of OpenKruise's finalizer from a job that is being deleted.
-    Release(Box<PullJob>),
+    Release(Arc<PullJob>),
     /// The deletion of a pod that no job needs.
     DeletePod(Box<WarmerPod>),
     /// The creation of an image cache.

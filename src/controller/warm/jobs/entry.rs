@@ -39,7 +39,7 @@ const FIRST_RETRY: Duration = Duration::from_secs(1);
 
 /// The state of one job.
 pub(crate) struct Entry {
-    job: PullJob,
+    job: Arc<PullJob>,
     /// True if the job is an object of the cluster.
     has_object: bool,
     run: Option<Run>,
@@ -73,7 +73,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    pub fn new(job: PullJob) -> Self {
+    pub fn new(job: Arc<PullJob>) -> Self {
         Self {
             started_at: begun(&job),
             selected: Selected::of(&job),
@@ -130,7 +130,7 @@ impl Entry {
     }
 
     /// Records a new state of the job. A completed job starts again if its spec has changed.
-    pub fn apply(&mut self, job: PullJob) {
+    pub fn apply(&mut self, job: Arc<PullJob>) {
         if job.generation != self.job.generation {
             // Its completion may have been missed; the change is reported with it.
             let was_completed = self.is_completed() || job.completed_at.is_some();
@@ -635,12 +635,12 @@ mod tests {
     use crate::frame::watch::Event;
 
     /// A job that selects pods.
-    fn job(status: &Value) -> PullJob {
+    fn job(status: &Value) -> Arc<PullJob> {
         let metadata = json!({"name": "j", "namespace": "team", "uid": "u", "generation": 1});
         let spec = json!({"image": "a", "podSelector": {"matchLabels": {"app": "web"}}});
         let object = json!({"metadata": metadata, "spec": spec, "status": status});
         let object = serde_json::from_value(object).unwrap();
-        PullJob::read(JobKind::ImagePullJob, object).unwrap()
+        PullJob::read(JobKind::ImagePullJob, object).unwrap().into()
     }
 
     /// A list of so many pods.
@@ -758,11 +758,8 @@ mod tests {
                 json!({"image": "a", "completionPolicy": {"activeDeadlineSeconds": deadline}});
             let status = json!({"startTime": "2026-01-01T00:00:00Z"});
             let object = json!({"metadata": metadata, "spec": spec, "status": status});
-            PullJob::read(
-                JobKind::ImagePullJob,
-                serde_json::from_value(object).unwrap(),
-            )
-            .unwrap()
+            let object = serde_json::from_value(object).unwrap();
+            PullJob::read(JobKind::ImagePullJob, object).unwrap().into()
         };
         let mut entry = Entry::new(of(60, 1));
         prepare(&mut entry, 60);

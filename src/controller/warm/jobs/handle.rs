@@ -1,14 +1,16 @@
 //! The handling of events: of jobs, pods and image caches, and of the results of writes.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::frame::clock::Now;
 use crate::frame::isolated::read;
+use crate::frame::store::Changes;
 use crate::frame::watch::Event;
 use crate::frame::watch::mirror::{Change, Mirror};
 use crate::warm::jobs::entry::Entry;
-use crate::warm::jobs::step::Deletion;
-use crate::warm::jobs::{Key, PullAnswer, PullJobs, PullWrite, key_of};
+use crate::warm::jobs::step::{Deletion, Release, object_key};
+use crate::warm::jobs::{PullAnswer, PullJobs, PullWrite, WarmSettings, key_of};
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::warm::image_waits::{ImageWaitWire, ImageWaits};
@@ -123,16 +125,20 @@ impl PullJobs {
                 });
             }
             PullWrite::Report { job, report } => {
-                let result = answer.map(|stored| stored.job);
+                let mut stored = None;
+                let result = answer.map(|answer| stored = answer.job);
                 self.with_job(&job, moment, |entry| {
                     entry.reported(&job, &report, result, moment)
                 });
+                stored
+                    .into_iter()
+                    .for_each(|stored| self.answered(&job, *stored, moment));
             }
             PullWrite::DeleteJob(job) => {
                 let answer = answer.map(drop);
                 self.with_job(&job, moment, |entry| entry.was_deleted(&answer, moment));
             }
-            PullWrite::Release(job) => self.finalizers.written(&job, &answer.map(drop), moment),
+            PullWrite::Release(job) => self.released(&job, &answer.map(drop), moment),
             PullWrite::Untaint(untaint) => self.untainted(&untaint, &answer.map(drop), moment),
             PullWrite::CreateCache(cache) => {
                 let answer = answer.map(drop);
@@ -179,48 +185,51 @@ impl PullJobs {
         }
     }
 
-    pub(in crate::warm::jobs) fn see_job(&mut self, kind: JobKind, event: Event<BoundedObject>) {
-        let of_kind = |key: &&Key| key.0 == kind;
-        let jobs = self.jobs.all.iter();
-        let with_object = jobs.filter(|(_, entry)| entry.has_object());
-        let known = with_object
-            .map(|(key, _)| key)
-            .chain(self.finalizers.keys())
-            .filter(of_kind)
-            .cloned();
+    pub(super) fn see_job(&mut self, kind: JobKind, event: Event<BoundedObject>, now: Moment) {
         let read = |job| {
             let job = read("job", || PullJob::read(kind, job))?;
-            Some((key_of(&job), job))
+            Some(allowed(job, &self.settings))
         };
-        let mirror = self.job_mirrors.entry(kind).or_default();
-        match mirror.change(event, known, read) {
-            Some(Change::Put(job)) => self.apply(job),
-            Some(Change::Gone(keys)) => {
-                for key in keys {
-                    self.finalizers.forget(&key);
-                    self.jobs.all.remove(&key);
-                }
+        let jobs = self.objects.entry(kind).or_default();
+        let changes = jobs.observe(event, now, read);
+        self.follow(kind, changes);
+    }
+
+    /// Handles the answer to a write of the status of `job`.
+    fn answered(&mut self, job: &PullJob, stored: PullJob, now: Moment) {
+        let state = (stored.uid.clone(), stored.version.clone());
+        let stored = allowed(stored, &self.settings);
+        let jobs = self.objects.entry(job.kind).or_default();
+        let changes = jobs.answered(object_key(job), state, &job.version, stored, now);
+        self.follow(job.kind, changes);
+    }
+
+    /// Handles changes of jobs, by the watch or by an answer.
+    fn follow(&mut self, kind: JobKind, changes: Changes<Arc<PullJob>, Release>) {
+        for (_, job, _) in changes.gone {
+            self.jobs.all.remove(&key_of(&job));
+        }
+        let jobs = self.objects.get_mut(&kind);
+        if let Some((key, before)) = changes.put
+            && let Some((job, release)) = jobs.and_then(|jobs| jobs.get_mut(&key))
+        {
+            // One removal at a time.
+            let is_new = before.is_some_and(|before| before.version != job.version);
+            if is_new && release.not_before < Moment::NEVER {
+                *release = Release::default();
             }
-            None => {}
+            let job = job.clone();
+            self.apply(job);
         }
     }
 
-    pub(in crate::warm::jobs) fn apply(&mut self, mut job: PullJob) {
-        if let Ok(spec) = &mut job.spec {
-            self.settings.sandbox_keys.keep_to(&mut spec.pods);
-        }
+    pub(super) fn apply(&mut self, job: Arc<PullJob>) {
         let key = key_of(&job);
-        self.finalizers.observe(&key, &job);
         if job.deleting {
             self.jobs.all.remove(&key);
             return;
         }
-        match self
-            .jobs
-            .all
-            .get_mut(&key)
-            .filter(|entry| entry.uid() == &*job.uid)
-        {
+        match self.jobs.all.get_mut(&key) {
             Some(entry) => entry.apply(job),
             None => drop(self.jobs.all.insert(key, Entry::new(job))),
         }
@@ -246,4 +255,12 @@ impl PullJobs {
             }
         }
     }
+}
+
+/// Returns a job whose pods have only the labels and annotations that jobs may give them.
+fn allowed(mut job: PullJob, settings: &WarmSettings) -> Arc<PullJob> {
+    if let Ok(spec) = &mut job.spec {
+        settings.sandbox_keys.keep_to(&mut spec.pods);
+    }
+    job.into()
 }

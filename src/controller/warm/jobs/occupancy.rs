@@ -181,7 +181,8 @@ mod tests {
             .unwrap()
         };
         let jobs = namespaces.iter().map(|namespace| job(namespace));
-        jobs.map(|job| (key_of(&job), Entry::new(job))).collect()
+        jobs.map(|job| (key_of(&job), Entry::new(job.into())))
+            .collect()
     }
 
     fn order(turns: &mut Turns, namespaces: &[&str]) -> Vec<String> {

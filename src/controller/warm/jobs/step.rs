@@ -6,11 +6,11 @@ pub(super) mod room;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::frame::store::Store;
+use crate::frame::store::{self, Store};
 use crate::frame::watch::shared;
 use crate::frame::writer::{is_missing_right, is_unreached};
 use crate::warm::jobs::entry::Entry;
-use crate::warm::jobs::{Key, PodQuery, PullJobs, PullWrite, key_of};
+use crate::warm::jobs::{Key, PodQuery, PullJobs, PullWrite};
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::values::backoff::Backoff;
 use swaplet_core::report::write_error::WriteError;
@@ -80,80 +80,59 @@ impl PullJobs {
 /// The wait after a removal that was not applied.
 pub(super) const AGAIN: Backoff = Backoff::seconds(60, 900);
 
-/// The jobs that are being deleted and have the finalizer.
+/// The removal of the finalizer from a job that is being deleted and has it.
 #[derive(Default)]
-pub(crate) struct Finalizers {
-    jobs: BTreeMap<Key, Held>,
-}
-
-struct Held {
-    job: PullJob,
-    /// The earliest time of the next removal; `None` while one is in flight.
-    not_before: Option<Moment>,
+pub(crate) struct Release {
+    /// The earliest time of the next one; [`Moment::NEVER`] while one is in flight.
+    pub not_before: Moment,
     failures: u32,
 }
 
-impl Finalizers {
-    pub fn observe(&mut self, key: &Key, job: &PullJob) {
-        if !job.deleting || job.other_finalizers.is_none() {
-            return self.forget(key);
-        }
-        let known = self.jobs.get(key).filter(|held| {
-            let is_same = held.job.version == job.version;
-            held.job.uid == job.uid && (is_same || held.not_before.is_none())
-        });
-        let (not_before, failures) = known.map_or((Some(Moment::START), 0), |held| {
-            (held.not_before, held.failures)
-        });
-        self.jobs.insert(
-            key.clone(),
-            Held {
-                job: job.clone(),
-                not_before,
-                failures,
-            },
-        );
-    }
-
-    pub fn forget(&mut self, key: &Key) {
-        self.jobs.remove(key);
-    }
-
-    pub fn keys(&self) -> impl Iterator<Item = &Key> {
-        self.jobs.keys()
-    }
-
-    pub fn step(&mut self, now: Moment) -> Vec<PullWrite> {
-        let is_due = |held: &&mut Held| held.not_before.is_some_and(|time| now >= time);
-        let due = self.jobs.values_mut().filter(is_due);
-        due.map(|held| {
-            held.not_before = None;
-            PullWrite::Release(Box::new(held.job.clone()))
+impl PullJobs {
+    /// Returns the removals to write now.
+    pub(crate) fn release(&mut self, now: Moment) -> Vec<PullWrite> {
+        let all = self.objects.values_mut().flat_map(Store::iter_mut);
+        let due = all.filter(|(_, job, release)| is_held(job) && now >= release.not_before);
+        due.map(|(_, job, release)| {
+            release.not_before = Moment::NEVER;
+            PullWrite::Release(job.clone())
         })
         .collect()
     }
 
     /// Records the answer to a removal; a later version that the watch shows counts.
-    pub fn written(&mut self, job: &PullJob, answer: &Result<(), WriteError>, now: Moment) {
-        let key = key_of(job);
-        let held = self.jobs.get_mut(&key);
-        let Some(held) = held.filter(|held| held.job.uid == job.uid) else {
+    pub(crate) fn released(&mut self, job: &PullJob, answer: &Result<(), WriteError>, now: Moment) {
+        let (jobs, key) = (self.objects.entry(job.kind).or_default(), object_key(job));
+        let Some((shown, release)) = jobs.get_mut(&key).filter(|(shown, _)| shown.uid == job.uid)
+        else {
             return;
         };
-        if held.job.version != job.version {
-            held.not_before = Some(now);
+        if shown.version != job.version {
+            release.not_before = now;
         } else if answer.is_ok() {
-            self.forget(&key);
+            jobs.forget(&key);
         } else {
             log_refusal(job, "its finalizer is not removed, so it stays", answer);
-            held.not_before = Some(now + AGAIN.after(held.failures));
-            held.failures += 1;
+            release.not_before = now + AGAIN.after(release.failures);
+            release.failures += 1;
         }
     }
 
-    pub fn next_due(&self) -> Option<Moment> {
-        self.jobs.values().filter_map(|held| held.not_before).min()
+    pub(crate) fn next_release(&self) -> Option<Moment> {
+        let all = self.objects.values().flat_map(Store::iter);
+        let held = all.filter(|(_, job, _)| is_held(job));
+        let times = held.map(|(.., release)| release.not_before);
+        times.filter(|time| *time < Moment::NEVER).min()
     }
+}
+
+fn is_held(job: &PullJob) -> bool {
+    job.deleting && job.other_finalizers.is_some()
+}
+
+/// Returns the key of a job among those of its kind.
+pub(super) fn object_key(job: &PullJob) -> store::Key {
+    (job.namespace.clone(), job.name.clone())
 }
 
 /// Logs why a job that is to go stays.

@@ -82,6 +82,46 @@ fn the_completion_of_a_job_says_nothing_of_the_next_one_with_its_name() {
     );
 }
 
+/// Labels and finalizers change without a new generation.
+#[test]
+fn u222_an_answer_brings_back_nothing_that_was_shown_to_change_after_it() {
+    for (shown, kept) in [("10", "11"), ("12", "12")] {
+        let mut mock = Mock::new(1, 1, 1, "Always");
+        let is = |mock: &mut Mock, version: &str| {
+            mock.job["metadata"]["resourceVersion"] = version.into();
+        };
+        is(&mut mock, "10");
+        mock.is_listed();
+        let report = mock.steps().remove(0);
+        is(&mut mock, "11");
+        let answer = mock.answer(&report);
+        is(&mut mock, shown);
+        mock.shows_job();
+        mock.takes(Happened::Written(Box::new((report, answer))));
+        let completion = mock.completion();
+        assert!(
+            matches!(&completion, PullWrite::Report { job, .. } if *job.version == *kept),
+            "{completion:?}"
+        );
+    }
+}
+
+/// The answer to a status write has what the user wrote, as the watch has.
+#[test]
+fn u223_no_label_that_jobs_may_not_give_comes_by_an_answer() {
+    let mut mock = Mock::new(1, 1, 1, "Always");
+    mock.job["spec"]["sandboxConfig"] = json!({"labels": {"team": "a"}});
+    mock.is_listed();
+    let report = mock.steps().remove(0);
+    mock.job["metadata"]["resourceVersion"] = "2".into();
+    let answer = mock.answer(&report);
+    mock.takes(Happened::Written(Box::new((report, answer))));
+    mock.second();
+    let labels = |pod: &Value| pod["metadata"]["labels"]["team"].clone();
+    let labels: Vec<_> = mock.pods.values().map(labels).collect();
+    assert_eq!(labels, [Value::Null]);
+}
+
 #[test]
 fn what_cannot_be_done_yet_is_not_due() {
     let mut mock = Mock::new(1, 1, 1, "Always");

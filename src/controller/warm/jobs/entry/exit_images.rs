@@ -82,7 +82,7 @@ impl Entry {
     pub fn without_object(job: PullJob) -> Self {
         Self {
             has_object: false,
-            ..Self::new(job)
+            ..Self::new(job.into())
         }
     }
 

@@ -13,7 +13,6 @@ use swaplet_core::warm::warming::Ended;
 
 use super::{Entry, FIRST_RETRY};
 use crate::frame::clock::Now;
-use crate::frame::store::is_newer;
 use crate::frame::writer::report::Notice;
 use crate::frame::writer::{Target, is_missing_right};
 use crate::warm::jobs::PullWrite;
@@ -68,7 +67,7 @@ impl Entry {
 
     fn delete_in_time(&self, now: Now) -> Option<PullWrite> {
         let is_due = time_to_live(&self.job, now.today).is_some_and(|left| left.is_zero());
-        is_due.then(|| PullWrite::DeleteJob(Box::new(self.job.clone())))
+        is_due.then(|| PullWrite::DeleteJob(self.job.clone()))
     }
 
     fn report_news(&mut self, now: Now) -> Option<PullWrite> {
@@ -110,7 +109,7 @@ impl Entry {
             completed_at: is_over.then_some(now.today),
         };
         Some(PullWrite::Report {
-            job: Box::new(self.job.clone()),
+            job: self.job.clone(),
             report: Box::new(report),
         })
     }
@@ -119,12 +118,12 @@ impl Entry {
         &mut self,
         job: &PullJob,
         report: &Report,
-        result: Result<Option<Box<PullJob>>, WriteError>,
+        result: Result<(), WriteError>,
         now: Moment,
     ) {
         self.is_writing = false;
         match result {
-            Ok(stored) => {
+            Ok(()) => {
                 // The first write records the start; what it delayed is reported by the next one.
                 self.has_news = true;
                 (self.failures, self.not_before) = (0, now + REPORT_AGAIN);
@@ -133,12 +132,6 @@ impl Entry {
                     self.started_at = Some(report.started_at);
                     self.reported = Some(report.status.clone());
                     self.completed = report.completed_at.map(|_| job.generation);
-                }
-                if let Some(stored) = stored.filter(|stored| {
-                    let is_same = stored.uid == self.job.uid;
-                    is_same && is_newer(&stored.version, &self.job.version, &job.version)
-                }) {
-                    self.apply(*stored);
                 }
             }
             // The watch will show why.
@@ -171,6 +164,8 @@ impl Entry {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use serde_json::{Value, json};
     use swaplet_core::warm::pull_job::object::JobKind;
 
@@ -179,19 +174,19 @@ mod tests {
     const STARTED: &str = "2026-01-01T00:00:00Z";
     const COMPLETED: &str = "2026-01-01T00:01:00Z";
 
-    fn job(generation: i64, status: &Value) -> PullJob {
+    fn job(generation: i64, status: &Value) -> Arc<PullJob> {
         let mut metadata = json!({"name": "j", "namespace": "team", "uid": "u"});
         metadata["generation"] = generation.into();
         let object = json!({"metadata": metadata, "spec": {"image": "a"}, "status": status});
         let object = serde_json::from_value(object).unwrap();
-        PullJob::read(JobKind::ImagePullJob, object).unwrap()
+        PullJob::read(JobKind::ImagePullJob, object).unwrap().into()
     }
 
-    fn started(generation: i64) -> PullJob {
+    fn started(generation: i64) -> Arc<PullJob> {
         job(generation, &json!({"startTime": STARTED}))
     }
 
-    fn completed(generation: i64) -> PullJob {
+    fn completed(generation: i64) -> Arc<PullJob> {
         let mut status = json!({"startTime": STARTED, "completionTime": COMPLETED});
         status["observedGeneration"] = 1.into();
         job(generation, &status)
@@ -208,30 +203,9 @@ mod tests {
             started_at: STARTED.parse().unwrap(),
             completed_at: Some(COMPLETED.parse().unwrap()),
         };
-        entry.reported(&started(1), &report, Ok(None), Moment::START);
+        entry.reported(&started(1), &report, Ok(()), Moment::START);
         assert_eq!((entry.started_at, &entry.reported), (None, &None));
         assert!(!entry.is_completed());
-    }
-
-    /// Labels and finalizers change without a new generation.
-    #[test]
-    fn u222_an_answer_brings_back_nothing_that_was_shown_to_change_after_it() {
-        let version = |version: &str| PullJob {
-            version: version.into(),
-            ..started(1)
-        };
-        let report = Report {
-            status: unusable(JobKind::ImagePullJob, "x"),
-            started_at: STARTED.parse().unwrap(),
-            completed_at: None,
-        };
-        for (shown, kept) in [("10", "11"), ("12", "12")] {
-            let mut entry = Entry::new(version("10"));
-            entry.apply(version(shown));
-            let answer = Ok(Some(Box::new(version("11"))));
-            entry.reported(&version("10"), &report, answer, Moment::START);
-            assert_eq!(*entry.job.version, *kept);
-        }
     }
 
     #[test]
@@ -262,7 +236,7 @@ mod tests {
             started_at: STARTED.parse().unwrap(),
             completed_at: Some(COMPLETED.parse().unwrap()),
         };
-        entry.reported(&completed(2), &report, Ok(None), Moment::START);
+        entry.reported(&completed(2), &report, Ok(()), Moment::START);
         assert!(entry.is_completed());
     }
 }
