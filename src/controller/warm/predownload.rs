@@ -18,9 +18,9 @@ use crate::frame::list::{list_with, words};
 use crate::frame::metrics::Metrics;
 use crate::frame::serve::rights::Right;
 use crate::frame::serve::{Health, Heartbeat};
+use crate::frame::store::{self, Changes, Store};
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::watch_all;
-use crate::frame::watch::mirror::{Change, Mirror};
 use crate::frame::watch::served::{Served, watch_served};
 use crate::frame::watch::{Event, heard};
 use crate::frame::writer::report::{Notice, Reporter};
@@ -73,7 +73,7 @@ const fn right_of(action: &Action) -> Right {
     }
 }
 
-type Key = (WorkloadKind, Box<str>, Box<str>);
+type Key = (WorkloadKind, store::Key);
 
 /// Runs pre-downloads; returns only with the reason why it cannot continue. `own` receives the jobs
 /// that cannot be created as objects.
@@ -102,7 +102,6 @@ pub(crate) async fn run(
         workloads: BTreeMap::new(),
         due: BTreeMap::new(),
         turns: BTreeMap::new(),
-        mirrors: BTreeMap::new(),
         heartbeat: tools.health.heartbeat("pre-downloads"),
         health: tools.health,
     };
@@ -132,12 +131,11 @@ struct Predownload {
     reported: BTreeMap<Key, String>,
     own: Own,
     /// The workloads that request pre-download, or have a wrong annotation.
-    workloads: BTreeMap<Key, Workload>,
+    workloads: BTreeMap<WorkloadKind, Store<Workload>>,
     /// When each workload is due.
     due: BTreeMap<Key, Instant>,
     /// When each namespace last had its turn.
     turns: BTreeMap<Box<str>, Instant>,
-    mirrors: BTreeMap<WorkloadKind, Mirror<Key>>,
     health: Health,
     heartbeat: Heartbeat,
 }
@@ -150,45 +148,41 @@ impl Predownload {
     fn observe<K: IsWorkload>(&mut self, event: Event<WorkloadWire<K>>) {
         let kind = K::KIND;
         self.health.note_watch(right_to_watch(kind), "", &event);
-        let of_kind = |key: &&Key| key.0 == kind;
-        let known = self.workloads.keys().filter(of_kind).cloned();
         let read = |object: WorkloadWire<K>| {
-            let workload = isolated_read(kind.as_str(), || object.read())?.0;
-            Some((key_of(&workload), workload))
+            let workload = isolated_read(kind.as_str(), || object.read())?;
+            Some(workload.0)
         };
-        match self
-            .mirrors
-            .entry(kind)
-            .or_default()
-            .change(event, known, read)
-        {
-            Some(Change::Put(workload)) => self.apply(workload),
-            // Their jobs are deleted with them, because they own them.
-            Some(Change::Gone(keys)) => keys.iter().for_each(|key| self.forget(key)),
-            None => {}
+        let workloads = self.workloads.entry(kind).or_default();
+        let Changes { gone, put } = workloads.observe(event, self.clock.now(), read);
+        let put = put.and_then(|(key, before)| Some((workloads.get(&key)?.0.clone(), before)));
+        // Their jobs are deleted with them, because they own them.
+        gone.into_iter()
+            .for_each(|(key, ..)| self.leaves(&(kind, key)));
+        if let Some((workload, before)) = put {
+            self.apply(&workload, before.as_ref());
         }
     }
 
     /// Enqueues a workload if it has changed and requests pre-download, and once more when it no
     /// longer does.
-    fn apply(&mut self, workload: Workload) {
-        let key = key_of(&workload);
-        let before = self.workloads.get(&key);
-        if before == Some(&workload) {
-            return;
-        }
-        let is_known = before.is_some();
-        if let Err(wrong) = &workload.wish {
-            self.report_failure(&workload, wrong.clone());
-        }
-        if is_known || workload.wish != Ok(None) {
-            self.due.insert(key.clone(), Instant::now());
-            self.workloads.insert(key, workload);
+    fn apply(&mut self, workload: &Workload, before: Option<&Workload>) {
+        if before.is_none() && workload.wish == Ok(None) {
+            self.forget(workload);
+        } else if before != Some(workload) {
+            self.due.insert(key_of(workload), Instant::now());
+            if let Err(wrong) = &workload.wish {
+                self.report_failure(workload, wrong.clone());
+            }
         }
     }
 
-    fn forget(&mut self, key: &Key) {
-        self.workloads.remove(key);
+    fn forget(&mut self, workload: &Workload) {
+        let (kind, key) = key_of(workload);
+        self.workloads.entry(kind).or_default().forget(&key);
+        self.leaves(&(kind, key));
+    }
+
+    fn leaves(&mut self, key: &Key) {
         self.due.remove(key);
         self.reported.remove(key);
         self.own.set(key, Vec::new());
@@ -200,9 +194,9 @@ impl Predownload {
         let now = Instant::now();
         self.turns.retain(|_, last| now < *last + REMEMBERED);
         let due = self.due.iter().filter(|(_, at)| **at <= now);
-        let first = due.min_by_key(|(key, at)| (self.turns.get(&key.1).copied(), **at));
+        let first = due.min_by_key(|(key, at)| (self.turns.get(&key.1.0).copied(), **at));
         let key = first?.0.clone();
-        self.turns.insert(key.1.clone(), now);
+        self.turns.insert(key.1.0.clone(), now);
         Some(key)
     }
 
@@ -212,9 +206,11 @@ impl Predownload {
             return;
         };
         self.due.remove(&key);
-        let Some(workload) = self.workloads.get(&key).cloned() else {
+        let workloads = self.workloads.get(&key.0);
+        let Some((workload, ())) = workloads.and_then(|all| all.get(&key.1)) else {
             return;
         };
+        let workload = workload.clone();
         let done = isolated_task(&workload.name, self.work(&workload))
             .await
             .unwrap_or_else(|defect| Err(Trouble::Defect(defect)));
@@ -223,7 +219,7 @@ impl Predownload {
                 self.reported.remove(&key);
                 self.due.insert(key, Instant::now() + LOOK);
             }
-            Ok(false) if workload.wish == Ok(None) => self.forget(&key),
+            Ok(false) if workload.wish == Ok(None) => self.forget(&workload),
             Ok(false) => (),
             Err(trouble) => {
                 self.due.insert(key, Instant::now() + AGAIN);
@@ -362,11 +358,8 @@ fn object(workload: &Workload, action: &Action) -> Option<Value> {
 }
 
 fn key_of(workload: &Workload) -> Key {
-    (
-        workload.kind,
-        workload.namespace.clone(),
-        workload.name.clone(),
-    )
+    let key = (workload.namespace.clone(), workload.name.clone());
+    (workload.kind, key)
 }
 
 // Pre-downloads for which no job can be created. OpenKruise's webhook rejects an `ImagePullJob`
