@@ -23,7 +23,7 @@ use crate::frame::connection::Namespaces;
 use crate::frame::isolated::{Defects, isolated, log, read};
 use crate::frame::store::Store;
 use crate::frame::watch::Event;
-use crate::frame::watch::mirror::{Change, Mirror};
+use crate::frame::watch::mirror::Mirror;
 use crate::frame::writer::report::Notice;
 use crate::warm::predownload::OwnJobs;
 use crate::warm::write::{Report, Warmers};
@@ -395,15 +395,14 @@ fn isolate<T>(
 
 // The nodes of the cluster, reduced to what jobs select them by.
 
-/// All nodes, by name.
+/// All nodes.
 pub(crate) struct Nodes {
-    pub all: BTreeMap<Box<str>, TargetNode>,
+    pub all: Store<TargetNode>,
     /// The nodes with the startup taint; `None` if swaplet leaves that taint alone.
     pub startup_taints: Option<StartupTaints>,
     /// True if image caches can be created for nodes whose provider has them.
     pub uses_image_caches: bool,
     table: NodeTable,
-    mirror: Mirror<Box<str>>,
 }
 
 /// The changes that an event of nodes causes: the names of nodes that are new, gone or changed, and
@@ -411,23 +410,22 @@ pub(crate) struct Nodes {
 type Changes = (Vec<Box<str>>, Option<Box<str>>);
 
 impl Nodes {
-    pub const fn new(
+    pub fn new(
         table: NodeTable,
         startup_taints: Option<StartupTaints>,
         uses_image_caches: bool,
     ) -> Self {
         Self {
-            all: BTreeMap::new(),
+            all: Store::default(),
             startup_taints,
             uses_image_caches,
             table,
-            mirror: Mirror::new(),
         }
     }
 
     /// Returns true once the nodes have been listed.
     pub const fn are_known(&self) -> bool {
-        self.mirror.is_complete()
+        self.all.is_complete()
     }
 
     fn has_tainted(&self) -> bool {
@@ -443,61 +441,54 @@ impl Nodes {
             .is_some_and(|taints| taints.has(node))
     }
 
+    /// Returns what jobs select a node by, if it exists.
+    pub fn get(&self, name: &str) -> Option<&TargetNode> {
+        let (node, ()) = self.all.get(&(Box::default(), name.into()))?;
+        Some(node)
+    }
+
     /// Records an event. Returns what jobs have to know about it; `None` if there is nothing.
     fn take(&mut self, event: Event<NodeWire>, now: Moment) -> Option<Changes> {
+        let (were_known, mut seen) = (self.are_known(), None);
         let read = |node: NodeWire| {
-            let node = read("node", || node.read())?;
-            Some((node.name.clone(), node))
+            let node = seen.insert(read("node", || node.read())?);
+            Some(target(node, &self.table))
         };
-        let known = self.all.keys().cloned();
-        match self.mirror.change(event, known, read)? {
-            Change::Put(node) => self.apply(node, now),
-            Change::Gone(nodes) => {
-                nodes.iter().for_each(|name| self.remove(name));
-                Some((nodes, None))
-            }
+        let changes = self.all.observe(event, now, read);
+        let gone = changes.gone.into_iter();
+        let mut names: Vec<_> = gone.map(|((_, name), ..)| name).collect();
+        if let Some(taints) = &mut self.startup_taints {
+            names.iter().for_each(|name| taints.leave(name));
+            seen.iter().for_each(|node| taints.observe(node, now));
         }
+        let mut ready_again = None;
+        if let Some((key, before)) = changes.put
+            && let Some((node, ())) = self.all.get(&key)
+            // A heartbeat changes nothing that jobs depend on.
+            && before.as_ref() != Some(node)
+        {
+            let is_ready_again = before.is_some_and(|before| !before.ready && node.ready);
+            ready_again = is_ready_again.then(|| key.1.clone());
+            names.push(key.1);
+        }
+        let is_news = !names.is_empty() || self.are_known() != were_known;
+        is_news.then_some((names, ready_again))
     }
+}
 
-    fn remove(&mut self, name: &str) {
-        self.all.remove(name);
-        self.startup_taints
-            .iter_mut()
-            .for_each(|taints| taints.leave(name));
-    }
-
-    fn apply(&mut self, node: Node, now: Moment) -> Option<Changes> {
-        self.startup_taints
-            .iter_mut()
-            .for_each(|taints| taints.observe(&node, now));
-        let recognised = Recognised::of(&node, &self.table);
-        let shape = shape(&node, &recognised);
-        let labels = node
-            .labels
-            .iter()
+fn target(node: &Node, table: &NodeTable) -> TargetNode {
+    let recognised = Recognised::of(node, table);
+    let labels = node.labels.iter();
+    let is_control_plane = |key: &str| CONTROL_PLANE.contains(&key);
+    TargetNode {
+        uid: node.uid.clone(),
+        labels: labels
             .map(|(key, value)| (key.to_string(), value.to_string()))
-            .collect();
-        let is_control_plane = node
-            .taints
-            .iter()
-            .any(|taint| CONTROL_PLANE.contains(&&*taint.key));
-        let target = TargetNode {
-            uid: node.uid,
-            labels,
-            ready: node.ready,
-            shape,
-            has_image_caches: has_image_caches(&recognised),
-            is_control_plane,
-        };
-        // A heartbeat changes nothing that jobs depend on.
-        if self.all.get(&node.name) == Some(&target) {
-            return None;
-        }
-        let before = self.all.insert(node.name.clone(), target);
-        let ready_again = before
-            .is_some_and(|before| !before.ready && node.ready)
-            .then(|| node.name.clone());
-        Some((vec![node.name], ready_again))
+            .collect(),
+        ready: node.ready,
+        shape: shape(node, &recognised),
+        has_image_caches: has_image_caches(&recognised),
+        is_control_plane: node.taints.iter().any(|taint| is_control_plane(&taint.key)),
     }
 }
 

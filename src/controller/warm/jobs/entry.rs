@@ -592,7 +592,8 @@ impl Entry {
             (_, Targets::Labels(_)) if self.waits_for_room => all,
             (_, Targets::Labels(_)) => {
                 let (nodes, pods) = (nodes.all.iter(), BTreeSet::new());
-                let wanted = nodes.filter(|(name, node)| wants(&spec.targets, name, node, &pods));
+                let wanted =
+                    nodes.filter(|(key, node, ())| wants(&spec.targets, &key.1, node, &pods));
                 wanted.count()
             }
         };

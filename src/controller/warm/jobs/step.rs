@@ -280,7 +280,7 @@ impl PullJobs {
     pub(crate) fn leaving(&self, now: Moment) -> BTreeMap<Box<str>, usize> {
         let mut leaving = BTreeMap::new();
         let is_ready = |(pod, _): &Kept<'_>| {
-            let node = self.nodes.all.get(&pod.node);
+            let node = self.nodes.get(&pod.node);
             node.is_some_and(|node| node.ready)
         };
         let jobs = self.by_uid();

@@ -107,11 +107,8 @@ impl Entry {
         } else if now >= *self.again.get_or_insert(now + AGAIN) {
             self.again = None;
             for node in failed {
-                run.warming.try_again(
-                    &node,
-                    nodes.all.get(&node).is_some_and(|node| node.ready),
-                    now,
-                );
+                run.warming
+                    .try_again(&node, nodes.get(&node).is_some_and(|node| node.ready), now);
             }
         }
     }

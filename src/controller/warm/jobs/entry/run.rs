@@ -85,7 +85,8 @@ impl Run {
 
     /// Adds the nodes that the job wants, and drops the others. Existing pods are taken over.
     pub fn aim(&mut self, nodes: &Nodes, selected: &Selected, pods: &Pods, now: Moment) {
-        let names = self.nodes.keys().chain(nodes.all.keys()).cloned().collect();
+        let all = nodes.all.iter().map(|((_, name), ..)| name);
+        let names = self.nodes.keys().chain(all).cloned().collect();
         self.aim_at(names, nodes, selected, pods, now);
     }
 
@@ -103,7 +104,7 @@ impl Run {
             |name: &str, node: &TargetNode| wants(&self.spec.targets, name, node, &pod_nodes);
         let (mut wanted, mut left) = (Vec::new(), Vec::new());
         for name in &names {
-            let node = nodes.all.get(name).filter(|node| is_wanted(name, node));
+            let node = nodes.get(name).filter(|node| is_wanted(name, node));
             if self
                 .nodes
                 .get(name)
