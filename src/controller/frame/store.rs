@@ -151,6 +151,14 @@ impl<T, M> Store<T, M> {
         slots.map(|(key, slot)| (key, &slot.object, &slot.memory))
     }
 
+    /// Returns the objects of a namespace.
+    pub fn of(&self, namespace: &str) -> impl Iterator<Item = (&T, &M)> {
+        let first: Key = (namespace.into(), Box::default());
+        let slots = self.slots.range(first.clone()..);
+        let slots = slots.take_while(move |(key, _)| key.0 == first.0);
+        slots.map(|(_, slot)| (&slot.object, &slot.memory))
+    }
+
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (&Key, &T, &mut M)> {
         let slots = self.slots.iter_mut();
         slots.map(|(key, slot)| (key, &slot.object, &mut slot.memory))

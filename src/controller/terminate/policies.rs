@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use crate::cluster::status_owner::{StatusOwner, Unread};
 use crate::frame::clock::seconds;
+use crate::frame::store::Store;
 use crate::frame::watch::Event;
-use crate::frame::watch::mirror::{Change, Mirror};
 use crate::frame::writer::{Writer, params, requests_for};
 use jiff::Timestamp;
 use kube::api::Patch;
@@ -44,12 +44,12 @@ const STATUS_EVERY: Duration = Duration::from_secs(10);
 const SAME_STATUS_EVERY: Duration = Duration::from_secs(60);
 
 /// The policies, and the work that is pending for them.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct PolicyStore {
     /// The policies in effect.
     pub set: Policies,
-    known: BTreeMap<PolicyKey, Known>,
-    mirrors: BTreeMap<PolicyKind, Mirror<PolicyKey>>,
+    /// The policies of each kind; what is known of one is set as soon as it is there.
+    known: BTreeMap<PolicyKind, Store<(), Option<Known>>>,
     /// True once the labels of all namespaces are known.
     are_namespaces_listed: bool,
     /// Set once it was reported that policies are unknown.
@@ -58,8 +58,6 @@ pub struct PolicyStore {
     /// True while all pods are being listed.
     are_pods_listed: bool,
     status_due: Option<Moment>,
-    /// `status.ended` when the policy was first observed, plus the pods that ended since.
-    ended: BTreeMap<PolicyKey, u64>,
     /// True if policies are watched at all.
     is_on: bool,
     owner: StatusOwner,
@@ -81,6 +79,8 @@ pub struct Known {
     unread: Unread,
     /// False if there were too many others: its rules are ignored.
     counts: bool,
+    /// `status.ended` when it was first observed, plus the pods that ended since.
+    ended: u64,
 }
 
 /// The time of the next relist of all pods.
@@ -114,7 +114,13 @@ impl PolicyStore {
 
     /// Returns all known policies, by descending precedence.
     pub fn all(&self) -> impl Iterator<Item = &Known> {
-        self.known.values()
+        let all = self.known.values().flat_map(Store::iter);
+        all.filter_map(|(.., known)| known.as_ref())
+    }
+
+    fn get_mut(&mut self, (kind, namespace, name): &PolicyKey) -> Option<&mut Known> {
+        let key = (namespace.clone(), name.clone());
+        self.known.get_mut(kind)?.get_mut(&key)?.1.as_mut()
     }
 
     /// Returns true once both kinds have been listed.
@@ -123,7 +129,7 @@ impl PolicyStore {
     }
 
     fn has_listed(&self, kind: PolicyKind) -> bool {
-        self.mirrors.get(&kind).is_some_and(Mirror::is_complete)
+        self.known.get(&kind).is_some_and(Store::is_complete)
     }
 
     /// Returns true while it is unknown which policies match a pod: they, or the namespace labels
@@ -161,21 +167,21 @@ impl PolicyStore {
         exit_images: &ExitImages,
     ) -> bool {
         let were_unknown = self.are_unknown();
+        let mut seen = None;
         let read = |object: BoundedObject| {
             let status = object.data["status"].clone();
-            let policy = SidecarPolicy::read(kind, object)?;
-            Some((key(&policy), (policy, status)))
+            seen = Some((SidecarPolicy::read(kind, object)?, status));
+            Some(())
         };
-        let known = self.known.keys().filter(|key| key.0 == kind).cloned();
-        let mirror = self.mirrors.entry(kind).or_default();
-        let has_changed = match mirror.change(event, known, read) {
-            Some(Change::Put((policy, status))) => self.apply(policy, status, exit_images),
-            Some(Change::Gone(keys)) => {
-                let gone = keys.iter().filter(|key| self.remove(key));
-                gone.count() > 0
-            }
-            None => false,
-        };
+        let known = self.known.entry(kind).or_default();
+        // No answers are stored, so the time counts for nothing.
+        let changes = known.observe(event, Moment::START, read);
+        let gone = changes.gone.into_iter();
+        let keys = gone.map(|((namespace, name), ..)| (kind, namespace, name));
+        let removed = keys.filter(|key| self.set.remove(key)).count();
+        let is_applied =
+            seen.is_some_and(|(policy, status)| self.apply(policy, status, exit_images));
+        let has_changed = is_applied || removed > 0;
         // Pods that were read without policies are listed again.
         self.relist.wanted |= has_changed || (were_unknown && !self.are_unknown());
         has_changed
@@ -188,16 +194,22 @@ impl PolicyStore {
 
     fn apply(&mut self, mut policy: SidecarPolicy, status: Value, images: &ExitImages) -> bool {
         let key = key(&policy);
-        let before = self.known.get(&key);
-        let same = before.filter(|known| known.policy.uid == policy.uid);
-        let is_new = same.is_none();
-        let (written, unread) = same
-            .map(|known| (known.written.clone(), known.unread))
-            .unwrap_or_default();
+        let place = (key.1.clone(), key.2.clone());
+        let all = self.known.entry(policy.kind).or_default();
+        let beside = all.of(&key.1);
+        let beside = beside.filter_map(|(_, known)| Some(known.as_ref()?.counts));
+        let (counting, others): (Vec<_>, Vec<_>) = beside.partition(|counts| *counts);
+        let most = most(policy.kind);
+        let Some((_, kept)) = all.get_mut(&place) else {
+            return false;
+        };
+        let before = kept.take();
         // Not by its first event alone: the write of its status causes a second one.
-        let counted = before.is_some_and(|known| known.counts);
-        let counts = counted || !self.is_full(&key);
-        if before.is_none() && !counts && self.is_crowded(&key) {
+        let counts = before.as_ref().is_some_and(|known| known.counts) || counting.len() < most;
+        // So many that do not count are kept, to say so in their status, and no further one: each
+        // costs memory, and time with each round of statuses.
+        if before.is_none() && !counts && others.len() >= most {
+            all.forget(&place);
             return false;
         }
         let has_changed = if counts {
@@ -215,38 +227,19 @@ impl PolicyStore {
         problems.truncate(MOST_PROBLEMS);
         let is_own = self.owner.is_own(&status);
         let ended = if is_own { policy.ended } else { 0 };
-        let known = Known {
+        let new = (None, Unread::default(), ended);
+        let (written, unread, ended) =
+            before.map_or(new, |known| (known.written, known.unread, known.ended));
+        *kept = Some(Known {
             policy,
             problems,
             status,
             written,
             unread,
             counts,
-        };
-        self.known.insert(key.clone(), known);
-        if is_new {
-            self.ended.insert(key, ended);
-        }
+            ended,
+        });
         has_changed
-    }
-
-    fn is_full(&self, key: &PolicyKey) -> bool {
-        let count = self.of_place(key).filter(|known| known.counts).count();
-        count >= most(key.0)
-    }
-
-    /// Returns true if so many policies that do not count are kept, to say so in their status, that
-    /// no further one is: each costs memory, and time with each round of statuses.
-    fn is_crowded(&self, key: &PolicyKey) -> bool {
-        self.of_place(key).count() >= 2 * most(key.0)
-    }
-
-    /// Returns the policies of this kind and namespace, which have a limit together.
-    fn of_place(&self, key: &PolicyKey) -> impl Iterator<Item = &Known> {
-        let first: PolicyKey = (key.0, key.1.clone(), Box::default());
-        let kept = self.known.range(first..);
-        kept.take_while(move |(other, _)| other.0 == key.0 && other.1 == key.1)
-            .map(|(_, known)| known)
     }
 
     /// Takes a kind that was never listed for one without policies.
@@ -254,12 +247,6 @@ impl PolicyStore {
         if !self.has_listed(kind) {
             self.handle(kind, Event::ListEnd, &ExitImages::default());
         }
-    }
-
-    fn remove(&mut self, key: &PolicyKey) -> bool {
-        self.known.remove(key);
-        self.ended.remove(key);
-        self.set.remove(key)
     }
 
     /// Records that a list of all pods has started, or that it is complete.
@@ -310,14 +297,15 @@ impl PolicyStore {
 
     /// Returns the next time at which there is work without an event: a relist or a status.
     pub fn next_due(&self, now: Moment) -> Option<Moment> {
-        let status = (!self.known.is_empty()).then(|| self.status_due.unwrap_or(now));
+        let has_some = self.all().next().is_some();
+        let status = has_some.then(|| self.status_due.unwrap_or(now));
         self.relist_due(now).into_iter().chain(status).min()
     }
 
     /// Counts a pod whose sidecars were ended by this policy.
     pub fn ended(&mut self, key: &PolicyKey) {
-        if let Some(ended) = self.ended.get_mut(key) {
-            *ended = ended.saturating_add(1);
+        if let Some(known) = self.get_mut(key) {
+            known.ended = known.ended.saturating_add(1);
         }
     }
 }
@@ -375,20 +363,21 @@ impl PolicyStore {
         today: Timestamp,
         counts: impl FnOnce() -> BTreeMap<PolicyKey, Counts>,
     ) -> Vec<StatusWrite> {
-        if self.known.is_empty() || self.status_due.is_some_and(|at| at > now) {
+        if self.all().next().is_none() || self.status_due.is_some_and(|at| at > now) {
             return Vec::new();
         }
         self.status_due = Some(now + STATUS_EVERY);
         let counts = counts();
         let nothing = Counts::default();
-        let (ended, owner) = (&self.ended, &mut self.owner);
-        let changed = self.known.iter_mut().filter_map(|(key, known)| {
+        let owner = &mut self.owner;
+        let all = self.known.values_mut().flat_map(Store::iter_mut);
+        let all = all.filter_map(|(.., known)| known.as_mut());
+        let changed = all.filter_map(|known| {
             if known.is_of_another(owner, now) {
                 return None;
             }
-            let ended = ended.get(key).copied().unwrap_or_default();
-            let counts = counts.get(key).unwrap_or(&nothing);
-            known.next_status(counts, ended, owner, now, today)
+            let counts = counts.get(&key(&known.policy)).unwrap_or(&nothing);
+            known.next_status(counts, owner, now, today)
         });
         changed.collect()
     }
@@ -396,7 +385,7 @@ impl PolicyStore {
     /// Forgets a status that could not be written, because what the API server has is unknown, and
     /// waits before the next one, whatever that says.
     pub fn not_written(&mut self, write: &StatusWrite, now: Moment) {
-        if let Some(known) = self.known.get_mut(&write.key) {
+        if let Some(known) = self.get_mut(&write.key) {
             known.status = Value::Null;
             known.written = Some((Value::Null, now + SAME_STATUS_EVERY));
         }
@@ -414,7 +403,6 @@ impl Known {
     fn next_status(
         &mut self,
         counts: &Counts,
-        ended: u64,
         owner: &StatusOwner,
         now: Moment,
         today: Timestamp,
@@ -430,7 +418,7 @@ impl Known {
             "observedGeneration": policy.generation,
             "conditions": [self.accepted(today)],
             "matched": counts.matched,
-            "ended": ended,
+            "ended": self.ended,
             "refused": refused,
             "problems": self.problems,
         });

@@ -89,7 +89,7 @@ fn far_too_many_policies_are_not_kept_and_count_when_there_is_room() {
         handle(&mut store, Event::Applied(policy(kind, name, 1)));
     }
     assert_eq!(counted(&store), (MOST_IN_NAMESPACE, MOST_IN_NAMESPACE));
-    assert_eq!(store.known.len(), 2 * MOST_IN_NAMESPACE);
+    assert_eq!(store.all().count(), 2 * MOST_IN_NAMESPACE);
     handle(&mut store, Event::Deleted(policy(kind, 0, 1)));
     let last = policy(kind, 4 * MOST_IN_NAMESPACE - 1, 2);
     assert!(handle(&mut store, Event::Applied(last)));

@@ -109,7 +109,6 @@ async fn is_lacked(client: &Client, kind: PolicyKind) -> bool {
 }
 
 /// The policies for pods that are read once, resolved as the controller resolves them.
-#[derive(Debug)]
 pub struct PodPolicies {
     store: PolicyStore,
     exit_images: ExitImages,
