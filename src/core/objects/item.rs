@@ -197,11 +197,6 @@ impl<'de, T: FromView> Visitor<'de> for Reader<T> {
 }
 
 impl<T> Item<T> {
-    /// Returns the uid, which is there also where nothing is kept.
-    pub fn uid(&self) -> Option<&str> {
-        self.metadata.uid.as_deref()
-    }
-
     /// Returns the object with something else kept of it.
     pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> Item<U> {
         Item {

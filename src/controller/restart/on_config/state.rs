@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::frame::isolated::read;
+use crate::frame::store::{Key, Store};
 use crate::frame::watch::mirror::{Change, Mirror};
 use crate::frame::watch::{Event, shared};
 use crate::restart::on_config::RestartOnSettings;
@@ -40,8 +41,6 @@ type RequestKey = (Box<str>, Uid, Box<str>);
 #[derive(Default)]
 pub struct State {
     pods: Pods,
-    /// When the metadata of a pod last changed, if containers are restarted for it.
-    edited_at: BTreeMap<Uid, Moment>,
     /// The requests, by namespace, the uid of the pod and their name. The uid is what the request
     /// says: a request counts only for pods of its own namespace.
     requests: BTreeMap<RequestKey, Asked>,
@@ -53,9 +52,6 @@ pub struct State {
     fresh: BTreeSet<Group>,
     /// The groups to reconcile later without an event.
     due: BTreeMap<Group, Moment>,
-    mirror: Mirror<Uid>,
-    /// True while the pods of some namespace cannot be read.
-    some_are_hidden: bool,
     /// When the records of deleted pods are dropped.
     tidy_at: Option<Moment>,
     named_have_changed: bool,
@@ -70,7 +66,7 @@ struct Known {
 impl State {
     /// Returns true once all pods and requests have been listed.
     pub const fn is_ready(&self) -> bool {
-        self.mirror.is_complete() && self.request_mirror.is_complete()
+        self.pods.all.is_complete() && self.request_mirror.is_complete()
     }
 
     /// Returns true if the pod exists.
@@ -81,52 +77,33 @@ impl State {
     /// Returns true if the records of deleted pods must be dropped now; never while the pods of
     /// some namespace cannot be read.
     pub fn may_prune(&mut self, now: Moment) -> bool {
-        !self.some_are_hidden && self.tidy_at.take_if(|at| *at <= now).is_some()
+        !self.pods.are_hidden() && self.tidy_at.take_if(|at| *at <= now).is_some()
     }
 
     /// Handles an event of the watch of pods.
     pub fn observe_pod(&mut self, event: Event<ConfiguredPodWire>, now: Moment) {
-        match event {
-            Event::ListStart => self.some_are_hidden = false,
-            Event::Hidden(_) => self.some_are_hidden = true,
-            Event::ListEnd => self.tidy_at = Some(now + TIDY),
-            _ => {}
+        if matches!(event, Event::ListEnd) {
+            self.tidy_at = Some(now + TIDY);
         }
-        let read_uid = |pod: ConfiguredPodWire| {
-            let uid = Uid::from(pod.uid()?);
-            Some((uid.clone(), (uid, pod)))
-        };
-        let known = self.pods.uids().cloned();
-        match self.mirror.change(event, known, read_uid) {
-            Some(Change::Put((uid, pod))) => {
-                match read("pod", || pod.read()).filter(|pod| !pod.ending) {
-                    Some(pod) => self.apply(pod, now),
-                    None => self.remove(&uid, now),
-                }
-            }
-            Some(Change::Gone(uids)) => uids.iter().for_each(|uid| self.remove(uid, now)),
-            None => {}
-        }
-    }
-
-    fn apply(&mut self, pod: ConfiguredPod, now: Moment) {
-        self.fresh.insert(group(&pod));
-        let before = self.pods.get(&pod.uid);
-        self.named_have_changed |= before.is_none_or(|before| before.wish != pod.wish);
-        if pod.metadata.is_empty() {
-            self.edited_at.remove(&pod.uid);
-        } else if before.is_none_or(|before| before.metadata != pod.metadata) {
-            self.edited_at.insert(pod.uid.clone(), now);
-        }
-        self.pods.insert(pod);
-    }
-
-    fn remove(&mut self, uid: &Uid, now: Moment) {
-        self.edited_at.remove(uid);
-        if let Some(pod) = self.pods.remove(uid) {
+        let read = |pod: ConfiguredPodWire| read("pod", || pod.read()).filter(|pod| !pod.ending);
+        let changes = self.pods.all.observe(event, now, read);
+        for (_, pod, _) in changes.gone {
+            self.pods.leaves(&pod);
             self.tidy_at.get_or_insert(now + TIDY);
             self.named_have_changed = true;
             self.fresh.insert(group(&pod));
+        }
+        let Some((key, before)) = changes.put else {
+            return;
+        };
+        before.iter().for_each(|before| self.pods.leaves(before));
+        if let Some((pod, edited_at)) = self.pods.enters(key) {
+            self.fresh.insert(group(pod));
+            let before = before.as_ref();
+            self.named_have_changed |= before.is_none_or(|before| before.wish != pod.wish);
+            if before.is_none_or(|before| before.metadata != pod.metadata) {
+                *edited_at = now;
+            }
         }
     }
 
@@ -280,7 +257,7 @@ impl State {
     /// Returns the objects to watch; `None` if they have not changed, or the pods have not been
     /// listed: each pod of the first list would mean a look at all before it.
     pub fn objects(&mut self) -> Option<impl Iterator<Item = &Object>> {
-        if !self.mirror.is_complete() || !std::mem::take(&mut self.named_have_changed) {
+        if !self.pods.all.is_complete() || !std::mem::take(&mut self.named_have_changed) {
             return None;
         }
         let named: BTreeSet<Object> = self
@@ -318,7 +295,7 @@ impl State {
         let named = self
             .pods
             .of(of)
-            .flat_map(|pod| names(pod).map(move |name| (pod, name)));
+            .flat_map(|(pod, _)| names(pod).map(move |name| (pod, name)));
         let unwatched =
             named.filter(|(_, name)| !self.objects.contains_key(&(of.0.clone(), (*name).clone())));
         unwatched
@@ -358,13 +335,13 @@ impl State {
         if !self.is_ready() {
             return None;
         }
-        let tidy = self.tidy_at.filter(|_| !self.some_are_hidden);
+        let tidy = self.tidy_at.filter(|_| !self.pods.are_hidden());
         self.due.values().copied().chain(tidy).min()
     }
 
     /// Returns one of the pods of an owner.
     pub fn first(&self, of: &Group) -> Option<&ConfiguredPod> {
-        self.pods.of(of).next()
+        self.pods.of(of).next().map(|(pod, _)| pod)
     }
 }
 
@@ -378,94 +355,98 @@ fn group(pod: &ConfiguredPod) -> Group {
 // The pods that request restarts, with an index by owner, so that nothing scans all pods for one
 // owner: a tenant may have thousands of both.
 
-/// The pods, by uid.
+/// The pods, each with the time when its metadata last changed for which containers are restarted.
 #[derive(Default)]
 struct Pods {
-    all: BTreeMap<Uid, ConfiguredPod>,
+    all: Store<ConfiguredPod, Moment>,
+    /// The key of each, by its uid.
+    keys: BTreeMap<Uid, Key>,
     /// The pods of each owner.
     groups: BTreeMap<Group, BTreeSet<Uid>>,
 }
 
 impl Pods {
-    fn get(&self, uid: &str) -> Option<&ConfiguredPod> {
-        self.all.get(uid)
+    /// Returns true while those of some namespace cannot be read.
+    fn are_hidden(&self) -> bool {
+        self.all.hidden().is_some()
     }
 
-    fn uids(&self) -> impl Iterator<Item = &Uid> {
-        self.all.keys()
+    fn get(&self, uid: &str) -> Option<&ConfiguredPod> {
+        let (pod, _) = self.all.get(self.keys.get(uid)?)?;
+        Some(pod)
     }
 
     fn all(&self) -> impl Iterator<Item = &ConfiguredPod> {
-        self.all.values()
+        self.all.iter().map(|(_, pod, _)| pod)
     }
 
     /// Returns the pods of an owner, by uid.
-    fn of<'a>(&'a self, owner: &Group) -> impl Iterator<Item = &'a ConfiguredPod> {
+    fn of<'a>(&'a self, owner: &Group) -> impl Iterator<Item = (&'a ConfiguredPod, &'a Moment)> {
         let uids = self.groups.get(owner);
         uids.into_iter()
             .flatten()
-            .filter_map(move |uid| self.all.get(uid))
+            .filter_map(move |uid| self.all.get(self.keys.get(uid)?))
     }
 
-    fn insert(&mut self, pod: ConfiguredPod) {
-        self.remove(&pod.uid);
-        let uids = self.groups.entry(group(&pod)).or_default();
+    /// Finds the pod by its owner and uid from now on.
+    fn enters(&mut self, key: Key) -> Option<(&ConfiguredPod, &mut Moment)> {
+        let (pod, edited_at) = self.all.get_mut(&key)?;
+        let uids = self.groups.entry(group(pod)).or_default();
         uids.insert(pod.uid.clone());
-        self.all.insert(pod.uid.clone(), pod);
+        self.keys.insert(pod.uid.clone(), key);
+        Some((pod, edited_at))
     }
 
-    fn remove(&mut self, uid: &str) -> Option<ConfiguredPod> {
-        let pod = self.all.remove(uid)?;
-        let owner = group(&pod);
+    fn leaves(&mut self, pod: &ConfiguredPod) {
+        self.keys.remove(&pod.uid);
+        let owner = group(pod);
         if let Some(uids) = self.groups.get_mut(&owner) {
-            uids.remove(uid);
+            uids.remove(&pod.uid);
             if uids.is_empty() {
                 self.groups.remove(&owner);
             }
         }
-        Some(pod)
     }
 }
 
 #[cfg(test)]
 mod pods_tests {
     use serde_json::json;
-    use swaplet_core::restart::on_config::pod::ConfiguredPodWire;
 
     use super::*;
 
-    fn pod(uid: &str, owner: &str) -> ConfiguredPod {
+    fn pod(uid: &str, owner: &str) -> ConfiguredPodWire {
         let owners = json!([{"kind": "Other", "name": "o", "uid": owner, "controller": true}]);
         let pod = json!({"metadata": {"namespace": "team", "name": uid, "uid": uid, "ownerReferences": owners,
             "annotations": {"swaplet.io/restart-on": "x"}}});
-        let wire: ConfiguredPodWire = serde_json::from_value(pod).unwrap();
-        wire.read().unwrap()
+        serde_json::from_value(pod).unwrap()
     }
 
     #[test]
     fn pods_are_found_by_their_owner_and_nothing_is_kept_of_those_that_are_gone() {
-        let mut pods = Pods::default();
-        let of = |pods: &Pods, owner: &str| {
+        let mut state = State::default();
+        let of = |state: &State, owner: &str| {
             let owner: Group = ("team".into(), owner.into());
-            let found = pods.of(&owner).map(|pod| pod.uid.to_string());
+            let found = state.pods.of(&owner).map(|(pod, _)| pod.uid.to_string());
             found.collect::<Vec<_>>()
         };
         for (uid, owner) in [("2", "a"), ("1", "a"), ("3", "b")] {
-            pods.insert(pod(uid, owner));
+            state.observe_pod(Event::Applied(pod(uid, owner)), Moment::START);
         }
         assert_eq!(
-            (of(&pods, "a"), of(&pods, "b")),
+            (of(&state, "a"), of(&state, "b")),
             (vec!["1".into(), "2".into()], vec!["3".into()])
         );
-        pods.insert(pod("2", "b"));
+        state.observe_pod(Event::Applied(pod("2", "b")), Moment::START);
         assert_eq!(
-            (of(&pods, "a"), of(&pods, "b")),
+            (of(&state, "a"), of(&state, "b")),
             (vec!["1".into()], vec!["2".into(), "3".into()])
         );
         for uid in ["1", "2", "3", "none"] {
-            pods.remove(uid);
+            state.observe_pod(Event::Deleted(pod(uid, "b")), Moment::START);
         }
-        assert!(pods.all.is_empty() && pods.groups.is_empty());
+        let Pods { all, keys, groups } = &state.pods;
+        assert!(all.is_empty() && keys.is_empty() && groups.is_empty());
     }
 }
 
@@ -501,13 +482,13 @@ impl State {
         };
         let none = Contents::new();
         let pods = self.pods.of(of);
-        pods.map(|pod| {
+        pods.map(|(pod, edited_at)| {
             let requests = self.requests_of(pod);
             let around = Around {
                 find: &find,
                 mount_delay: settings.mount_delay,
                 park: settings.park.as_ref(),
-                edited_at: self.edited_at.get(&pod.uid).copied().unwrap_or_default(),
+                edited_at: *edited_at,
                 now,
             };
             let standing = stand(
