@@ -44,7 +44,7 @@ pub fn index() -> Index {
         uid: JOB.into(),
         namespace: Box::default(),
         backoff_limit: u32::MAX,
-        bears_failure: false,
+        failures_borne: u32::MAX,
     };
     index.jobs(|headroom| headroom.job(&job), Moment::START);
     index.list_ends(Moment::START);

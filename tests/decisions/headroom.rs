@@ -53,7 +53,7 @@ pub fn ledger(limit: u32, pods: &[Pod]) -> Ledger {
         uid: JOB.into(),
         namespace: Box::default(),
         backoff_limit: limit,
-        bears_failure: false,
+        failures_borne: limit,
     });
     pods.iter()
         .for_each(|pod| ledger.observe(pod, Swapped::default(), 0));

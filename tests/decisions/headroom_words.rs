@@ -114,7 +114,7 @@ fn what_never_fits_is_told_with_the_fix() {
         uid: JOB.into(),
         namespace: Box::default(),
         backoff_limit: 2,
-        bears_failure: false,
+        failures_borne: 6,
     });
     assert_eq!(life.sees(&done("a")).reason, Reason::SidecarSwapped);
 }

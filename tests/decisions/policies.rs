@@ -66,7 +66,7 @@ fn counted(backoff_limit: u32) -> Ledger {
         uid: "job-uid".into(),
         namespace: Box::default(),
         backoff_limit,
-        bears_failure: false,
+        failures_borne: backoff_limit,
     });
     headroom.job_list_ends();
     headroom

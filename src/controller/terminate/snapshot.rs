@@ -13,7 +13,7 @@ use swaplet_core::objects::job::JobWire;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::node::NodeWire;
 use swaplet_core::objects::pod::wire::PodWire;
-use swaplet_core::objects::pod::{Pod, RestartPolicy, roles};
+use swaplet_core::objects::pod::{Pod, roles};
 use swaplet_core::report::decision::Decision;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::explain::Explanation;
@@ -260,7 +260,7 @@ impl Snapshot {
 
     async fn read_jobs(&mut self, client: &Client, scope: &Scope, only: Option<&Pod>) {
         let job = only.and_then(|pod| pod.job.as_ref());
-        if only.is_some_and(|pod| job.is_none() || pod.restart_policy != RestartPolicy::OnFailure) {
+        if only.is_some() && job.is_none() {
             return;
         }
         let api: Api<JobWire> = api_in(client, scope.namespace.as_deref());

@@ -6,8 +6,10 @@
 //! (Kubernetes: `pastBackoffLimitOnFailure` in `pkg/controller/job/job_controller.go`). A swap adds
 //! one restart, which counts until its pod is finished; ten at once failed a Job whose ten main
 //! containers had succeeded (`docs/measured.md`, rows 27 and 28 and "Restarts of all pods of a
-//! Job"). Under `Never` nothing is added up, also not where `backoffLimitPerIndex` is set, which
-//! exists only there.
+//! Job"). Under `Never` no restarts are added up, also not where `backoffLimitPerIndex` is set, which
+//! exists only there. But a kubelet that cannot pull the exit image then fails the pod, which shows
+//! that when it is too late for the pods that were swapped meanwhile. So there the ledger says how
+//! many pods are at risk at once ([`Ledger::unborne`]); nothing waits for that.
 //!
 //! So a swap is made only where the observed restarts, those that other swaps have yet to cause, and
 //! its own stay below the limit: an answer is a function of these sums and of the pod, and of
@@ -26,7 +28,7 @@ use std::mem::take;
 use self::account::Leaves;
 use crate::objects::job::Job;
 use crate::objects::pod::roles::{self, Mains};
-use crate::objects::pod::{Pod, RestartPolicy};
+use crate::objects::pod::{Phase, Pod, RestartPolicy};
 use crate::objects::values::short_digest::hash_of;
 use crate::report::reason::Reason;
 use account::{Account, Seen, Turn};
@@ -88,7 +90,7 @@ pub struct Ledger {
 struct Limit {
     namespace: Box<str>,
     backoff_limit: u32,
-    bears_failure: bool,
+    failures_borne: u32,
     list: u64,
 }
 
@@ -97,7 +99,7 @@ impl Ledger {
     /// the list in which, or after which, it was observed.
     pub fn observe(&mut self, pod: &Pod, swapped: Swapped, list: u64) {
         if pod.phase.is_terminal() {
-            self.pod_gone(pod)
+            self.pod_ended(pod)
         } else {
             self.count(pod, swapped, list)
         }
@@ -120,19 +122,23 @@ impl Ledger {
     }
 
     fn count(&mut self, pod: &Pod, swapped: Swapped, list: u64) {
-        let job = counted_by(pod).filter(|job| self.may_have(job, pod));
+        let mains_run = roles::mains_state(pod) != Mains::Done;
+        // Under `Never` nothing counts before a swap.
+        let is_kept = Self::counts(pod) || !mains_run || self.has(&pod.uid);
+        let job = job_of(pod).filter(|job| is_kept && self.may_have(job, pod));
         if self.jobs.get(&pod.uid).map(|before| &**before) != job {
             self.pod_gone(pod);
             self.jobs
                 .extend(job.map(|job| (pod.uid.clone(), job.into())));
         }
         let Some(job) = job else { return };
-        let mains_run = roles::mains_state(pod) != Mains::Done;
-        let restarts = clamp(pod.restarts());
+        let counted = if Self::counts(pod) { pod.restarts() } else { 0 };
         let seen = Seen {
-            restarts,
+            restarts: clamp(counted),
             swapped,
             mains_run,
+            may_fail: roles::may_fail_by_swap(pod),
+            has_failed: !mains_run && !roles::mains_succeeded(pod),
             deleting: pod.deleting,
             namespace: hash_of(&pod.namespace),
         };
@@ -147,14 +153,27 @@ impl Ledger {
         limit.is_none_or(|job| job.namespace.is_empty() || job.namespace == pod.namespace)
     }
 
-    /// Records what a pod needs.
+    /// Records what a pod needs. No pod waits for a Job that does not count its restarts.
     pub fn need(&mut self, pod: &Pod, need: Need) {
-        if let Some(job) = counted_by(pod) {
+        let need = match need {
+            Need::Waits(_) if !Self::counts(pod) => Need::Nothing,
+            need => need,
+        };
+        if let Some(job) = job_of(pod) {
             self.change(job, |account| account.need(Turn::of(pod), need));
         }
     }
 
-    /// Records that a pod is gone, or has ended for good.
+    /// Records that a pod has ended for good. One that a swap may have failed counts until it is gone
+    /// or pods are listed again: its Job, which counts it itself, may be shown later.
+    pub fn pod_ended(&mut self, pod: &Pod) {
+        let by_swap = pod.phase == Phase::Failed && roles::mains_succeeded(pod);
+        if Self::counts(pod) || !by_swap {
+            self.pod_gone(pod);
+        }
+    }
+
+    /// Records that a pod is gone.
     pub fn pod_gone(&mut self, pod: &Pod) {
         if let Some(job) = self.jobs.remove(&pod.uid) {
             self.change(&job, |account| account.forget(&pod.uid));
@@ -198,7 +217,7 @@ impl Ledger {
         let limit = Limit {
             namespace: job.namespace.clone(),
             backoff_limit: job.backoff_limit,
-            bears_failure: job.bears_failure,
+            failures_borne: job.failures_borne,
             list: self.job_list,
         };
         let before = self.limits.insert(job.uid.clone(), limit);
@@ -269,11 +288,40 @@ impl Ledger {
         self.hidden = Some(why.into());
     }
 
-    /// Returns true if the Job of this pod is known to survive the failure of the pod. False until
-    /// all pods are known: another one may be at risk already.
+    /// Returns true if the Job of this pod is known to survive the failure of the pod, with at least
+    /// half of the failures that it allows left. False until all pods are known: another one may be
+    /// at risk already.
     pub fn bears_failure(&self, pod: &Pod) -> bool {
         let limit = pod.job.as_ref().and_then(|job| self.limits.get(&job.uid));
-        self.pods_known && limit.is_some_and(|limit| limit.bears_failure)
+        let has_half_left = |limit: &Limit| {
+            u64::from(limit.failures_borne) * 2 >= u64::from(limit.backoff_limit) + 2
+        };
+        self.pods_known && limit.is_some_and(has_half_left)
+    }
+
+    /// Returns why the Job of a pod whose work is done may fail by a swap under `Never`, if that fails
+    /// the pod, as those of other pods may that have not ended. `None` if it bears that, if a swap of
+    /// the pod has begun, or if nobody can tell: there is no Job, or Jobs cannot be read.
+    pub fn unborne(&self, pod: &Pod) -> Option<String> {
+        let is_at_stake = roles::may_fail_by_swap(pod) && roles::mains_succeeded(pod);
+        let job = job_of(pod).filter(|job| is_at_stake && self.may_have(job, pod))?;
+        let at_risk = match self.accounts.get(job) {
+            Some(account) => account.at_risk_beside(&pod.uid)?,
+            None => 0,
+        };
+        let Some(limit) = self.limits.get(job) else {
+            let is_read = self.trouble.is_none() && self.hidden.is_none();
+            return is_read.then(|| "the Job has not been observed".to_owned());
+        };
+        if !self.pods_known {
+            return Some("pods are being listed".to_owned());
+        }
+        let borne = limit.failures_borne;
+        (at_risk >= borne.into()).then(|| {
+            format!(
+                "{borne} more of its pods may fail (backoffLimit, backoffLimitPerIndex, podFailurePolicy), and {at_risk} others that are swapped, or have failed, may not be counted yet"
+            )
+        })
     }
 
     /// Returns the uids of the pods whose answer may have changed since the last call.
@@ -330,12 +378,14 @@ impl Ledger {
     }
 }
 
+/// Returns the uid of the Job of this pod; `None` if it has none.
+fn job_of(pod: &Pod) -> Option<&str> {
+    pod.job.as_ref().map(|job| &*job.uid)
+}
+
 /// Returns the uid of the Job that counts the restarts of this pod; `None` if none does.
 fn counted_by(pod: &Pod) -> Option<&str> {
-    pod.job
-        .as_ref()
-        .filter(|_| pod.restart_policy == RestartPolicy::OnFailure)
-        .map(|job| &*job.uid)
+    job_of(pod).filter(|_| pod.restart_policy == RestartPolicy::OnFailure)
 }
 
 /// Clamps a count to 0 or more, and so far that no sum of counts overflows.

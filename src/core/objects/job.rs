@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::item::{FromView, Item, View};
 use super::pod::Owner;
-use super::values::fields::{Present, Text};
+use super::values::fields::{List, Present, Text};
 
 /// The limit if a Job sets none: the API server's own default (Kubernetes:
 /// `pkg/apis/batch/v1/defaults.go`).
@@ -19,10 +19,9 @@ pub struct Job {
     pub namespace: Box<str>,
     /// `spec.backoffLimit`
     pub backoff_limit: u32,
-    /// True if one more of its pods may fail under `Never` and at least half of the failures that
-    /// it allows are still left then. False for a Job that counts failures by index, or has rules
-    /// for them.
-    pub bears_failure: bool,
+    /// How many more of its pods may fail before it does: 0 where failures count by index, or a rule
+    /// may let one of them end the Job or its index.
+    pub failures_borne: u32,
 }
 
 /// The Job that controls a pod, as the pod names it.
@@ -43,7 +42,20 @@ pub type JobWire = Item<Job>;
 pub struct JobSpecView {
     backoff_limit: Option<i64>,
     backoff_limit_per_index: Present,
-    pod_failure_policy: Present,
+    pod_failure_policy: Option<Box<FailurePolicyView>>,
+}
+
+/// `podFailurePolicy` of a Job.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct FailurePolicyView {
+    rules: List<FailureRuleView>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct FailureRuleView {
+    action: Text,
 }
 
 /// `status` of a Job.
@@ -65,7 +77,7 @@ impl FromView for Job {
             Some(limit) => u32::try_from(limit).ok()?,
         };
         Some(Self {
-            bears_failure: bears_failure(&job, backoff_limit),
+            failures_borne: failures_borne(&job, backoff_limit),
             uid: job.metadata.uid.filled()?,
             namespace: job.metadata.namespace.value.unwrap_or_default(),
             backoff_limit,
@@ -73,13 +85,16 @@ impl FromView for Job {
     }
 }
 
-fn bears_failure(job: &View<JobSpecView, JobStatusView>, limit: u32) -> bool {
-    // Either lets any failure end the Job.
-    if job.spec.backoff_limit_per_index.0 || job.spec.pod_failure_policy.0 {
-        return false;
+fn failures_borne(job: &View<JobSpecView, JobStatusView>, limit: u32) -> u32 {
+    let policy = job.spec.pod_failure_policy.as_deref();
+    let ends = |rule: &FailureRuleView| !matches!(rule.action.as_deref(), Some("Ignore" | "Count"));
+    let may_end_at_once =
+        policy.is_some_and(|policy| policy.rules.too_long || policy.rules.iter().any(ends));
+    if may_end_at_once || job.spec.backoff_limit_per_index.0 {
+        return 0;
     }
-    let failed = u64::try_from(job.status.failed.unwrap_or_default());
-    failed.is_ok_and(|failed| failed.saturating_add(1).saturating_mul(2) <= u64::from(limit))
+    let failed = u32::try_from(job.status.failed.unwrap_or_default());
+    failed.map_or(0, |failed| limit.saturating_sub(failed))
 }
 
 /// One of `metadata.ownerReferences` of a pod.
@@ -163,7 +178,7 @@ mod tests {
                     uid: "u1".into(),
                     namespace: "ns".into(),
                     backoff_limit: limit,
-                    bears_failure: limit >= 2,
+                    failures_borne: limit,
                 }),
                 "{spec}"
             );
@@ -179,37 +194,43 @@ mod tests {
     }
 
     #[test]
-    fn t1_a_job_bears_a_failure_that_leaves_it_half_of_its_limit() {
-        let bears = |spec: Value, status: Value| {
+    fn u228_a_job_bears_the_failures_that_its_limit_leaves_and_none_where_a_rule_may_end_it() {
+        let borne = |spec: Value, status: Value| {
             let job = json!({"metadata": {"uid": "u1"}, "spec": spec, "status": status});
             let job = serde_json::from_value::<JobWire>(job).unwrap().read();
-            job.is_some_and(|job| job.bears_failure)
+            job.map(|job| job.failures_borne)
         };
-        let limits = [
-            (0, 0, false),
-            (1, 0, false),
-            (2, 0, true),
-            (3, 1, false),
-            (4, 1, true),
-            (6, 2, true),
-            (6, 3, false),
-        ];
-        for (limit, failed, expected) in limits {
+        for (limit, failed, expected) in [(0, 0, 0), (1, 0, 1), (6, 2, 4), (6, 6, 0), (6, 9, 0)] {
+            let status = json!({"failed": failed});
             assert_eq!(
-                bears(json!({"backoffLimit": limit}), json!({"failed": failed})),
-                expected,
+                borne(json!({"backoffLimit": limit}), status),
+                Some(expected),
                 "{limit} {failed}"
             );
         }
-        assert!(bears(json!({}), json!({})), "the default is 6");
-        for spec in [
-            json!({"backoffLimitPerIndex": 6}),
-            json!({"podFailurePolicy": {"rules": []}}),
+        assert_eq!(borne(json!({}), json!({})), Some(6), "the default");
+        let rules = |actions: &[&str]| {
+            let rules: Vec<_> = actions
+                .iter()
+                .map(|action| json!({"action": action}))
+                .collect();
+            json!({"podFailurePolicy": {"rules": rules}})
+        };
+        for (spec, expected) in [
+            (json!({"backoffLimitPerIndex": 6}), 0),
+            (rules(&[]), 6),
+            (rules(&["Ignore", "Count"]), 6),
+            (rules(&["Ignore", "FailJob"]), 0),
+            (rules(&["FailIndex"]), 0),
+            (rules(&["Later"]), 0),
+            (json!({"podFailurePolicy": {"rules": [{}]}}), 0),
+            (json!({"podFailurePolicy": {"rules": null}}), 6),
+            (json!({"podFailurePolicy": null}), 6),
         ] {
-            assert!(!bears(spec.clone(), json!({})), "{spec}");
+            assert_eq!(borne(spec.clone(), json!({})), Some(expected), "{spec}");
         }
         for status in [json!({"failed": -1}), json!({"failed": i64::MAX})] {
-            assert!(!bears(json!({}), status.clone()), "{status}");
+            assert_eq!(borne(json!({}), status.clone()), Some(0), "{status}");
         }
     }
 

@@ -291,6 +291,14 @@ impl Container {
         self.restart_policy.as_ref().unwrap_or(&pod.restart_policy)
     }
 
+    /// Returns true if a kubelet may not start the container again after an error: one before 1.35
+    /// does not know the container's own policy, or its rules (feature gate
+    /// `ContainerRestartRules`), and goes by the pod's.
+    pub fn may_be_under_never(&self, pod: &Pod) -> bool {
+        pod.restart_policy == RestartPolicy::Never
+            || self.restart_policy == Some(RestartPolicy::Never)
+    }
+
     /// Returns the exit image that its environment, or else its rule, requests.
     pub fn exit_image_asked(&self) -> Option<&str> {
         let by_rule = || self.rule.as_ref()?.exit_image.as_deref();

@@ -158,7 +158,7 @@ reasons! {
     NotSwappable: Warning, Hand, Pod;
     /// No sidecar is ended: it is not certain that the exit image would start and end well in one.
     ExitImageDoubtful: Warning, Hand, Pod;
-    /// No sidecar is ended: the restarts would fail the Job.
+    /// No sidecar is ended: the swaps could fail the Job.
     NoHeadroom: Warning, Hand, Job;
     /// No sidecar is ended: it is not known how many restarts the Job allows.
     JobUnknown: Warning, Itself, Job;

@@ -32,7 +32,7 @@ fn nothing_is_granted_until_all_pods_and_the_job_are_known() {
         uid: JOB.into(),
         namespace: Box::default(),
         backoff_limit: 2,
-        bears_failure: false,
+        failures_borne: 6,
     });
     assert_eq!(ledger.take_wakes(), ["a".into()]);
     assert_eq!(ledger.answer(&pod, 1), Headroom::TooEarly);
@@ -67,7 +67,7 @@ fn pods_of_other_namespaces_do_not_count_once_the_job_is_known() {
         uid: JOB.into(),
         namespace: "batch".into(),
         backoff_limit: 3,
-        bears_failure: false,
+        failures_borne: 6,
     });
     assert!(!ledger.has("stranger") && ledger.has("a"));
     assert_eq!(ledger.answer(&own, 1), Headroom::Fits);
@@ -140,7 +140,7 @@ fn a_pod_of_another_namespace_takes_no_room_of_a_job() {
         uid: JOB.into(),
         namespace: "batch".into(),
         backoff_limit: 2,
-        bears_failure: false,
+        failures_borne: 6,
     });
     for pod in [&pod, &stranger] {
         ledger.observe(pod, Swapped::default(), 0);
@@ -163,14 +163,42 @@ fn what_is_true_of_a_job_is_told_once_for_each_limit() {
         uid: JOB.into(),
         namespace: Box::default(),
         backoff_limit: 0,
-        bears_failure: false,
+        failures_borne: 6,
     });
     assert!(!ledger.first_time(&pods[1], Reason::NoHeadroom));
     ledger.job(&Job {
         uid: JOB.into(),
         namespace: Box::default(),
         backoff_limit: 1,
-        bears_failure: false,
+        failures_borne: 6,
     });
     assert!(ledger.first_time(&pods[1], Reason::NoHeadroom));
+}
+
+/// One that tests its node; a rule that may end the Job leaves no failure.
+#[test]
+fn t1_a_job_bears_a_failure_that_leaves_it_half_of_its_limit() {
+    for (backoff_limit, failures_borne, expected) in [
+        (0, 0, false),
+        (1, 1, false),
+        (2, 2, true),
+        (3, 2, false),
+        (4, 3, true),
+        (6, 4, true),
+        (6, 3, false),
+        (6, 0, false),
+    ] {
+        let mut ledger = ledger(0, &[]);
+        ledger.job(&Job {
+            uid: JOB.into(),
+            namespace: Box::default(),
+            backoff_limit,
+            failures_borne,
+        });
+        let pod = done("a").read();
+        let borne = ledger.bears_failure(&pod);
+        assert_eq!(borne, expected, "{backoff_limit} {failures_borne}");
+        ledger.pod_list_starts();
+        assert!(!ledger.bears_failure(&pod));
+    }
 }

@@ -11,7 +11,7 @@ impl World {
             uid: JOB.into(),
             namespace: Box::default(),
             backoff_limit: self.limit,
-            bears_failure: false,
+            failures_borne: 6,
         });
     }
 

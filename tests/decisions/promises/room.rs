@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use serde_json::json;
 use swaplet_core::cluster::headroom::{Headroom, Ledger, Need, Swapped};
-use swaplet_core::report::decision::Method;
+use swaplet_core::cluster::node_class::NodeClass;
+use swaplet_core::cluster::node_verdicts::UnderNever;
+use swaplet_core::report::decision::{Decision, Method};
 use swaplet_core::report::reason::Reason;
-use swaplet_core::terminate::memory::QUICK_DENIED_RETRIES;
+use swaplet_core::terminate::memory::{Memory, QUICK_DENIED_RETRIES};
 use swaplet_core::terminate::methods::AllowedMethods;
 
 use super::{FINISH, NEVER_FINISH, QUIET_SECONDS, finishes, swapped_names, under};
@@ -268,4 +270,136 @@ fn bug6_a_pod_that_is_gone_is_taken_out_of_the_account_that_it_was_in() {
     ledger.pod_gone(&done("a").set("/metadata/ownerReferences", json!([])).read());
     assert_eq!(ledger.take_wakes(), ["b".into()]);
     assert!(!ledger.has("a") && ledger.has("b"));
+}
+
+// ---- under Never
+
+/// A pod of the Job under `Never` whose work is done.
+fn under_never(name: &str) -> PodBuilder {
+    done(name).set("/spec/restartPolicy", "Never")
+}
+
+/// Looks at a pod of which nothing is remembered.
+fn first_sees(life: &mut Life, pod: &PodBuilder) -> Decision {
+    life.memory = Memory::default();
+    life.sees(pod)
+}
+
+/// As if the swap of this pod had been written: the pod afterwards.
+fn swap_begins(life: &mut Life, name: &str) -> PodBuilder {
+    life.memory = Memory::default();
+    let after = life.swaps(&under_never(name));
+    life.headroom
+        .need(&under_never(name).read(), Need::Begun(1));
+    after
+}
+
+/// It shows a failed pull when the pod is lost, and by then the others would be swapped.
+#[test]
+fn u228_under_never_no_more_pods_are_swapped_at_once_than_their_job_bears_to_fail() {
+    let mut life = Life {
+        headroom: ledger(2, &[]),
+        ..under(FINISH)
+    };
+    let a = swap_begins(&mut life, "a");
+    life.assert_silent(&a, Reason::SwapPending);
+    let b = swap_begins(&mut life, "b");
+    assert_eq!(
+        first_sees(&mut life, &under_never("c")).reason,
+        Reason::FinishWaits
+    );
+    let decision = life.later(QUIET_SECONDS).sees(&under_never("c"));
+    let note = finishes(&decision);
+    assert!(
+        note.contains("; NoHeadroom: a swap under Never") && note.contains(": 2 more of its pods"),
+        "{note}"
+    );
+    // Nobody waits, and one that is swapped goes on.
+    assert_eq!((life.headroom.waiting(), decision.swaps_wanted), (0, 0));
+    let more = a.clone().with(sidecar("more").running());
+    assert_eq!(swapped_names(&first_sees(&mut life, &more)), ["more"]);
+    life.headroom
+        .observe(&b.phase("Succeeded").read(), Swapped::default(), 0);
+    assert_eq!(
+        swapped_names(&first_sees(&mut life, &under_never("c"))),
+        ["side"]
+    );
+    // The Job may be shown after the pod: until it is gone, it may not have been counted.
+    let failed = a.phase("Failed").read();
+    life.headroom.observe(&failed, Swapped::default(), 0);
+    swap_begins(&mut life, "c");
+    assert_eq!(
+        first_sees(&mut life, &under_never("d")).reason,
+        Reason::FinishWaits
+    );
+    life.headroom.pod_gone(&failed);
+    assert_eq!(
+        swapped_names(&first_sees(&mut life, &under_never("d"))),
+        ["side"]
+    );
+}
+
+#[test]
+fn u228_where_the_job_bears_no_failure_the_phase_ends_its_pods_and_where_it_may_not_a_swap() {
+    let side =
+        |pod: PodBuilder, policy: &str| pod.but("side", |side| side.spec("restartPolicy", policy));
+    let life = |allowed| Life {
+        headroom: ledger(0, &[]),
+        ..under(allowed)
+    };
+    let own = side(done("a"), "Never");
+    // A kubelet before 1.35 goes by the policy of the pod.
+    let other = side(under_never("a"), "OnFailure");
+    for pod in [&under_never("a"), &other] {
+        life(FINISH).assert_silent(pod, Reason::FinishWaits);
+        assert_eq!(swapped_names(&life(NEVER_FINISH).sees(pod)), ["side"]);
+    }
+    let mut counted = life(FINISH);
+    counted.assert_silent(&own, Reason::FinishWaits);
+    // No work is lost, the node is none that judges the pod so, or there is no Job to fail.
+    let failed = under_never("a").but("main", |main| main.ended(1));
+    let alone = under_never("a").set("/metadata/ownerReferences", json!([]));
+    for pod in [&failed, &alone] {
+        assert_eq!(swapped_names(&life(FINISH).sees(pod)), ["side"]);
+    }
+    let mut virtual_node = life(FINISH);
+    virtual_node.node = NodeClass::VirtualUpdates;
+    virtual_node.facts.under_never = UnderNever::Yes;
+    let decision = virtual_node.sees(&under_never("a"));
+    assert_eq!(swapped_names(&decision), ["side"]);
+    // One that has failed will count as well.
+    let mut beside = Life {
+        headroom: ledger(1, &[failed.set("/metadata/uid", "failed").read()]),
+        ..under(FINISH)
+    };
+    beside.assert_silent(&under_never("b"), Reason::FinishWaits);
+}
+
+#[test]
+fn u228_a_job_that_is_not_observed_yet_bears_none_and_one_that_cannot_be_read_says_nothing() {
+    let sees = |headroom: Ledger| {
+        let mut life = Life {
+            headroom,
+            ..under(FINISH)
+        };
+        life.sees(&under_never("a")).reason
+    };
+    let mut listed = ledger(6, &[]);
+    listed.pod_list_starts();
+    let mut unreadable = Ledger::default();
+    unreadable.jobs_trouble("jobs is forbidden");
+    // Once they are, it is asked at once.
+    let mut relisted = listed.clone();
+    relisted.observe(&under_never("a").read(), Swapped::default(), 0);
+    relisted.pod_list_ends(0);
+    assert_eq!(relisted.take_wakes(), ["a".into()]);
+    for (headroom, reason) in [
+        (Ledger::default(), Reason::FinishWaits),
+        (listed, Reason::FinishWaits),
+        (relisted, Reason::SidecarSwapped),
+        (unreadable, Reason::SidecarSwapped),
+        (ledger(6, &[]), Reason::SidecarSwapped),
+    ] {
+        assert_eq!(sees(headroom), reason);
+    }
 }

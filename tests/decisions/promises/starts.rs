@@ -376,7 +376,7 @@ fn an_exit_image_that_does_not_start_is_told_and_not_waited_for() {
     );
 
     // Under Never a container is not started again, and no Job counts it.
-    let mut life = under(FINISH);
+    let mut life = on_job(6, FINISH);
     let after = life.swaps(&done("a").set("/spec/restartPolicy", "Never"));
     let decision = life.later(1).sees(&fails(&after, 1, "10s"));
     assert_eq!(

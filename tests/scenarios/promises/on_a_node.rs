@@ -97,9 +97,20 @@ async fn create_job_of(
     policy: &str,
     containers: Vec<Value>,
 ) {
-    let spec = json!({"restartPolicy": policy, "terminationGracePeriodSeconds": 1, "containers": containers});
-    let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name},
-        "spec": {"backoffLimit": limit, "template": {"spec": spec}}});
+    let spec = json!({"backoffLimit": limit});
+    create_job_with(world, name, policy, containers, spec).await;
+}
+
+async fn create_job_with(
+    world: &World,
+    name: &str,
+    policy: &str,
+    containers: Vec<Value>,
+    mut spec: Value,
+) {
+    spec["template"]["spec"] = json!({"restartPolicy": policy, "terminationGracePeriodSeconds": 1, "containers": containers});
+    let job =
+        json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec});
     world
         .request(
             http::Method::POST,
@@ -162,5 +173,34 @@ async fn u192_a_lost_exit_image_is_known_by_a_sidecar_under_never_in_a_pod_under
         create_job_of(&world, name, 6, "OnFailure", containers).await;
         world.wait(120).await;
         assert_eq!(ends(&world, name), [json!(1), failed], "{name}");
+    }
+}
+
+/// All of them end together, before the first failure shows that the exit image cannot be pulled.
+#[tokio::test(start_paused = true)]
+async fn u228_a_lost_exit_image_fails_no_more_pods_of_a_job_under_never_than_it_bears() {
+    let (world, _life) = without_exit_image().await;
+    let wave = json!({"backoffLimit": 6, "parallelism": 10, "completions": 10});
+    create_job_with(&world, "wave", "Never", played(), wave).await;
+    world.wait(180).await;
+    let [succeeded, failed] = ends(&world, "wave");
+    assert_eq!(succeeded, json!(10), "{failed} have failed");
+    assert!(
+        failed.as_i64().is_some_and(|failed| failed <= 6),
+        "{failed}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn u228_a_lost_exit_image_fails_no_pod_of_a_job_that_bears_no_failure() {
+    let rule = json!({"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [0]}});
+    for spec in [
+        json!({"backoffLimit": 0}),
+        json!({"backoffLimit": 6, "podFailurePolicy": {"rules": [rule]}}),
+    ] {
+        let (world, _life) = without_exit_image().await;
+        create_job_with(&world, "job", "Never", played(), spec).await;
+        world.wait(120).await;
+        assert_eq!(ends(&world, "job"), [json!(1), Value::Null]);
     }
 }

@@ -89,7 +89,7 @@ pub(super) fn index_with(pods: Vec<Pod>, backoff_limit: u32, finish: bool) -> In
         uid: "job".into(),
         namespace: "default".into(),
         backoff_limit,
-        bears_failure: false,
+        failures_borne: 6,
     };
     index.jobs(
         |ledger| {
@@ -203,7 +203,7 @@ fn narrow() -> Index {
         uid: "job".into(),
         namespace: "default".into(),
         backoff_limit: 2,
-        bears_failure: false,
+        failures_borne: 6,
     };
     index.jobs(|ledger| ledger.job(&job), NOW);
     index

@@ -132,7 +132,7 @@ impl Index {
         };
         self.headroom.need(&entry.pod, need);
         if is_over(decision.reason) && entry.pod.phase.is_terminal() {
-            self.headroom.pod_gone(&entry.pod);
+            self.headroom.pod_ended(&entry.pod);
         }
         Some(decision)
     }

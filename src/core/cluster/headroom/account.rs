@@ -34,6 +34,10 @@ pub(crate) struct Seen {
     pub(crate) swapped: Swapped,
     /// True until its main containers are done.
     pub(crate) mains_run: bool,
+    /// True if an exit image that is not started may fail it.
+    pub(crate) may_fail: bool,
+    /// True if one of its main containers has failed, so that it will fail as well.
+    pub(crate) has_failed: bool,
     /// True while the pod is being deleted. That may last for ever (its node is dead), and swapped
     /// containers need not end.
     pub(crate) deleting: bool,
@@ -97,6 +101,8 @@ struct Totals {
     mains_run: i64,
     /// Pods without a swap, including those whose main containers are not done.
     idle: i64,
+    /// Pods that may fail, or will: their Job has not counted them yet.
+    at_risk: i64,
 }
 
 impl Turn {
@@ -132,10 +138,13 @@ impl Entry {
 
     fn totals(&self) -> Totals {
         let restarts = self.own() + self.claim;
+        let at_risk = self.seen.may_fail && (self.seen.has_failed || self.is_begun());
+        let at_risk = i64::from(at_risk);
         if self.seen.deleting {
             return Totals {
                 restarts,
                 leaving: restarts,
+                at_risk,
                 ..Totals::default()
             };
         }
@@ -148,6 +157,7 @@ impl Entry {
             leaving: 0,
             mains_run: i64::from(self.seen.mains_run),
             idle: i64::from(!self.is_begun()),
+            at_risk,
         }
     }
 }
@@ -162,6 +172,7 @@ impl Totals {
         self.leaving += sign * other.leaving;
         self.mains_run += sign * other.mains_run;
         self.idle += sign * other.idle;
+        self.at_risk += sign * other.at_risk;
     }
 
     /// Returns the restarts that no pod has shown, may cause or keeps.
@@ -207,6 +218,12 @@ impl Account {
 
     pub(crate) fn has(&self, uid: &str) -> bool {
         self.pods.contains_key(uid)
+    }
+
+    /// Returns how many pods beside this one may fail, or will; `None` if a swap of it has begun.
+    pub(crate) fn at_risk_beside(&self, uid: &str) -> Option<i64> {
+        let is_begun = self.pods.get(uid).is_some_and(Entry::is_begun);
+        (!is_begun).then_some(self.totals.at_risk)
     }
 
     pub(crate) fn waiting(&self) -> usize {
@@ -292,9 +309,10 @@ impl Account {
         wakes.extend(woken);
     }
 
-    /// Wakes all pods that wait: what they were told may not be true any more.
+    /// Wakes all pods whose main containers are done, also those that wait: what they were told may not
+    /// be true any more.
     pub(crate) fn wake_all(&mut self, wakes: &mut Vec<Box<str>>) {
-        let all: Vec<_> = self.line.iter().map(|turn| turn.uid.clone()).collect();
+        let all: Vec<_> = self.done_pods().collect();
         all.iter().for_each(|uid| self.stops_waiting(uid));
         wakes.extend(all);
     }

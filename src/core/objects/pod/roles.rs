@@ -119,6 +119,11 @@ pub fn may_restart_all(pod: &Pod) -> Option<&str> {
     other.or(pod.restarter.as_deref())
 }
 
+/// Returns true if the pod may fail by an exit image that a kubelet cannot start.
+pub(crate) fn may_fail_by_swap(pod: &Pod) -> bool {
+    sidecars(pod).any(|sidecar| sidecar.may_be_under_never(pod))
+}
+
 /// Returns true if only sidecars that swaplet may end keep the pod from ending.
 pub fn waits_for_sidecars(pod: &Pod) -> bool {
     let is_over = pod.deleting || pod.phase.is_terminal();

@@ -369,6 +369,22 @@ pub(crate) fn no_room(case: Case<'_>, restarts: u32) -> Option<Step> {
     }
 }
 
+/// Reports that the Job may not bear that the swap fails this pod: under `Never` a kubelet that cannot
+/// pull the exit image just then has stopped the sidecar, and shows no more than that. `None` where
+/// the Job bears it, or where only a swap ends the pod.
+fn unborne(case: Case<'_>) -> Option<Report> {
+    let has_choice = case.around.may_be_kubelet() && finish::may_end(case);
+    let why = case
+        .around
+        .headroom
+        .unborne(case.pod)
+        .filter(|_| has_choice)?;
+    let note = format!(
+        "a swap under Never fails its pod if the exit image cannot be pulled just then, and the Job may not bear that: {why}"
+    );
+    Some(Report::new(Reason::NoHeadroom, note))
+}
+
 /// Returns the answer of the ledger to a pod whose swaps may cause this many restarts. Where the
 /// phase ends it too, the last restart is left to main containers of the Job that run.
 pub(crate) fn headroom(case: Case<'_>, restarts: u32) -> Headroom {

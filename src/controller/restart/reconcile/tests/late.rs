@@ -136,7 +136,7 @@ fn index_with_job() -> Index {
             uid: "ju".into(),
             namespace: Box::default(),
             backoff_limit: 3,
-            bears_failure: false,
+            failures_borne: 6,
         });
         ledger.job_list_ends();
     };

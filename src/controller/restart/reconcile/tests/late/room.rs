@@ -314,7 +314,7 @@ fn a_swap_waits_for_the_restart_of_its_own_pod_where_both_do_not_fit() {
             uid: "ju".into(),
             namespace: Box::default(),
             backoff_limit: limit,
-            bears_failure: false,
+            failures_borne: limit,
         };
         index.jobs(|ledger| ledger.job(&job), at(0).moment);
         let (mut restarts, write) = about_to_swap(&mut index);
