@@ -219,6 +219,28 @@ fn a9_a_doubtful_exit_image_is_not_tried_on_ordinary_nodes() {
 }
 
 #[test]
+fn u229_a_sidecar_that_mounts_an_image_volume_is_doubtful() {
+    let mounts = counted("2")
+        .replace(
+            "command: [sh]",
+            "command: [sh], volumeMounts: [{name: models, mountPath: /models}]",
+        )
+        .replace(
+            "{name: work, emptyDir: {}}",
+            "{name: models, image: {reference: \"r.example/models:v1\"}}",
+        );
+    let ran = check(&mounts, &[]);
+    let words = "mount the image volume in main containers only";
+    assert!(ran.code == 0 && ran.flat().contains(words), "{}", ran.out);
+    let never = check(&mounts, &["--finish=never"]);
+    assert!(
+        never.code == 1 && never.out.contains("Doubtful"),
+        "{}",
+        never.out
+    );
+}
+
+#[test]
 fn a9_a_number_of_sidecars_can_be_required() {
     let plain = job("plain", "");
     assert_eq!(check(&good(), &["--require", "1"]).code, 0);

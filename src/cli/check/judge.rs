@@ -261,6 +261,8 @@ fn doubted(described: &Described, settings: &Settings, rows: &mut [Row]) {
         if let Some(container) = doubtful {
             let remedy = if container.is_confined() {
                 "let it run under a profile of the runtime (RuntimeDefault)"
+            } else if container.mounts_image() {
+                "mount the image volume in main containers only"
             } else {
                 "give it a command that --exit-image has"
             };
@@ -361,7 +363,10 @@ fn is_doubtful(row: &Row, container: &ContainerSpec, settings: &Settings) -> boo
         row.answer.executes(),
         Some(Executes::Script(_) | Executes::ReadScript { .. })
     );
-    is_script || container.is_confined() || (row.has_command && asked.is_some_and(is_listed))
+    is_script
+        || container.is_confined()
+        || container.mounts_image()
+        || (row.has_command && asked.is_some_and(is_listed))
 }
 
 /// Returns true if the pods of a template are expected to end. Of those that are to run forever,

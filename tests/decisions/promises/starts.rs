@@ -62,13 +62,27 @@ fn under_contexts(pod: serde_json::Value, container: serde_json::Value) -> PodBu
         .but("side", |side| side.spec("securityContext", container))
 }
 
+/// One that has an image volume, which this container mounts.
+fn mounts_image(container: &str) -> PodBuilder {
+    let mounts = json!([{"name": "models", "mountPath": "/models"}]);
+    done("a")
+        .but(container, |container| {
+            container.spec("volumeMounts", mounts)
+        })
+        .set(
+            "/spec/volumes",
+            json!([{"name": "models", "image": {"reference": "registry.example/models:latest"}}]),
+        )
+}
+
 /// All of which it is not certain that their exit image ends well.
-fn doubtful() -> [(&'static str, PodBuilder); 6] {
+fn doubtful() -> [(&'static str, PodBuilder); 7] {
     let own = json!({"type": "Localhost", "localhostProfile": "own"});
     let runtime = json!({"type": "RuntimeDefault"});
     [
         ("listed", asks("a")),
         ("a script", calls_a_script("a")),
+        ("u229: an image volume", mounts_image("side")),
         ("u191: its own profile", is_confined("a", false)),
         ("u191: a profile of the pod", is_confined("a", true)),
         (
@@ -137,10 +151,38 @@ fn t2_without_finish_a_doubtful_exit_image_is_told_once_and_not_tried() {
                 note.starts_with("container side: ")
                     && note.contains("is not known")
                     && note.contains("--finish=never")
-                    && note.contains("RuntimeDefault") == what.contains("profile"),
+                    && note.contains("RuntimeDefault") == what.contains("profile")
+                    && note.contains("in main containers only") == what.contains("volume"),
                 "{what}: {note}"
             );
         }
+    }
+}
+
+/// A node that cannot pull the image of a volume starts no container that mounts it.
+#[test]
+fn u229_an_image_volume_is_a_doubt_for_the_sidecar_that_mounts_it_alone() {
+    let decision = on_job(6, FINISH).sees(&mounts_image("main"));
+    assert_eq!(swapped_names(&decision), ["side"], "{decision:?}");
+    on_job(6, FINISH).assert_silent(&mounts_image("side"), Reason::FinishWaits);
+}
+
+/// The exit image is on the node, and the next pods may be swapped.
+#[test]
+fn u229_the_image_of_a_volume_that_cannot_be_pulled_says_nothing_of_the_exit_image() {
+    for (image, is_known) in [("registry.example/models:latest", false), (EXIT, true)] {
+        let mut life = on_job(6, FINISH);
+        let message = format!("Back-off pulling image \"{image}\"");
+        let swapped = mounts_image("side").but("side", |side| {
+            side.image(EXIT).waiting("ImagePullBackOff", &message)
+        });
+        let decision = life.sees(&swapped);
+        let is_told = told(&decision).contains(&Reason::ExitImageNotPulled);
+        assert_eq!(is_told, is_known, "{decision:?}");
+        life.memory = Memory::default();
+        let next = done("b").set("/spec/restartPolicy", "Never");
+        let is_tried = life.sees(&next).reason == Reason::SidecarSwapped;
+        assert_eq!(is_tried, !is_known, "{image}");
     }
 }
 

@@ -106,6 +106,13 @@ impl ContainerFacts {
         self.notes.has(Note::SecurityProfile)
     }
 
+    /// Returns true if the container mounts an image volume.
+    pub fn mounts_image(&self) -> bool {
+        self.mounts
+            .iter()
+            .any(|mount| mount.backing == Backing::Image)
+    }
+
     /// Returns the notes about the container.
     pub fn notes(&self) -> Notes {
         self.notes

@@ -145,6 +145,8 @@ pub enum Backing {
     HostFile,
     /// A `hostPath` that does not say what it is.
     HostPath,
+    /// An image volume: like `Data`, but its image is pulled before each start of the container.
+    Image,
     /// Anything else, including unknown volumes: they may hold real programs or none.
     Data,
 }
@@ -159,6 +161,14 @@ pub enum Hook {
 }
 
 impl ContainerSpec {
+    /// Returns true if it mounts an image volume: it starts only where the node has the image of that,
+    /// too.
+    pub fn mounts_image(&self) -> bool {
+        self.mounts
+            .iter()
+            .any(|mount| mount.backing == Backing::Image)
+    }
+
     /// Returns true if each start of the container queries the registry: the policy is Always, or
     /// it is absent and the API server sets it because of the tag.
     pub fn pulls_always(&self) -> bool {

@@ -7,6 +7,7 @@
 
 use crate::image::alias::same_repository;
 use crate::image::reference::ImageReference;
+use crate::objects::command::ContainerFacts;
 use crate::objects::pod::{Container, ContainerState, ContainerStatus, ImageDigest, Terminated};
 
 /// The fields of a container status that a new container changes, for comparison with later ones.
@@ -172,7 +173,7 @@ pub fn progress<'a>(container: &'a Container, before: Option<&Footprint>) -> Pro
     match &status.state {
         ContainerState::Terminated(_) => Progress::Ended,
         ContainerState::Waiting { reason, message }
-            if waits_for_exit_image(container, before, shown, message) =>
+            if waits_for_exit_image(container, before, shown, (reason, message)) =>
         {
             waiting(reason, message)
         }
@@ -195,15 +196,19 @@ fn runs_exit_image(container: &Container, before: Option<&Footprint>, shown: Opt
 /// Returns true if the container waits because of the exit image. While that cannot be pulled, a
 /// kubelet still shows the old image in the status, so only the message shows it; and a problem of
 /// the old image may be reported once more after the swap, in other words (`docs/measured.md`, rows
-/// 14 and 25).
+/// 14 and 25). What cannot be pulled may also be the image of a volume.
 fn waits_for_exit_image(
     container: &Container,
     before: Option<&Footprint>,
     shown: Option<bool>,
-    message: &str,
+    (reason, message): (&str, &str),
 ) -> bool {
     if message.contains(&*container.image) {
         return true;
+    }
+    let facts = container.facts.as_deref();
+    if is_pull_error(reason) && facts.is_some_and(ContainerFacts::mounts_image) {
+        return false;
     }
     let Some(before) = before else {
         return shown == Some(true);

@@ -251,6 +251,7 @@ pub(crate) struct VolumeView {
     #[serde(rename = "downwardAPI")]
     downward_api: Present,
     host_path: Option<Box<ProfileView>>,
+    image: Present,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -302,6 +303,9 @@ impl VolumeView {
                 Some("Directory" | "DirectoryOrCreate") => Backing::Data,
                 _ => Backing::HostPath,
             };
+        }
+        if self.image.0 {
+            return Backing::Image;
         }
         let source = self.config_map.as_ref().or(self.secret.as_ref());
         let projected = || Some(self.projected.as_ref()?.has_folders());

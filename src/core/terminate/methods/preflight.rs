@@ -119,12 +119,18 @@ fn verdict(
 }
 
 /// Returns why it is not certain that the image starts and ends well: of a listed one only its own
-/// program is known, a file that was not read may be no script, and a profile of the cluster's own may
-/// allow the sidecar's program alone.
+/// program is known, a file that was not read may be no script, a profile of the cluster's own may
+/// allow the sidecar's program alone, and a node that cannot pull the image of a volume starts none.
 fn doubt(choice: &Choice<'_>, facts: &ContainerFacts, executes: &Executes) -> Option<String> {
     if facts.is_confined() {
         return Some(
             "whether its own seccomp or AppArmor profile lets the exit image start and exit is not known"
+                .to_owned(),
+        );
+    }
+    if facts.mounts_image() {
+        return Some(
+            "whether the node can pull the image of the volume that it mounts, without which it starts nothing, is not known"
                 .to_owned(),
         );
     }

@@ -214,6 +214,8 @@ fn held_back(
         let facts = container.facts.as_deref();
         let otherwise = if facts.is_some_and(ContainerFacts::is_confined) {
             ", or let it run under a profile of the runtime (RuntimeDefault)"
+        } else if facts.is_some_and(ContainerFacts::mounts_image) {
+            ", or mount the image volume in main containers only"
         } else {
             ", or give it an exit image whose paths are known (--exit-image with --exit-image-paths, --derived-repository)"
         };
