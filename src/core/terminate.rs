@@ -59,7 +59,7 @@ pub fn decide(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decisio
             };
             Decision {
                 wants,
-                ..mains_not_done(pod).unwrap_or_else(|| sidecars(case))
+                ..mains_not_done(case).unwrap_or_else(|| sidecars(case))
             }
         });
     let mut decision = when_free(decision, memory, around);
@@ -552,10 +552,7 @@ fn own_failure<'a>(case: Case<'_>, other: &'a Container) -> Option<&'a Terminate
         .swap_of(&other.name)
         .is_some_and(|record| !ended_by_itself(pod, other, record, memory));
     let is_touched = is_swapped || memory.method_of(&other.name) == Some(Method::Recreate);
-    if is_touched
-        || roles::is_left_to_platform(pod, other)
-        || *other.effective_policy(pod) != RestartPolicy::Never
-    {
+    if is_touched || roles::is_left_to_platform(pod, other) || !other.may_be_under_never(pod) {
         return None;
     }
     let is_early = |end: &Terminated| {
@@ -703,24 +700,46 @@ fn mark_problem(pod: &Pod) -> Option<Decision> {
     Some(Decision::reporting(Reason::MarkInvalid, note))
 }
 
-fn mains_not_done(pod: &Pod) -> Option<Decision> {
-    match roles::mains_state(pod) {
-        Mains::Done => None,
-        // A bad mark beside a good one is reported while the main containers run, so that it can be
-        // fixed before the next run.
-        Mains::Running(_) | Mains::NotReported(_) | Mains::Restarting(_) => {
-            let reports = mark_problem(pod)
-                .map(|problem| problem.reports)
-                .unwrap_or_default()
-                .into_iter()
-                .chain(annotation_problem(pod))
-                .collect();
-            Some(Decision {
-                reports,
-                ..Decision::quiet(Reason::MainsRunning)
-            })
-        }
+fn mains_not_done(case: Case<'_>) -> Option<Decision> {
+    let pod = case.pod;
+    let mains = roles::mains_state(pod);
+    if mains == Mains::Done {
+        return None;
     }
+    let awaited = roles::awaited(pod, mains).and_then(|ended| not_started_again(case, ended));
+    let mut decision = awaited.unwrap_or_else(|| Decision::quiet(Reason::MainsRunning));
+    // A bad mark beside a good one is reported while the main containers run, so that it can be
+    // fixed before the next run.
+    let problem = mark_problem(pod).map(|problem| problem.reports);
+    decision.reports.extend(problem.unwrap_or_default());
+    decision.reports.extend(annotation_problem(pod));
+    Some(decision)
+}
+
+/// How long a node may show a container as ended that it is to start again: between two starts it
+/// shows it as waiting, and all that comes first takes seconds.
+const STARTS_AGAIN: Duration = Duration::from_mins(10);
+
+/// Reports a container that its node is to start again, by what the pod says, and has not for long;
+/// until then, when that will be.
+fn not_started_again(case: Case<'_>, ended: &Container) -> Option<Decision> {
+    let pod = case.pod;
+    let due = case.memory.mains_ran_at? + STARTS_AGAIN;
+    if due > case.around.now {
+        return Some(Decision::later(Reason::MainsRunning, due));
+    }
+    let rule = if ended.has_restart_rules() {
+        "restartPolicyRules".to_owned()
+    } else {
+        format!("restartPolicy {}", ended.effective_policy(pod).as_str())
+    };
+    let note = format!(
+        "{} has ended ({}) and is to be started again by {rule}, so the main containers are not done, but its node has not done that for {} min: run the pod on one that does (a kubelet goes by restartPolicy and restartPolicyRules of a container with the feature gate ContainerRestartRules, on from 1.35, and restarts all containers with RestartAllContainersOnContainerExits, on from 1.36), or delete it",
+        ended.name,
+        describe_code(ended.end()?),
+        STARTS_AGAIN.as_secs() / 60
+    );
+    Some(Decision::reporting(Reason::MainNotRestarted, note))
 }
 
 // Reports about a pod that is finished.

@@ -65,6 +65,19 @@ fn l3_a_pod_under_on_failure_is_swapped_whatever_its_registry_answers() {
     }
 }
 
+/// A kubelet before 1.35 does not know the policy of a container.
+#[test]
+fn u230_the_policy_of_a_sidecar_alone_does_not_save_a_pod_under_never() {
+    for own in ["OnFailure", "Never"] {
+        let side = |policy| ready(policy).but("side", |side| side.spec("restartPolicy", own));
+        is_finished(&quiet(&mut answered(Some(Public::No)), &side("Never")));
+        answered(Some(Public::Yes)).swaps(&side("Never"));
+        if own == "Never" {
+            is_finished(&quiet(&mut answered(Some(Public::No)), &side("OnFailure")));
+        }
+    }
+}
+
 /// Its instance would be billed on if only the phase were written.
 #[test]
 fn l3_a_virtual_node_that_replaces_containers_swaps_as_before() {

@@ -322,10 +322,12 @@ fn doubt_of_pull(
     row: &Row,
     settings: &Settings,
 ) -> Option<String> {
-    let policy = container.restart_policy.as_ref();
-    let is_never =
-        policy.or(described.template.spec.restart_policy.as_ref()) == Some(&RestartPolicy::Never);
-    if !is_never || !is_swapped(row) {
+    // A kubelet before 1.35 goes by the policy of the pod.
+    let policies = [
+        &container.restart_policy,
+        &described.template.spec.restart_policy,
+    ];
+    if !policies.contains(&&Some(RestartPolicy::Never)) || !is_swapped(row) {
         return None;
     }
     let exit_images = settings.pulled.as_ref()?;

@@ -143,6 +143,9 @@ reasons! {
     /// The pod is left alone: a main container has failed, and a sidecar is ended only if all have
     /// succeeded.
     MainFailed: Warning, Hand, Pod;
+    /// swaplet waits: a main container has ended and is to be started again, and its node does not do
+    /// that.
+    MainNotRestarted: Warning, Hand, Pod;
     /// No sidecar is ended: the exit image that one requests is not an image reference.
     ExitImageInvalid: Warning, Hand, Pod;
     /// No sidecar is ended: there is no exit image for one of them.

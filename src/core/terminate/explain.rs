@@ -443,7 +443,7 @@ fn unfinished_main(pod: &Pod) -> String {
     match roles::mains_state(pod) {
         Mains::Running(main) if main.end().is_some() => {
             format!(
-                "main container {} has failed, and is started again",
+                "main container {} has ended, and is to be started again by its node",
                 main.name
             )
         }
@@ -455,7 +455,7 @@ fn unfinished_main(pod: &Pod) -> String {
             "the node starts all containers of the pod again (restartPolicyRules)".to_owned()
         }
         Mains::Restarting(Some(by)) => format!(
-            "{} has ended, and by its restartPolicyRules all containers are started again",
+            "{} has ended, and by its restartPolicyRules its node is to start all containers again",
             by.name
         ),
         Mains::Done => "the pod must be reconciled again".to_owned(),

@@ -36,7 +36,8 @@ pub struct Memory {
     pub denied: DeniedWays,
     /// When all main containers were first observed done; `None` while they are not.
     pub mains_done_at: Option<Moment>,
-    /// When a main container was last observed not to be done.
+    /// When a main container was last observed not to be done, and not ended either, if that was
+    /// observed.
     pub mains_ran_at: Option<Moment>,
     /// Swaps that were applied, or whose result is unknown; one per container.
     pub swaps: Vec<SwapRecord>,
@@ -88,11 +89,13 @@ pub struct SwapRecord {
 impl Memory {
     /// Updates the memory from the present state of the pod. Call it before every decision.
     pub fn observe(&mut self, pod: &Pod, exit_images: &ExitImages, now: Moment) {
-        if roles::mains_state(pod) == roles::Mains::Done {
+        let mains = roles::mains_state(pod);
+        if mains == roles::Mains::Done {
             self.mains_done_at.get_or_insert(now);
         } else {
             self.mains_done_at = None;
-            self.mains_ran_at = Some(now);
+            let is_awaited = roles::awaited(pod, mains).is_some();
+            self.mains_ran_at = self.mains_ran_at.filter(|_| is_awaited).or(Some(now));
         }
         if let Some(record) = &mut self.finish {
             record.observe(pod, now);

@@ -204,17 +204,19 @@ fn of_those<'a>(
 /// was, or would not be started again if it failed now: a kubelet judges the pod by it once the
 /// last other container has ended, so nothing but the phase saves the pod.
 fn is_judged_by_ignored(pod: &Pod, around: &Circumstances<'_>) -> bool {
-    let is_final = |sidecar: &Container| match sidecar.end() {
-        Some(_) => has_failed_for_good(pod, sidecar),
-        None => sidecar.comes_back_after(pod, Some(1)) == Some(false),
-    };
-    roles::sidecars(pod).any(|sidecar| is_finished(sidecar, around) && is_final(sidecar))
+    judging(pod, around).any(|sidecar| sidecar.end().is_none_or(|end| end.exit_code != Some(0)))
 }
 
-/// Returns true if a sidecar whose exit code is to be ignored has failed for good.
+/// Returns true if a sidecar whose exit code is to be ignored has failed, maybe for good.
 fn has_failed_and_is_ignored(pod: &Pod, around: &Circumstances<'_>) -> bool {
+    judging(pod, around).any(|sidecar| sidecar.end().is_some_and(|end| end.exit_code != Some(0)))
+}
+
+/// Returns the sidecars whose exit code is to be ignored and that may not be started again after an
+/// error.
+fn judging<'a>(pod: &'a Pod, around: &Circumstances<'_>) -> impl Iterator<Item = &'a Container> {
     roles::sidecars(pod)
-        .any(|sidecar| is_finished(sidecar, around) && has_failed_for_good(pod, sidecar))
+        .filter(|sidecar| is_finished(sidecar, around) && sidecar.may_be_under_never(pod))
 }
 
 /// Returns true if the container has failed and is not started again.

@@ -6,7 +6,7 @@ use swaplet_core::report::reason::Reason;
 
 use super::{beside_done_main, ready};
 use crate::builder::{ContainerBuilder, PodBuilder, main_container, pod, sidecar};
-use crate::expect::{Life, SHIPPED, assert_silent, swaps, warns};
+use crate::expect::{Life, SHIPPED, assert_silent, moment, swaps, warns};
 
 #[test]
 fn an_unknown_or_missing_restart_policy_is_told_for_marked_pods_only() {
@@ -255,4 +255,49 @@ fn a_main_whose_state_the_runtime_has_lost_is_not_done() {
         assert_silent(&main(reason), Reason::MainsRunning);
     }
     swaps(&main("OOMKilled"), &["sidecar"]);
+}
+
+/// A kubelet before 1.35 knows no rules of a container, and leaves it as it has ended.
+#[test]
+fn u230_a_main_that_its_node_does_not_start_again_is_told_once_and_nothing_is_ended() {
+    let main = || main_container("main").ended(42);
+    let by_rule = |action: &str| {
+        let codes = json!({"operator": "In", "values": [42]});
+        main().spec("restartPolicy", "Never").spec(
+            "restartPolicyRules",
+            json!([{"action": action, "exitCodes": codes}]),
+        )
+    };
+    for (policy, main, words) in [
+        ("Never", by_rule("Restart"), "again by restartPolicyRules"),
+        (
+            "Never",
+            by_rule("RestartAllContainers"),
+            "again by restartPolicyRules",
+        ),
+        (
+            "Never",
+            main().spec("restartPolicy", "OnFailure"),
+            "again by restartPolicy OnFailure",
+        ),
+        ("OnFailure", main(), "again by restartPolicy OnFailure"),
+    ] {
+        let pod = pod(policy).with(main).with(sidecar("sidecar").running());
+        let mut life = Life::new();
+        for _ in 0..2 {
+            let waits = life.later(30).assert_silent(&pod, Reason::MainsRunning);
+            assert_eq!(waits.again, Some(moment(630)));
+        }
+        let waiting = pod
+            .clone()
+            .but("main", |main| main.waiting("CrashLoopBackOff", "back-off"));
+        life.later(600)
+            .assert_silent(&waiting, Reason::MainsRunning);
+        life.later(1).assert_silent(&pod, Reason::MainsRunning);
+        life.later(599);
+        let note = life.tells(&pod, Reason::MainNotRestarted);
+        for word in ["main has ended (exit code 42)", words, "for 10 min"] {
+            assert!(note.contains(word), "{word}: {note}");
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Exit codes that are to be ignored: every combination of restart policy, exit code, mark and time,
 //! on a kubelet in miniature, compared with OpenKruise's rule and with the result of the Job.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::objects::pod::Phase;
 use swaplet_core::objects::pod::annotations::{ORDER, WAIT_FOR_EXIT};
@@ -340,5 +340,28 @@ fn where_the_phase_may_not_be_written_nothing_ends_a_pod_that_would_then_be_fail
             Reason::SidecarSwapped,
             "{policy} {code} {is_ignored}: {decision:?}"
         );
+    }
+}
+
+/// A kubelet before 1.35 knows neither its policy nor its rules, and judges the pod by it.
+#[test]
+fn u230_an_ignored_exit_code_is_not_left_to_the_own_policy_of_a_sidecar_under_never() {
+    let codes = json!({"operator": "NotIn", "values": [0]});
+    let rules = json!([{"action": "Restart", "exitCodes": codes}]);
+    let allowed = AllowedMethods {
+        prefer: None,
+        ..FIRST
+    };
+    for metrics in [
+        sidecar("metrics").spec("restartPolicy", "OnFailure"),
+        sidecar("metrics")
+            .spec("restartPolicy", "Never")
+            .spec("restartPolicyRules", rules),
+    ] {
+        let pod = pod("Never")
+            .with(main_container("main").ended(0))
+            .with(metrics.env(IGNORE_EXIT_CODE, "true").ended(1))
+            .with(sidecar("proxy").running());
+        on(NodeClass::Kubelet, allowed).assert_silent(&pod, Reason::FinishWaits);
     }
 }

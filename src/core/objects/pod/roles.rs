@@ -103,6 +103,16 @@ pub fn mains_state(pod: &Pod) -> Mains<'_> {
     Mains::Done
 }
 
+/// Returns the container that is shown as ended and that the node is to start again, so that the main
+/// containers are not done; `None` if it is another state that keeps them from that.
+pub(crate) fn awaited<'a>(pod: &Pod, mains: Mains<'a>) -> Option<&'a Container> {
+    let (Mains::Running(ended) | Mains::Restarting(Some(ended))) = mains else {
+        return None;
+    };
+    let end = ended.end()?;
+    (ended.comes_back_after(pod, end.exit_code) == Some(true)).then_some(ended)
+}
+
 /// Returns true if the node ends the pod, or was told to by its phase: it starts no container.
 const fn is_over(pod: &Pod) -> bool {
     pod.deleting || pod.phase.is_terminal() || pod.phase_was_written

@@ -15,7 +15,7 @@ use std::time::Duration;
 use super::{Memory, SwapRecord};
 use crate::objects::moment::Moment;
 use crate::objects::pod::evidence::{Progress, exit_image_shown, progress};
-use crate::objects::pod::{Container, Pod, RestartPolicy, Terminated, roles};
+use crate::objects::pod::{Container, Pod, Terminated, roles};
 use crate::report::decision::Report;
 use crate::report::reason::Reason;
 use crate::terminate::ended_by_itself;
@@ -170,7 +170,7 @@ fn is_unpulled(container: &Container, record: &SwapRecord) -> bool {
 /// Returns true if the pod fails when the exit image is not started after the sidecar was stopped:
 /// its last exit code is then the sidecar's own.
 fn costs_the_pod(pod: &Pod, container: &Container) -> bool {
-    *container.effective_policy(pod) == RestartPolicy::Never && roles::mains_succeeded(pod)
+    container.may_be_under_never(pod) && roles::mains_succeeded(pod)
 }
 
 /// Compares images; a webhook may have added a digest to one of them.

@@ -173,8 +173,8 @@ pub(crate) fn uncertain(case: Case<'_>, container: &Container, image: &str) -> O
         };
         return Some(report(Reason::NotSwappable, container, what));
     }
-    let is_never = *container.effective_policy(pod) == RestartPolicy::Never;
-    let doubt = is_never.then(|| around.exit_images.is_public(image).doubt(image))??;
+    let doubt = || around.exit_images.is_public(image).doubt(image);
+    let doubt = container.may_be_under_never(pod).then(doubt)??;
     Some(report(Reason::ExitImageNotPublic, container, &doubt))
 }
 
