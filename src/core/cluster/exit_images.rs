@@ -287,7 +287,8 @@ impl fmt::Display for ExitImages {
 /// Whether an image can be pulled without credentials.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Public {
-    /// Every node can pull it for every pod.
+    /// Every node can pull it for every pod that has no credentials for its repository: a kubelet that
+    /// finds some, even wrong ones, tries no pull without them.
     Yes,
     /// Its registry wants credentials.
     No,
