@@ -52,6 +52,13 @@ pub enum Headroom {
     },
     /// The list of pods or that of Jobs is not complete, so the answer is not known yet.
     TooEarly,
+    /// Under `Never` the Job may not bear that the swap fails the pod.
+    Unborne {
+        /// How many more of its pods may fail.
+        borne: u32,
+        /// How many pods beside this one may fail by their swaps, or have failed.
+        at_risk: i64,
+    },
 }
 
 /// The need of a pod, as decided after the last [`Ledger::observe`]. Only what has begun is counted.
@@ -299,29 +306,25 @@ impl Ledger {
         self.pods_known && limit.is_some_and(has_half_left)
     }
 
-    /// Returns why the Job of a pod whose work is done may fail by a swap under `Never`, if that fails
-    /// the pod, as those of other pods may that have not ended. `None` if it bears that, if a swap of
-    /// the pod has begun, or if nobody can tell: there is no Job, or Jobs cannot be read.
-    pub fn unborne(&self, pod: &Pod) -> Option<String> {
+    /// Returns why no swap is made under `Never`, where the phase ends the pod too: its Job may not bear
+    /// that it fails, as the others may that are swapped and have not ended. `None` if it bears that,
+    /// if a swap of the pod has begun, or if nobody can tell: there is no Job, or Jobs cannot be read.
+    pub fn unborne(&self, pod: &Pod) -> Option<Headroom> {
         let is_at_stake = roles::may_fail_by_swap(pod) && roles::mains_succeeded(pod);
         let job = job_of(pod).filter(|job| is_at_stake && self.may_have(job, pod))?;
         let at_risk = match self.accounts.get(job) {
             Some(account) => account.at_risk_beside(&pod.uid)?,
             None => 0,
         };
-        let Some(limit) = self.limits.get(job) else {
-            let is_read = self.trouble.is_none() && self.hidden.is_none();
-            return is_read.then(|| "the Job has not been observed".to_owned());
-        };
-        if !self.pods_known {
-            return Some("pods are being listed".to_owned());
+        match self.limits.get(job) {
+            None if self.trouble.is_some() || self.hidden.is_some() => None,
+            None if self.jobs_known => Some(Headroom::JobUnknown { trouble: None }),
+            Some(limit) if self.pods_known => {
+                let borne = limit.failures_borne;
+                (at_risk >= borne.into()).then_some(Headroom::Unborne { borne, at_risk })
+            }
+            _ => Some(Headroom::TooEarly),
         }
-        let borne = limit.failures_borne;
-        (at_risk >= borne.into()).then(|| {
-            format!(
-                "{borne} more of its pods may fail (backoffLimit, backoffLimitPerIndex, podFailurePolicy), and {at_risk} others that are swapped, or have failed, may not be counted yet"
-            )
-        })
     }
 
     /// Returns the uids of the pods whose answer may have changed since the last call.
@@ -531,6 +534,10 @@ impl fmt::Display for Headroom {
                 formatter.write_str("the Job has not been observed")
             }
             Self::TooEarly => formatter.write_str("pods or Jobs are being listed"),
+            Self::Unborne { borne, at_risk } => write!(
+                formatter,
+                "a swap under Never fails its pod if the exit image cannot be pulled just then, and the Job may not bear that: {borne} more of its pods may fail (backoffLimit, backoffLimitPerIndex, podFailurePolicy), and {at_risk} others that are swapped, or have failed, may not be counted yet"
+            ),
         }
     }
 }

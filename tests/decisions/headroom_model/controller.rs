@@ -164,7 +164,7 @@ impl World {
         known.answer = match answer {
             Headroom::Free if !wants => Answer::None,
             Headroom::Free | Headroom::Fits => Answer::Go,
-            Headroom::NeverFits(_) => Answer::Never,
+            Headroom::NeverFits(_) | Headroom::Unborne { .. } => Answer::Never,
             Headroom::Wait(_) | Headroom::JobUnknown { .. } | Headroom::TooEarly => Answer::Wait,
         };
         let acts = known.answer == Answer::Go;

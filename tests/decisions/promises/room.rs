@@ -376,7 +376,7 @@ fn u228_where_the_job_bears_no_failure_the_phase_ends_its_pods_and_where_it_may_
 }
 
 #[test]
-fn u228_a_job_that_is_not_observed_yet_bears_none_and_one_that_cannot_be_read_says_nothing() {
+fn u228_a_job_that_is_not_observed_yet_is_waited_for_and_one_that_cannot_be_read_says_nothing() {
     let sees = |headroom: Ledger| {
         let mut life = Life {
             headroom,
@@ -393,9 +393,13 @@ fn u228_a_job_that_is_not_observed_yet_bears_none_and_one_that_cannot_be_read_sa
     relisted.observe(&under_never("a").read(), Swapped::default(), 0);
     relisted.pod_list_ends(0);
     assert_eq!(relisted.take_wakes(), ["a".into()]);
+    let mut gone = ledger(6, &[]);
+    gone.job_list_starts();
+    gone.job_list_ends();
     for (headroom, reason) in [
-        (Ledger::default(), Reason::FinishWaits),
-        (listed, Reason::FinishWaits),
+        (Ledger::default(), Reason::HeadroomWait),
+        (listed, Reason::HeadroomWait),
+        (gone, Reason::JobUnknown),
         (relisted, Reason::SidecarSwapped),
         (unreadable, Reason::SidecarSwapped),
         (ledger(6, &[]), Reason::SidecarSwapped),

@@ -363,37 +363,28 @@ pub(crate) fn no_room(case: Case<'_>, restarts: u32) -> Option<Step> {
             wait.or_else(|| Some(next(too_early())))
         }
         Headroom::NeverFits(shortage) => Some(next(no_headroom(case, &shortage))),
+        unborne @ Headroom::Unborne { .. } => {
+            let note = unborne.to_string();
+            Some(next(Report::new(Reason::NoHeadroom, note)))
+        }
         Headroom::JobUnknown { trouble } => {
             Some(job_unknown(trouble.as_deref(), memory, around.now))
         }
     }
 }
 
-/// Reports that the Job may not bear that the swap fails this pod: under `Never` a kubelet that cannot
-/// pull the exit image just then has stopped the sidecar, and shows no more than that. `None` where
-/// the Job bears it, or where only a swap ends the pod.
-fn unborne(case: Case<'_>) -> Option<Report> {
-    let has_choice = case.around.may_be_kubelet() && finish::may_end(case);
-    let why = case
-        .around
-        .headroom
-        .unborne(case.pod)
-        .filter(|_| has_choice)?;
-    let note = format!(
-        "a swap under Never fails its pod if the exit image cannot be pulled just then, and the Job may not bear that: {why}"
-    );
-    Some(Report::new(Reason::NoHeadroom, note))
-}
-
 /// Returns the answer of the ledger to a pod whose swaps may cause this many restarts. Where the
-/// phase ends it too, the last restart is left to main containers of the Job that run.
+/// phase ends it too, the last restart is left to main containers of the Job that run, and no more
+/// pods are swapped under `Never` than the Job bears to fail: a kubelet that cannot pull the exit
+/// image just then has stopped the sidecar, and shows no more than that.
 pub(crate) fn headroom(case: Case<'_>, restarts: u32) -> Headroom {
     let ledger = case.around.headroom;
-    if finish::may_end(case) {
-        ledger.answer_sparing(case.pod, restarts)
-    } else {
-        ledger.answer(case.pod, restarts)
+    if !finish::may_end(case) {
+        return ledger.answer(case.pod, restarts);
     }
+    let may_be_kubelet = case.around.may_be_kubelet();
+    let unborne = ledger.unborne(case.pod).filter(|_| may_be_kubelet);
+    unborne.unwrap_or_else(|| ledger.answer_sparing(case.pod, restarts))
 }
 
 /// Reports that the swaps never fit, in words that hold for all pods of the Job.

@@ -108,7 +108,7 @@ fn u222_an_answer_brings_back_nothing_that_was_shown_to_change_after_it() {
 
 /// The answer to a status write has what the user wrote, as the watch has.
 #[test]
-fn u223_no_label_that_jobs_may_not_give_comes_by_an_answer() {
+fn u240_no_label_that_jobs_may_not_give_comes_by_an_answer() {
     let mut mock = Mock::new(1, 1, 1, "Always");
     mock.job["spec"]["sandboxConfig"] = json!({"labels": {"team": "a"}});
     mock.is_listed();

@@ -227,7 +227,8 @@ impl Target<'_> {
 /// for the same request.
 fn fits(way: Way, restarts: u32, coming: u32, around: &Around<'_>) -> Answer {
     match (around.room)(restarts + way.more_restarts() + coming) {
-        Headroom::Free | Headroom::Fits => Answer::Yes(way),
+        // The last is about swaps alone.
+        Headroom::Free | Headroom::Fits | Headroom::Unborne { .. } => Answer::Yes(way),
         Headroom::Wait(_) | Headroom::TooEarly => Answer::Wait(Wait::Room),
         // Those that are coming may not come.
         Headroom::NeverFits(_) if coming > 0 => Answer::Wait(Wait::Room),

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::{no_room, refused_image, restarts_of, unborne, unknown_owner};
+use super::{no_room, refused_image, restarts_of, unknown_owner};
 use crate::cluster::owner;
 use crate::objects::command::ContainerFacts;
 use crate::objects::moment::Moment;
@@ -111,8 +111,7 @@ impl Plan {
             return Step::Here(Decision::later(Reason::NodeProbed, until));
         }
         let swaps_wanted = self.restarts.saturating_add(later);
-        let unborne = unborne(case).map(|report| Step::next(vec![report], None));
-        match unborne.or_else(|| no_room(case, swaps_wanted)) {
+        match no_room(case, swaps_wanted) {
             None => {
                 let report = Report::new(Reason::SidecarSwapped, self.note(pod, around));
                 Step::Here(Decision {
