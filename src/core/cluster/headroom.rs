@@ -145,7 +145,7 @@ impl Ledger {
             swapped,
             mains_run,
             may_fail: roles::may_fail_by_swap(pod),
-            has_failed: !mains_run && !roles::mains_succeeded(pod),
+            has_failed: !mains_run && !roles::will_succeed(pod),
             deleting: pod.deleting,
             namespace: hash_of(&pod.namespace),
         };
@@ -310,7 +310,7 @@ impl Ledger {
     /// that it fails, as the others may that are swapped and have not ended. `None` if it bears that,
     /// if a swap of the pod has begun, or if nobody can tell: there is no Job, or Jobs cannot be read.
     pub fn unborne(&self, pod: &Pod) -> Option<Headroom> {
-        let is_at_stake = roles::may_fail_by_swap(pod) && roles::mains_succeeded(pod);
+        let is_at_stake = roles::may_fail_by_swap(pod) && roles::will_succeed(pod);
         let job = job_of(pod).filter(|job| is_at_stake && self.may_have(job, pod))?;
         let at_risk = match self.accounts.get(job) {
             Some(account) => account.at_risk_beside(&pod.uid)?,

@@ -219,13 +219,6 @@ fn judging<'a>(pod: &'a Pod, around: &Circumstances<'_>) -> impl Iterator<Item =
         .filter(|sidecar| is_finished(sidecar, around) && sidecar.may_be_under_never(pod))
 }
 
-/// Returns true if the container has failed and is not started again.
-pub(crate) fn has_failed_for_good(pod: &Pod, container: &Container) -> bool {
-    container.end().is_some_and(|end| {
-        end.exit_code != Some(0) && container.comes_back_after(pod, end.exit_code) == Some(false)
-    })
-}
-
 /// Returns the methods for these sidecars. A swap that was made is waited for even if its node gets
 /// no other (any more). If not all sidecars are ended at once, `finish` is left out, because it
 /// ends the pod, and nothing adds a restart that the pod's owner may count.

@@ -359,7 +359,8 @@ fn u228_where_the_job_bears_no_failure_the_phase_ends_its_pods_and_where_it_may_
     // No work is lost, the node is none that judges the pod so, or there is no Job to fail.
     let failed = under_never("a").but("main", |main| main.ended(1));
     let alone = under_never("a").set("/metadata/ownerReferences", json!([]));
-    for pod in [&failed, &alone] {
+    let crashed = under_never("a").with(sidecar("metrics").ended(1));
+    for pod in [&failed, &alone, &crashed] {
         assert_eq!(swapped_names(&life(FINISH).sees(pod)), ["side"]);
     }
     let mut virtual_node = life(FINISH);

@@ -36,7 +36,7 @@ pub(crate) struct Seen {
     pub(crate) mains_run: bool,
     /// True if an exit image that is not started may fail it.
     pub(crate) may_fail: bool,
-    /// True if one of its main containers has failed, so that it will fail as well.
+    /// True if one of its containers has failed, so that it will fail as well.
     pub(crate) has_failed: bool,
     /// True while the pod is being deleted. That may last for ever (its node is dead), and swapped
     /// containers need not end.

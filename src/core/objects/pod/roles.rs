@@ -134,6 +134,19 @@ pub(crate) fn may_fail_by_swap(pod: &Pod) -> bool {
     sidecars(pod).any(|sidecar| sidecar.may_be_under_never(pod))
 }
 
+/// Returns true if the container has failed and is not started again.
+pub(crate) fn has_failed_for_good(pod: &Pod, container: &Container) -> bool {
+    container.end().is_some_and(|end| {
+        end.exit_code != Some(0) && container.comes_back_after(pod, end.exit_code) == Some(false)
+    })
+}
+
+/// Returns true if every main container ended with exit code 0, and no sidecar fails the pod all the
+/// same.
+pub(crate) fn will_succeed(pod: &Pod) -> bool {
+    mains_succeeded(pod) && !sidecars(pod).any(|sidecar| has_failed_for_good(pod, sidecar))
+}
+
 /// Returns true if only sidecars that swaplet may end keep the pod from ending.
 pub fn waits_for_sidecars(pod: &Pod) -> bool {
     let is_over = pod.deleting || pod.phase.is_terminal();

@@ -14,7 +14,7 @@ use crate::report::reason::Reason;
 use crate::terminate::memory::Memory;
 use crate::terminate::methods::Step;
 use crate::terminate::methods::preflight::{Preflight, not_pushed, preflight, uncertain};
-use crate::terminate::turn::{allow_finish, has_failed_for_good, may_finish};
+use crate::terminate::turn::{allow_finish, may_finish};
 use crate::terminate::{Case, Circumstances};
 
 /// How often the image of one container is swapped if something keeps reverting it.
@@ -240,8 +240,9 @@ pub(crate) fn failed_and_ignored(case: Case<'_>) -> Option<&Container> {
     {
         return None;
     }
-    roles::sidecars(pod)
-        .find(|sidecar| sidecar.mark.ignores_exit_code() && has_failed_for_good(pod, sidecar))
+    roles::sidecars(pod).find(|sidecar| {
+        sidecar.mark.ignores_exit_code() && roles::has_failed_for_good(pod, sidecar)
+    })
 }
 
 /// Returns true if the container shows an exit image, and all that is left is to wait.
