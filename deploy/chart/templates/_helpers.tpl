@@ -52,12 +52,14 @@ or has repository, tag and digest. */}}
 {{- if and $image $digest }}{{ printf "%s@%s" $image $digest }}{{ else }}{{ $image }}{{ end }}
 {{- end }}
 
-{{- /* What each pod of the chart needs to be scheduled and to get its images; nothing, if no such value is set. */}}
+{{- /* `dict "values" .Values "affinity" AFFINITY`: what each pod of the chart needs to be scheduled and to get its images; nothing, if no such
+value is set. A Job has the affinity to nodes alone: by the rest the replicas of the controller may keep apart, also from it. */}}
 {{- define "swaplet.placement" -}}
 {{- $set := dict }}
-{{- range $key := list "imagePullSecrets" "priorityClassName" "nodeSelector" "tolerations" "affinity" }}
-{{- with get $.Values $key }}{{ $_ := set $set $key . }}{{ end }}
+{{- range $key := list "imagePullSecrets" "priorityClassName" "nodeSelector" "tolerations" }}
+{{- with get $.values $key }}{{ $_ := set $set $key . }}{{ end }}
 {{- end }}
+{{- with .affinity }}{{ $_ := set $set "affinity" . }}{{ end }}
 {{- if $set }}{{ toYaml $set }}{{ end }}
 {{- end }}
 

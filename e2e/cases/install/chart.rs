@@ -127,7 +127,7 @@ async fn names_and_labels_of_ones_own_are_used_everywhere() {
 async fn u231_each_pod_of_the_chart_has_what_it_needs_to_be_scheduled() {
     let values = format!(
         "{VALUES},parkImage=r.example/park:v1,restart.enabled=true,podLabels.profile=fargate,imagePullSecrets[0].name=theirs,\
-        priorityClassName=high,nodeSelector.pool=ours,tolerations[0].key=ours,affinity.nodeAffinity.ours=true"
+        priorityClassName=high,nodeSelector.pool=ours,tolerations[0].key=ours,affinity.nodeAffinity.ours=true,affinity.podAntiAffinity.ours=true"
     );
     let all = rendered(&values).await.unwrap();
     let pods: Vec<_> = all
@@ -146,9 +146,12 @@ async fn u231_each_pod_of_the_chart_has_what_it_needs_to_be_scheduled() {
         ] {
             assert_eq!(pod.matches(wanted).count(), 1, "{wanted}: {pod}");
         }
+        let is_controller = pod.contains("kind: Deployment");
         // The Service and the PodDisruptionBudget select by these.
         let is_selected = pod.contains("\n        app.kubernetes.io/name:");
-        assert_eq!(is_selected, pod.contains("kind: Deployment"), "{pod}");
+        assert_eq!(is_selected, is_controller, "{pod}");
+        // Replicas that keep apart keep no Job from their nodes.
+        assert_eq!(pod.contains("podAntiAffinity"), is_controller, "{pod}");
     }
 }
 
