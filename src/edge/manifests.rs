@@ -298,7 +298,12 @@ impl Manifests {
 /// Returns true for a list of another program, such as a playbook of Ansible: of neither objects nor
 /// the operations of a patch.
 fn is_of_others(value: &Value) -> bool {
-    let is_ours = |item: &Value| !item["kind"].is_null() || !item["op"].is_null();
+    let has = |item: &Value, field: &str| !item[field].is_null();
+    let is_ours = |item: &Value| {
+        ["kind", "metadata", "op"]
+            .iter()
+            .any(|field| has(item, field))
+    };
     value
         .as_array()
         .is_some_and(|items| !items.iter().any(is_ours))

@@ -299,6 +299,12 @@ async fn u236_a_job_that_has_ended_is_not_judged() {
         let is_judged = ran.err.contains("it looks like");
         assert_eq!(is_judged, code == 1, "{kind}: {}", ran.err);
     }
+    // What is right in it counts.
+    let mut ended = job();
+    ended["spec"]["template"]["spec"]["containers"][1]["command"] = json!(["sleep", "9"]);
+    ended["status"] = json!({"conditions": [{"type": "Complete", "status": "True"}]});
+    let ran = checked_without(&[ended], &[], &["--require", "1"]).await;
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     // Its finished pods cost all the same, and those that run on are judged.
     let mut ended = job();
     ended["status"] = json!({"conditions": [{"type": "Complete", "status": "True"}]});

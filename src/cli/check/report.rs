@@ -114,10 +114,10 @@ impl Report {
                     false => hints::of(&described, &rows, settings, node),
                 });
             }
-            if described.has_ended {
-                continue;
-            }
-            for row in rows {
+            // What is wrong in a Job that has ended nobody can mend.
+            let counts =
+                |row: &Row| !described.has_ended || is_ok(row, settings) && row.warnings.is_empty();
+            for row in rows.into_iter().filter(counts) {
                 let is_told = owner
                     .as_ref()
                     .is_some_and(|(kind, name)| shown.contains(&row.identity(kind, name)));

@@ -82,6 +82,8 @@ fn u238_a_list_of_another_program_is_no_broken_manifest() {
             "{problems:?}"
         );
     }
+    // The items of a list of an API server.
+    assert_eq!(parsed("- metadata: {name: j}\n").problems.len(), 1);
 }
 
 /// As kubectl reads them.

@@ -247,7 +247,12 @@ fn search<'a>(
     let length = path.len();
     match value {
         Value::Object(members) => {
-            let object = if is_whole(value) { value } else { object };
+            // A controller makes its own pods of what is in such a field (Flink).
+            let is_template = path.ends_with("odTemplate");
+            let object = match is_whole(value) && !is_template {
+                true => value,
+                false => object,
+            };
             for (key, member) in members {
                 let dot = if path.is_empty() { "" } else { "." };
                 path.extend([dot, key]);
@@ -389,6 +394,10 @@ mod tests {
             json!({"apiVersion": "v1", "kind": "Reference", "template": {"spec": pod()}});
         let outer = json!({"kind": "Outer", "spec": {"part": reference}});
         assert_eq!(&*PodTemplate::all(&outer)[0].kind, "Outer");
+        // What a controller makes of it is not said.
+        let template = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": pod()});
+        let outer = json!({"kind": "FlinkDeployment", "spec": {"podTemplate": template}});
+        assert_eq!(&*PodTemplate::all(&outer)[0].kind, "FlinkDeployment");
     }
 
     #[test]
