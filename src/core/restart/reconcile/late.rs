@@ -44,10 +44,10 @@ pub(crate) fn end(case: Case<'_>, why: &str) -> Decision {
         .iter()
         .flat_map(|journal| journal.0.keys());
     let mut waits = marks.filter_map(|name| Target::of(case, name)?.waits_for_node());
-    let in_vain = case.memory.in_vain().map(|(_, why)| why);
-    let more = in_vain
-        .or_else(|| lost(case).next())
-        .or_else(|| waits.next());
+    let in_vain = || case.memory.in_vain().map(|(_, why)| why);
+    // What the user has to do comes first.
+    let more = lost(case).next().or_else(in_vain);
+    let more = more.or_else(|| waits.next());
     let more = more.map(|more| format!("{why}; {more}"));
     let why = more.as_deref().unwrap_or(why);
     parking::end(case, why)

@@ -14,7 +14,7 @@ use super::decision::Decision;
 use crate::image::alias::is_same_image;
 use crate::objects::pod::evidence::{is_start_error, is_stuck};
 use crate::objects::pod::roles::{self, Mains};
-use crate::objects::pod::{ContainerState, PROVIDER_FAILED};
+use crate::objects::pod::{Container, ContainerState, PROVIDER_FAILED};
 use crate::report::decision::Swap;
 use crate::restart::parked::Parked;
 use crate::restart::pod::RestartPod;
@@ -68,9 +68,8 @@ impl Target<'_> {
 
     fn parked(&self, intent: &Intent) -> Step {
         let left = self.times.restarted.unwrap_or(self.case.around.now) + LEFT_TO_ITS_END;
-        let is_ended = self.container.mark.is_sidecar()
-            && roles::mains_state(&self.case.pod.pod) == Mains::Done;
-        if is_ended && self.case.around.now < left {
+        let is_to_end = is_to_end(self.case.pod, self.container);
+        if is_to_end && self.case.around.now < left {
             Step::Works(Some(left))
         } else {
             self.turns_back(intent, None)
@@ -318,7 +317,8 @@ pub fn orphan<'a>(
             // An image that another writer has set meanwhile stays. But it may be a name that a
             // webhook has given the park image, and nobody else knows what it had.
             false if !parked.is_foreign(name, has, &is_park) => {
-                stays.extend(before::is_another(pod, name, had));
+                let another = before::is_another(pod, name, had);
+                stays.extend(another.filter(|_| !is_to_end(pod, container)));
                 continue;
             }
             false => Before::Unknown(before::FOREIGN.to_owned()),
@@ -350,6 +350,11 @@ pub fn orphan<'a>(
         stays,
         request: request_of(pod, parked),
     })
+}
+
+/// Returns true for a sidecar that is ended by its exit image, or was: the main containers are done.
+fn is_to_end(pod: &RestartPod, container: &Container) -> bool {
+    container.mark.is_sidecar() && roles::mains_state(&pod.pod) == Mains::Done
 }
 
 /// Returns true if no container of a record was parked since this request was to park them: a

@@ -4,7 +4,7 @@ use serde_json::json;
 use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::objects::pod::{ContainerState, Terminated};
 use swaplet_core::report::reason::Reason;
-use swaplet_core::restart::reconcile::Action;
+use swaplet_core::restart::reconcile::{Action, orphan};
 use swaplet_core::restart::request::StatePhase;
 
 use super::{note, of, parked, starts};
@@ -181,6 +181,10 @@ fn r11_a_parked_sidecar_is_left_to_its_end_and_not_for_ever() {
         (ended.assert_over("app").0, ended.swaps),
         (StatePhase::Failed, 1)
     );
+    // Nobody is told to start what has been ended.
+    let is_park = |image: &str| park_image().is(image);
+    let left = orphan(ended.pod.as_ref().unwrap(), std::iter::empty(), is_park);
+    assert!(left.is_none_or(|left| left.stays.is_empty()));
     world
         .later(decision.again.unwrap().since_start().as_secs())
         .settle();
