@@ -269,9 +269,14 @@ pub fn swaps_in(life: impl Fn() -> Life, pod: &PodBuilder, expected: &[(&str, &s
 /// Nothing is written and nothing is said.
 #[track_caller]
 pub fn assert_silent(pod: &PodBuilder, reason: Reason) {
-    let decision = Life::new().assert_silent(pod, reason);
-    // That a main container is not started again is told ten minutes later.
-    let awaits = |at| reason == Reason::MainsRunning && at == moment(600);
+    assert_waits_for_events(&Life::new().assert_silent(pod, reason));
+}
+
+/// The next look follows an event. Only that a main container is not started again is told without
+/// one, after ten minutes.
+#[track_caller]
+pub fn assert_waits_for_events(decision: &Decision) {
+    let awaits = |at| decision.reason == Reason::MainsRunning && at == moment(600);
     assert!(decision.again.is_none_or(awaits), "{decision:?}");
 }
 

@@ -141,7 +141,7 @@ fn a_job_that_is_not_seen_is_told_after_a_while() {
     let note = life.later(30).sees(&done("a")).reports.remove(0).note;
     assert_eq!(
         note,
-        "the main containers of a pod are done, but it is not known how many restarts the Job allows, because it was deleted without its pods: \
+        "the main containers of a pod are done, but it is not known what the Job allows, because it was deleted without its pods: \
          delete these too, or end their sidecars yourself"
     );
 

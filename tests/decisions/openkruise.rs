@@ -24,7 +24,7 @@ use swaplet_core::terminate::openkruise::Coexist;
 use crate::builder::{
     ContainerBuilder, PodBuilder, main_container, pod, sidecar, sidecar_with_image,
 };
-use crate::expect::{EXIT, LISTED, Life, Neighbour, SHIPPED, swaps_in};
+use crate::expect::{EXIT, LISTED, Life, Neighbour, SHIPPED, assert_waits_for_events, swaps_in};
 use crate::node_classes::node;
 
 /// As installed, on a node with OpenKruise's daemon whose terminator is off.
@@ -76,7 +76,7 @@ fn swaps(pod: &PodBuilder, expected: &[&str]) {
 #[track_caller]
 fn assert_silent(pod: &PodBuilder, reason: Reason) {
     for mut life in [ordinary(), eci()] {
-        assert_eq!(life.assert_silent(pod, reason).again, None);
+        assert_waits_for_events(&life.assert_silent(pod, reason));
     }
 }
 

@@ -367,9 +367,7 @@ pub(crate) fn no_room(case: Case<'_>, restarts: u32) -> Option<Step> {
             let note = unborne.to_string();
             Some(next(Report::new(Reason::NoHeadroom, note)))
         }
-        Headroom::JobUnknown { trouble } => {
-            Some(job_unknown(trouble.as_deref(), memory, around.now))
-        }
+        Headroom::JobUnknown { trouble } => Some(job_unknown(case, trouble.as_deref())),
     }
 }
 
@@ -429,22 +427,27 @@ fn raise(shortage: &Shortage, allowed: &AllowedMethods) -> String {
 
 fn too_early() -> Report {
     let note =
-        "the main containers of a pod are done, but it is not known how many restarts the Job allows, because pods or Jobs are still being listed: \
+        "the main containers of a pod are done, but it is not known what the Job allows, because pods or Jobs are still being listed: \
                 /readyz of the controller says what prevents it"
             .to_owned();
     Report::new(Reason::JobUnknown, note)
 }
 
 /// Waits for the Job to appear, then reports what is missing: no swap is made on a guess.
-fn job_unknown(trouble: Option<&str>, memory: &Memory, now: Moment) -> Step {
-    let until = memory.mains_done_at.unwrap_or(now) + JOB_APPEARS;
+fn job_unknown(case: Case<'_>, trouble: Option<&str>) -> Step {
+    let now = case.around.now;
+    let until = case.memory.mains_done_at.unwrap_or(now) + JOB_APPEARS;
     if now < until {
         return Step::Here(Decision::later(Reason::JobUnknown, until));
     }
     let fix = trouble.map_or_else(
         || {
-            "was deleted without its pods: delete these too, or end their sidecars yourself"
-                .to_owned()
+            // Where the phase ends the pod nothing is to be done.
+            let fix = match finish::may_end(case) {
+                true => "",
+                false => ": delete these too, or end their sidecars yourself",
+            };
+            format!("was deleted without its pods{fix}")
         },
         |trouble| {
             let fix = if trouble.contains("forbidden") {
@@ -456,7 +459,7 @@ fn job_unknown(trouble: Option<&str>, memory: &Memory, now: Moment) -> Step {
         },
     );
     let note = format!(
-        "the main containers of a pod are done, but it is not known how many restarts the Job allows, because it {fix}"
+        "the main containers of a pod are done, but it is not known what the Job allows, because it {fix}"
     );
     Step::next(vec![Report::new(Reason::JobUnknown, note)], None)
 }
