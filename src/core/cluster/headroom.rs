@@ -9,7 +9,8 @@
 //! Job"). Under `Never` no restarts are added up, also not where `backoffLimitPerIndex` is set, which
 //! exists only there. But a kubelet that cannot pull the exit image then fails the pod, which shows
 //! that when it is too late for the pods that were swapped meanwhile. So there the ledger says how
-//! many pods are at risk at once ([`Ledger::unborne`]); nothing waits for that.
+//! many pods are at risk at once ([`Ledger::unborne`]). No pod waits for that to change, but for the
+//! lists of pods and Jobs.
 //!
 //! So a swap is made only where the observed restarts, those that other swaps have yet to cause, and
 //! its own stay below the limit: an answer is a function of these sums and of the pod, and of
