@@ -20,12 +20,28 @@ const FORMS: [(&str, &str, &str); 3] = [
     ),
     ("failed calling webhook \"", "\"", "admission webhook"),
 ];
+/// The words of denials that are no verdict: of a webhook that cannot be reached, of an API server
+/// that has just started, of a quota that was not counted yet, and of a namespace whose account comes
+/// later (Kubernetes: `WaitForReady` of `admission/initializer`, `checkQuotas` of
+/// `resourcequota/controller.go`, `admission/serviceaccount`).
+const NO_VERDICT: [&str; 4] = [
+    "failed calling webhook",
+    "not yet ready to handle request",
+    "status unknown for quota",
+    "error looking up service account",
+];
 /// What each admission policy of swaplet has in its name, whatever the release is called.
 const LEASH: &str = "-leash-";
 /// What swaplet says first of a write that was accepted and set back.
 pub const UNDONE: &str = "a webhook of the cluster has undone the change";
 /// What is said of an object that has changed whenever a write arrived.
 pub const CHANGES: &str = "it keeps changing";
+
+/// Returns true if a denial is one of all writes, and may be gone with the next: it says nothing of
+/// what was written.
+pub fn is_no_verdict(words: &str) -> bool {
+    NO_VERDICT.iter().any(|known| words.contains(known))
+}
 
 /// A denied write.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -278,7 +278,11 @@ impl Warming {
 
     /// Records the result of a write for this node.
     pub fn written(&mut self, node: &str, action: &Action, answer: Answer, now: Moment) {
+        let has_pods = self.nodes.busy().any(|(_, node)| node.has_pod());
         self.with(node, |node, limits| {
+            if has_pods {
+                node.shares_quota(now);
+            }
             node.written(action, answer, limits, now)
         });
     }

@@ -1,8 +1,9 @@
 //! Writes that fail, are denied or are never answered, and what the API server makes of others.
 
+use swaplet_core::objects::moment::Moment;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::pod::Shape;
-use swaplet_core::warm::warming::{Action, Answer, Limits};
+use swaplet_core::warm::warming::{Action, Answer, Elsewhere, Limits};
 
 use super::{create, unanswered};
 use crate::warm::{A, B, LIMITS, Node, nothing, object, pod, read, refused, running, seconds};
@@ -326,7 +327,7 @@ fn an_image_that_a_webhook_rewrites_is_judged_by_what_is_stored() {
 }
 
 #[test]
-fn w20_a_denial_is_final_for_the_image_or_for_the_node_and_a_full_quota_waits() {
+fn w20_a_denial_is_final_for_the_image_or_for_the_node() {
     let create = |image: &str| Action::Create {
         shape: Shape::InPlace,
         images: vec![image.into()],
@@ -351,12 +352,47 @@ fn w20_a_denial_is_final_for_the_image_or_for_the_node_and_a_full_quota_waits() 
         assert_eq!(node.ends(), [Some(why.to_owned()), Some(why.to_owned())]);
         assert!(node.warming.is_over());
     }
-    let mut node = Node::new(&[A]);
-    assert_eq!(node.step(), Some(create(A)));
-    node.answers(&create(A), denied("exceeded quota: pods"))
-        .after(59)
-        .assert_silent();
-    node.after(1).creates(A, "u");
+}
+
+/// A quota limits how many pull at a time, whatever the job says of failures.
+#[test]
+fn u241_a_full_quota_is_waited_for_and_told_while_pods_of_the_job_are_in_it() {
+    const FULL: &str = "pods \"w\" is forbidden: exceeded quota: few, requested: pods=1";
+    let full = || -> Answer { Err(WriteError::Denied(FULL.to_owned())) };
+    let limits = Limits {
+        backoff_limit: 0,
+        parallelism: 2,
+        timeout: seconds(600),
+        ..LIMITS
+    };
+    let mut node = Node::with(&[A], limits);
+    node.warming
+        .add("full", Shape::InPlace, true, Moment::START);
+    let (mut tried, mut failed_at) = (0, 0);
+    for second in 0..1500 {
+        for (name, action) in node.warming.step(node.now, |_| Elsewhere::default()) {
+            let answer = match &action {
+                Action::Create { .. } if *name == *"full" => full(),
+                Action::Create { .. } => Ok(Some(Box::new(pod("u", A, None, &nothing())))),
+                _ => Ok(None),
+            };
+            tried += u32::from(answer.is_err());
+            let is_gone = matches!(action, Action::Delete { .. });
+            node.warming.written(&name, &action, answer, node.now);
+            if is_gone {
+                node.warming.pod_is_gone("u", node.now);
+            }
+        }
+        let is_told = node.warming.waits().first_untaken.is_some();
+        if failed_at == 0 && !is_told {
+            failed_at = second;
+        }
+        node.after(1);
+    }
+    // The other node pulls for ten minutes; after that nothing of the job is in the quota.
+    assert!((1100..=1300).contains(&failed_at), "{failed_at}");
+    assert!(tried < 40, "{tried}");
+    assert!(node.failure().contains("exceeded quota"));
 }
 
 /// As where the API server, or the namespace, has just come.

@@ -13,6 +13,7 @@ use super::{Action, End, ImageProgress, Limits};
 use crate::objects::moment::Moment;
 use crate::objects::pod::Phase;
 use crate::objects::values::backoff::Backoff;
+use crate::report::denial::is_no_verdict;
 use crate::report::write_error::WriteError;
 use crate::warm::pod::{Shape, WarmerPod};
 use crate::warm::warming::Elsewhere;
@@ -577,23 +578,17 @@ pub(crate) struct Untaken {
     pub why: Box<str>,
 }
 
-/// The words of denials that are no verdict: of a webhook that cannot be reached, of an API server
-/// that has just started, of a quota that was not counted yet, and of a namespace whose account comes
-/// later (Kubernetes: `WaitForReady` of `admission/initializer`, `checkQuotas` of
-/// `resourcequota/controller.go`, `admission/serviceaccount`).
-const NO_VERDICT: [&str; 4] = [
-    "failed calling webhook",
-    "not yet ready to handle request",
-    "status unknown for quota",
-    "error looking up service account",
-];
+/// What the API server says where a ResourceQuota is full (Kubernetes: `CheckRequest` of
+/// `admission/plugin/resourcequota/controller.go`).
+const QUOTA: &str = "exceeded quota";
 
 /// Returns why a write was not taken, and the wait that the server requests; `None` for an answer
-/// to it. A denial that is no verdict is one of all writes, not of this one.
+/// to it. A denial that is no verdict is one of all writes, not of this one, and a quota may have room
+/// later.
 fn not_taken(error: &WriteError) -> Option<(&str, Option<Duration>)> {
     match error {
         WriteError::Failed { error, retry_after } => Some((error.as_str(), *retry_after)),
-        WriteError::Denied(why) if NO_VERDICT.iter().any(|words| why.contains(words)) => {
+        WriteError::Denied(why) if is_no_verdict(why) || why.contains(QUOTA) => {
             Some((why.as_str(), None))
         }
         _ => None,
@@ -635,6 +630,15 @@ impl NodeProgress {
         }
         if is_late {
             self.untaken = None;
+        }
+    }
+
+    /// Begins the patience with a full quota anew, because pods of the same job are in it: it limits
+    /// how many nodes pull at a time, like `parallelism`.
+    pub fn shares_quota(&mut self, now: Moment) {
+        let untaken = self.untaken.as_mut();
+        if let Some(untaken) = untaken.filter(|untaken| untaken.why.contains(QUOTA)) {
+            untaken.since = now;
         }
     }
 }

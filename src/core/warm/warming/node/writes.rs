@@ -63,7 +63,7 @@ impl NodeProgress {
                 self.fail_all("the namespace for warmer pods does not exist")
             }
             (Action::Create { images, .. }, Err(WriteError::Denied(why))) => {
-                self.creation_denied(images, &why, limits, now)
+                self.creation_denied(images, &why)
             }
             // A policy that forbids swaps may allow a pod that begins with the image.
             (Action::Swap { to, .. }, Err(WriteError::Denied(_))) => self.first = self.open(to),
@@ -100,13 +100,9 @@ impl NodeProgress {
         self.not_before = self.not_before.max(now + REPLACE);
     }
 
-    /// Handles a refused creation. A quota may have room later; a missing right and the namespace's
-    /// rules concern every image, anything else one.
-    fn creation_denied(&mut self, images: &[Box<str>], why: &str, limits: &Limits, now: Moment) {
-        if why.contains("exceeded quota") {
-            self.not_before = now + REPLACE;
-            return self.setback(why, limits);
-        }
+    /// Handles a refused creation. A missing right and the namespace's rules concern every image,
+    /// anything else one.
+    fn creation_denied(&mut self, images: &[Box<str>], why: &str) {
         if why.contains("cannot create resource") || why.contains("violates PodSecurity") {
             return self.fail_all(why);
         }
