@@ -243,6 +243,42 @@ async fn ctrl_c_names_what_is_changed_and_the_way_back() {
     );
 }
 
+/// As while the webhook's own pod is replaced.
+#[tokio::test]
+async fn u242_one_webhook_that_fails_before_the_first_change_fails_no_pod() {
+    let world = on_a_node(Profile::kubelet(), "Always", json!([])).await;
+    world.server.remove_group("apps.kruise.io");
+    let down = Effect::reply(500).message(
+        "Internal error occurred: failed calling webhook \"w.example\": connection refused",
+    );
+    let patches = |effect: Effect| {
+        let rule = Rule::new(effect).verb(Verb::Patch).resource("pods");
+        rule.user_agent("swaplet/")
+    };
+    world.server.faults().add(patches(down.into()).times(1));
+    let ran = world.restart(&["web-0", "-c", "app"]).await;
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let told = ran.err.matches("not changed, trying again").count();
+    assert_eq!(told, 1, "{}", ran.err);
+}
+
+/// As where the pod is written more often than a slow webhook answers.
+#[tokio::test]
+async fn u243_a_pod_that_has_changed_whenever_a_write_arrives_is_tried_once_a_second() {
+    let world = on_a_node(Profile::kubelet(), "Always", json!([])).await;
+    world.server.remove_group("apps.kruise.io");
+    let conflict = Effect::reply(409).message("the object has been modified");
+    let rule = Rule::new(conflict).verb(Verb::Patch).resource("pods");
+    world.server.faults().add(rule.user_agent("swaplet/"));
+    let ran = world
+        .restart(&["web-0", "-c", "app", "--timeout", "5"])
+        .await;
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.err.contains("it keeps changing"), "{}", ran.err);
+    let tries = writes(&world).len();
+    assert!((2..=10).contains(&tries), "{tries}");
+}
+
 #[tokio::test]
 async fn a_user_who_may_not_change_pods_is_told_so() {
     let world = on_a_node(Profile::kubelet(), "Always", json!([])).await;

@@ -28,6 +28,7 @@ use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::objects::pod::{Pod, RestartPolicy};
 use swaplet_core::objects::recreate_request::RequestPhase;
 use swaplet_core::objects::runs_on::RunsOn;
+use swaplet_core::report::denial::is_no_verdict;
 use swaplet_core::report::shell_word::shell_word;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::pod::{RestartPod, RestartPodWire};
@@ -38,6 +39,8 @@ use swaplet_core::restart::request::{RestartRequest, RestartRequestWire};
 const WRITE: Duration = Duration::from_secs(30);
 /// The pause after a write that was not applied.
 const AGAIN: Duration = Duration::from_secs(5);
+/// The pause after a write to a pod that had changed meanwhile, in which other pods have their turn.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// The maximum number of steps in a row: accepting a request, and for each container recording,
 /// changing and reporting.
 const STEPS: usize = 64;
@@ -337,8 +340,17 @@ impl Direct {
                 restart.memory.note_applied("pods");
                 restart.trouble.clear();
             }
-            Err(WriteError::Conflict | WriteError::Gone) => {}
-            Err(WriteError::Denied(words)) if restart.changed.is_empty() => return Ok(Some(words)),
+            Err(WriteError::Gone) => {}
+            Err(WriteError::Conflict) => {
+                let now = self.clock.now();
+                restart.memory.note_conflict("pods", now);
+                restart.memory.not_before = Some(now + LOOK_AGAIN);
+            }
+            Err(WriteError::Denied(words))
+                if restart.changed.is_empty() && !is_no_verdict(&words) =>
+            {
+                return Ok(Some(words));
+            }
             // What has begun goes on for as long as in a request, and holds up no other pod.
             Err(WriteError::Denied(words) | WriteError::Failed { error: words, .. }) => {
                 let now = self.clock.now();
