@@ -133,8 +133,8 @@ fn climb(case: Case<'_>) -> Decision {
     if all.is_empty() && roles::returning(pod).next().is_none() {
         return Decision::quiet(Reason::SidecarsEnded);
     }
-    if all.is_empty() && no_more_starts(case).is_none() {
-        return Decision::quiet(Reason::SidecarsEnded);
+    if let Some(until) = starts_until(case, &all) {
+        return Decision::later(Reason::SidecarsEnded, until);
     }
     if let Some(until) = around.policies_unseen_until {
         return Decision::later(Reason::PoliciesUnseen, until);
@@ -148,6 +148,9 @@ fn climb(case: Case<'_>) -> Decision {
     }
     if let Some(decision) = at_once(case) {
         return decision;
+    }
+    if all.is_empty() {
+        return not_started(case);
     }
     let mut last = Decision::quiet(Reason::SidecarsEnded);
     for turn in turns(case) {
@@ -170,6 +173,47 @@ fn climb(case: Case<'_>) -> Decision {
         }
     }
     last
+}
+
+/// How long an end may be shown before a node that is to start the container again counts as one that
+/// does not: longer than a kubelet shows it, also a busy one.
+const NOT_STARTED: Duration = Duration::from_secs(60);
+
+/// Returns until when nothing is done about sidecars that have all ended, because the node is to start
+/// some of them again; `None` once it should have, if one has not ended, or if no more starts are to
+/// come.
+fn starts_until(case: Case<'_>, unended: &[Unended<'_>]) -> Option<Moment> {
+    if !unended.is_empty() || (finish::may_end(case) && no_more_starts(case).is_some()) {
+        return None;
+    }
+    let until = roles::returning(case.pod).filter_map(|sidecar| {
+        let record = case.memory.finish.as_deref()?;
+        let shown = record.returns_since(sidecar)? + NOT_STARTED;
+        Some(shown.max(turn::due(case, sidecar).unwrap_or(shown)))
+    });
+    until.max().filter(|until| *until > case.around.now)
+}
+
+/// Decides where nothing runs in the pod, and its node does not start the sidecars again that have
+/// failed, as it should: the phase ends the pod.
+fn not_started(case: Case<'_>) -> Decision {
+    let pod = case.pod;
+    let containers = pod.containers.iter().enumerate();
+    let ended: Vec<_> = containers
+        .filter(|(_, container)| roles::returning(pod).any(|it| it.name == container.name))
+        .collect();
+    if finish::may_end(case)
+        && let Step::Here(decision) = finish::step(case, &ended)
+    {
+        return decision;
+    }
+    let names = listed(ended.iter().map(|(_, sidecar)| &sidecar.name));
+    let seconds = NOT_STARTED.as_secs();
+    let note = format!(
+        "all containers of the pod have ended, {names} with an error, and node {} has not started them again for {seconds} s, as restartPolicy {:?} says: allow finish (start the controller without --finish=never), or delete the pod",
+        pod.node, pod.restart_policy
+    );
+    Decision::reporting(Reason::NoRung, note)
 }
 
 /// Decides where no sidecar is to be started once more: the phase ends them all. `None` if that is

@@ -146,6 +146,46 @@ fn u75_a_pod_whose_sidecars_have_ended_is_left_alone() {
     }
 }
 
+/// A provider that starts no container again, and a kubelet that has died in between.
+#[test]
+fn u244_a_sidecar_that_has_failed_and_is_not_started_again_does_not_hold_its_pod() {
+    let ended = ready("OnFailure").but("log", |log| log.ended(1));
+    for node in [
+        NodeClass::VirtualInert,
+        NodeClass::VirtualUpdates,
+        NodeClass::Kubelet,
+    ] {
+        let mut life = on(node, SECOND);
+        for _ in 0..60 {
+            life.assert_silent(&ended, Reason::SidecarsEnded);
+            life.later(1);
+        }
+        let decision = life.sees(&ended);
+        assert_eq!(finish_of(&decision).phase, Phase::Succeeded, "{node}");
+    }
+    let without = AllowedMethods {
+        finish: false,
+        ..SECOND
+    };
+    let mut life = on(NodeClass::Kubelet, without);
+    life.assert_silent(&ended, Reason::SidecarsEnded);
+    let decision = life.later(60).sees(&ended);
+    let words = format!("{:?}", decision.reports);
+    assert!(
+        decision.reason == Reason::NoRung && decision.action.is_none() && words.contains("log"),
+        "{decision:?}"
+    );
+    // One that is started again is awaited anew.
+    let mut life = on(NodeClass::Kubelet, SECOND);
+    life.assert_silent(&ended, Reason::SidecarsEnded);
+    life.later(50).sees(&ready("OnFailure"));
+    life.later(1);
+    for _ in 0..59 {
+        life.assert_silent(&ended, Reason::SidecarsEnded);
+        life.later(1);
+    }
+}
+
 /// Where nodes cannot be read the first swap that works shows that images are updated, and not what
 /// else the node does.
 #[test]
