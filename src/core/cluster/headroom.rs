@@ -109,7 +109,7 @@ impl Ledger {
         if pod.phase.is_terminal() {
             self.pod_ended(pod)
         } else {
-            self.count(pod, swapped, list)
+            self.count(pod, swapped, roles::may_fail_by_swap(pod), list)
         }
     }
 
@@ -117,19 +117,17 @@ impl Ledger {
     /// still take that back, and then its restarts count again. So they count until the pod is
     /// reported gone.
     pub fn observe_finished(&mut self, pod: &Pod, swapped: Swapped, list: u64) {
+        let may_fail = swapped.containers > 0 && roles::may_fail_by_swap(pod);
         // It will end, like one whose sidecars are swapped.
-        self.count(
-            pod,
-            Swapped {
-                containers: swapped.containers.max(1),
-                left: 0,
-                ..swapped
-            },
-            list,
-        );
+        let swapped = Swapped {
+            containers: swapped.containers.max(1),
+            left: 0,
+            ..swapped
+        };
+        self.count(pod, swapped, may_fail, list);
     }
 
-    fn count(&mut self, pod: &Pod, swapped: Swapped, list: u64) {
+    fn count(&mut self, pod: &Pod, swapped: Swapped, may_fail: bool, list: u64) {
         let mains_run = roles::mains_state(pod) != Mains::Done;
         // Under `Never` nothing counts before a swap.
         let is_kept = Self::counts(pod) || !mains_run || self.has(&pod.uid);
@@ -145,8 +143,8 @@ impl Ledger {
             restarts: clamp(counted),
             swapped,
             mains_run,
-            may_fail: roles::may_fail_by_swap(pod),
-            has_failed: !mains_run && !roles::will_succeed(pod),
+            may_fail,
+            has_failed: !mains_run && pod.phase != Phase::Succeeded && !roles::will_succeed(pod),
             deleting: pod.deleting,
             namespace: hash_of(&pod.namespace),
         };
@@ -172,11 +170,10 @@ impl Ledger {
         }
     }
 
-    /// Records that a pod has ended for good. One that a swap may have failed counts until it is gone
-    /// or pods are listed again: its Job, which counts it itself, may be shown later.
+    /// Records that a pod has ended for good. One that has failed under `Never` counts until it is
+    /// gone or pods are listed again: its Job, which counts it itself, may be shown later.
     pub fn pod_ended(&mut self, pod: &Pod) {
-        let by_swap = pod.phase == Phase::Failed && roles::mains_succeeded(pod);
-        if Self::counts(pod) || !by_swap {
+        if Self::counts(pod) || pod.phase != Phase::Failed {
             self.pod_gone(pod);
         }
     }

@@ -60,9 +60,17 @@ struct FailureRuleView {
 
 /// `status` of a Job.
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct JobStatusView {
     failed: Option<i64>,
+    uncounted_terminated_pods: Option<UncountedView>,
+}
+
+/// `status.uncountedTerminatedPods` of a Job: pods that it is about to count.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct UncountedView {
+    failed: List<Text>,
 }
 
 impl FromView for Job {
@@ -93,8 +101,14 @@ fn failures_borne(job: &View<JobSpecView, JobStatusView>, limit: u32) -> u32 {
     if may_end_at_once || job.spec.backoff_limit_per_index.0 {
         return 0;
     }
+    let uncounted = match &job.status.uncounted_terminated_pods {
+        Some(pods) if pods.failed.too_long => return 0,
+        Some(pods) => pods.failed.items.len(),
+        None => 0,
+    };
     let failed = u32::try_from(job.status.failed.unwrap_or_default());
-    failed.map_or(0, |failed| limit.saturating_sub(failed))
+    let left = failed.map_or(0, |failed| limit.saturating_sub(failed));
+    left.saturating_sub(u32::try_from(uncounted).unwrap_or(u32::MAX))
 }
 
 /// One of `metadata.ownerReferences` of a pod.
@@ -228,6 +242,18 @@ mod tests {
             (json!({"podFailurePolicy": null}), 6),
         ] {
             assert_eq!(borne(spec.clone(), json!({})), Some(expected), "{spec}");
+        }
+        let uncounted = |failed: u32, pods: usize| {
+            let pods = vec!["u"; pods];
+            json!({"failed": failed, "uncountedTerminatedPods": {"failed": pods, "succeeded": ["u"]}})
+        };
+        for (status, expected) in [
+            (uncounted(0, 1), 5),
+            (uncounted(2, 3), 1),
+            (uncounted(2, 500), 0),
+            (json!({"uncountedTerminatedPods": null}), 6),
+        ] {
+            assert_eq!(borne(json!({}), status.clone()), Some(expected), "{status}");
         }
         for status in [json!({"failed": -1}), json!({"failed": i64::MAX})] {
             assert_eq!(borne(json!({}), status.clone()), Some(0), "{status}");

@@ -377,6 +377,49 @@ fn u228_where_the_job_bears_no_failure_the_phase_ends_its_pods_and_where_it_may_
 }
 
 #[test]
+fn u245_a_pod_that_fails_by_its_main_counts_until_its_job_may_have_counted_it() {
+    let fails = under_never("a").but("main", |main| main.ended(1));
+    let mut life = Life {
+        headroom: ledger(1, &[fails.read()]),
+        ..under(FINISH)
+    };
+    let failed = fails.but("side", |side| side.ended(0)).phase("Failed");
+    life.headroom.observe(&failed.read(), Swapped::default(), 0);
+    life.assert_silent(&under_never("b"), Reason::FinishWaits);
+    life.headroom.pod_gone(&failed.read());
+    let decision = first_sees(&mut life, &under_never("b"));
+    assert_eq!(swapped_names(&decision), ["side"]);
+}
+
+/// The sidecar that the node stops shows that as a failure.
+#[test]
+fn u246_a_pod_that_the_phase_has_ended_is_at_no_risk() {
+    let ended = |name: &str| {
+        let pod = under_never(name).but("side", |side| side.ended(143));
+        pod.phase("Succeeded").read()
+    };
+    let mut life = Life {
+        headroom: ledger(2, &[]),
+        ..under(FINISH)
+    };
+    for name in ["a", "b"] {
+        life.headroom
+            .observe_finished(&ended(name), Swapped::default(), 0);
+    }
+    let decision = first_sees(&mut life, &under_never("c"));
+    assert_eq!(swapped_names(&decision), ["side"]);
+    // One that was swapped before may still be judged by that.
+    let swapped = Swapped {
+        containers: 1,
+        ..Swapped::default()
+    };
+    for name in ["d", "e"] {
+        life.headroom.observe_finished(&ended(name), swapped, 0);
+    }
+    life.assert_silent(&under_never("f"), Reason::FinishWaits);
+}
+
+#[test]
 fn u228_a_job_that_is_not_observed_yet_is_waited_for_and_one_that_cannot_be_read_says_nothing() {
     let sees = |headroom: Ledger| {
         let mut life = Life {

@@ -138,7 +138,7 @@ impl Entry {
 
     fn totals(&self) -> Totals {
         let restarts = self.own() + self.claim;
-        let at_risk = self.seen.may_fail && (self.seen.has_failed || self.is_begun());
+        let at_risk = self.seen.has_failed || (self.seen.may_fail && self.is_begun());
         let at_risk = i64::from(at_risk);
         if self.seen.deleting {
             return Totals {
