@@ -110,6 +110,20 @@ async fn a_pod_that_is_left_to_somebody_else_does_not_count_as_waiting() {
     );
 }
 
+/// Any user may ask for a delay: no alert of the whole installation says that the pod is stuck.
+#[tokio::test(start_paused = true)]
+async fn u247_a_pod_that_waits_as_its_owner_asked_is_not_stuck() {
+    let (world, life) = World::with_pod("OnFailure").await;
+    let delay = json!({"metadata": {"annotations": {"swaplet.io/delay": "1h"}}});
+    world.edit("p", &delay).await;
+    world.patch_fault(Effect::reply(403).message("pods \"p\" is forbidden"));
+    world.ends("p", "main", 0).await;
+    world.wait(1200).await;
+    assert_eq!((life.pods_for("SidecarDelayed"), life.oldest()), (1.0, 0.0));
+    world.wait(3600).await;
+    assert!(life.oldest() > 3600.0, "{}", life.oldest());
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_age_of_a_watch_stays_under_a_minute_and_grows_when_the_api_server_is_gone() {
     let (world, life) = World::with_pod("OnFailure").await;

@@ -332,11 +332,14 @@ pub(crate) const fn is_over(reason: Reason) -> bool {
         )
 }
 
-/// Returns true if swaplet has to end the pod, and it has not ended.
+/// Returns true if swaplet has to end the pod by now, and it has not ended. A delay, and a main
+/// container that must succeed, are what the pod's owner asked for.
 const fn waits_for_its_end(reason: Reason) -> bool {
     !matches!(
         reason,
         Reason::SidecarsEnded
+            | Reason::SidecarDelayed
+            | Reason::MainFailed
             | Reason::LeftToPlatform
             | Reason::LeftToOpenKruise
             | Reason::NotSelected
