@@ -69,6 +69,12 @@ impl Plan {
         self.now = wake.max(self.now);
         for action in self.node.advance(&mut self.images, self.now) {
             match action {
+                Action::PutStatus(whole) if self.is_refused(&whole) => {
+                    // A library that is told of something else while its try is under way waits for
+                    // the next try with that as well.
+                    self.node.not_written(self.now);
+                    self.change(BTreeSet::new());
+                }
                 Action::PutStatus(whole) => {
                     if whole["status"]["reason"] == "ProviderFailed" {
                         // Each try writes the whole pod as it was when it began: who changes it
@@ -84,6 +90,26 @@ impl Plan {
             }
         }
         true
+    }
+
+    /// Whether the API server refuses the status, as that of a container that has ended for good and
+    /// runs again (Kubernetes: `ValidateContainerStateTransition`).
+    fn is_refused(&self, whole: &Value) -> bool {
+        let statuses = |pod: &Value| pod["status"]["containerStatuses"].as_array().cloned();
+        let after = statuses(whole).unwrap_or_default();
+        let runs_again = |before: &Value| {
+            let code = &before["state"]["terminated"]["exitCode"];
+            let is_final = match self.pod["spec"]["restartPolicy"].as_str() {
+                Some("Never") => code.is_number(),
+                Some("OnFailure") => *code == 0,
+                _ => false,
+            };
+            let same = |status: &&Value| status["name"] == before["name"];
+            let after = after.iter().find(same);
+            is_final && after.is_some_and(|after| after["state"]["terminated"].is_null())
+        };
+        let before = statuses(&self.pod).unwrap_or_default();
+        before.iter().any(runs_again)
     }
 
     fn act(&mut self, operation: &Operation) {
