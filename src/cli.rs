@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use swaplet_edge::command_line::{for_line, prepared, with_flags_behind, with_plugin_examples};
-use swaplet_edge::{client, duration, exit, in_one_line, manifests, print};
+use swaplet_edge::{client, duration, exit, in_one_line, manifests, print, say};
 
 use self::program::{about, anywhere, process};
 use self::run::config::Called;
@@ -102,7 +102,7 @@ impl Cli {
             _ => exit::CANNOT,
         };
         self.command.run().unwrap_or_else(|error| {
-            eprintln!("error: {}", in_one_line(&error));
+            say!("error: {}", in_one_line(&error));
             ExitCode::from(code)
         })
     }

@@ -10,6 +10,9 @@
 //! | `swaplet_controller` | watches, guarded writes, reports | the API server |
 //! | [`cli`] | one file per subcommand | everything, at the edge |
 
+// A reader that has been closed is no reason to stop: `swaplet_edge::say`.
+#![deny(clippy::print_stderr)]
+
 pub mod cli;
 
 /// Image references, and the exit, park and controller images: built, named and pushed without a

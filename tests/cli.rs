@@ -341,6 +341,21 @@ fn a_reader_that_stops_early_is_no_error() {
     assert!(ended.status.success(), "{}", text(&ended.stderr));
 }
 
+#[test]
+fn u248_a_reader_of_standard_error_that_is_gone_changes_no_exit_code() {
+    for (arguments, code) in [
+        (&["check", "-f", "/nowhere.yaml"][..], 2),
+        (&["explain"], 2),
+        (&["nodes", "--kubeconfig", "/nowhere"], 2),
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_swaplet"));
+        let ended = command.args(arguments).stderr(writer).status().unwrap();
+        assert_eq!(ended.code(), Some(code), "{arguments:?}");
+    }
+}
+
 /// The first process of a container is not ended by a signal that it does not handle yet.
 #[test]
 fn a_controller_that_is_stopped_while_it_starts_ends() {

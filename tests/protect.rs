@@ -170,14 +170,17 @@ async fn what_may_not_be_listed_is_said_and_the_rest_is_printed() {
     world.workload("deployments", "web", "Always", 2).await;
     let forbidden = Effect::reply(403).message("services is forbidden");
     let faults = world.server.faults();
-    faults.add(Rule::new(forbidden).verb(Verb::List).resource("services"));
+    for resource in ["services", "clonesets"] {
+        let rule = Rule::new(forbidden.clone()).verb(Verb::List);
+        faults.add(rule.resource(resource));
+    }
     let ran = world.protected(&["-A"]).await;
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(
         ran.out.contains("web")
             && ran
                 .err
-                .contains("your rights do not allow to list services:"),
+                .contains("your rights do not allow to list services, clonesets.apps.kruise.io:"),
         "{ran:?}"
     );
     let without = world

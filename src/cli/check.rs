@@ -11,6 +11,7 @@ pub(super) mod words;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use swaplet_edge::say;
 
 use super::client::{ClusterArgs, plain};
 use super::image::HostArgs;
@@ -270,7 +271,7 @@ impl CheckArgs {
     /// Prints the report on standard output, and messages on standard error.
     fn print(&self, report: &Report, settings: &Settings) -> anyhow::Result<()> {
         for problem in &report.problems {
-            eprintln!("error: {}", printable(&format!("{problem:#}")));
+            say!("error: {}", printable(&format!("{problem:#}")));
         }
         let is_table = matches!(self.output, Output::Table | Output::Wide);
         let text = match self.output {
@@ -292,13 +293,13 @@ impl CheckArgs {
         if is_table && !report.rows.is_empty() {
             print(&format!("{summary}\n"))?;
         } else if report.templates > 0 || report.problems.is_empty() {
-            eprintln!("{summary}");
+            say!("{summary}");
         }
         if is_table
             && std::env::var_os(CI).is_none()
             && let Some(native) = report.native()
         {
-            eprintln!("{native}");
+            say!("{native}");
         }
         Ok(())
     }
@@ -315,7 +316,7 @@ impl CheckArgs {
         let require = self.require.or(self.strict.then_some(1));
         if let Some(least) = require.filter(|least| ends < *least) {
             let flag = self.require.map_or("--strict", |_| "--require");
-            eprintln!(
+            say!(
                 "error: {flag} requires {least} or more, and {} would end",
                 counted(ends, "sidecar")
             );
@@ -324,7 +325,7 @@ impl CheckArgs {
         let noted =
             !report.hints.is_empty() || report.rows.iter().any(|row| !row.warnings.is_empty());
         if self.strict && noted {
-            eprintln!("error: --strict allows no notes: correct what is noted above");
+            say!("error: --strict allows no notes: correct what is noted above");
             return ExitCode::from(NOT_RUNNABLE);
         }
         ExitCode::SUCCESS

@@ -8,6 +8,7 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+use swaplet_edge::say;
 
 use crate::cli::check::verdict;
 use crate::cli::check::words::no_container;
@@ -127,7 +128,7 @@ impl ContentsArgs {
                 "two programs are for {platform}: name one for each platform with --program"
             );
             if !program.add_certificates(self.ca_certificates.as_deref())? {
-                eprintln!(
+                say!(
                     "note: this machine has no certificates of authorities, so the controller can ask no registry with TLS whether an image is public, nor push derived exit images to one; name some with --ca-certificates FILE"
                 );
             }
@@ -331,7 +332,7 @@ async fn with_progress<T>(waiting: &str, work: impl Future<Output = T>) -> T {
     loop {
         match tokio::time::timeout(pause, &mut work).await {
             Ok(done) => return done,
-            Err(_) => eprintln!("{waiting} ..."),
+            Err(_) => say!("{waiting} ..."),
         }
         pause = NEXT_WORD;
     }
@@ -414,7 +415,7 @@ impl ExitPushArgs {
         needs.missing.extend(self.path);
         let image = needs.build()?;
         for skipped in &needs.skipped {
-            eprintln!("warning: {}", printable(skipped));
+            say!("warning: {}", printable(skipped));
         }
         let code = self.push.run(image).await?;
         print(&needs.list())?;

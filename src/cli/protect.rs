@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
+use swaplet_edge::say;
 
 use anyhow::{anyhow, ensure};
 use clap::Args;
@@ -105,11 +106,11 @@ impl ProtectArgs {
                 true => String::new(),
                 false => format!(" in {}", names.join(", ")),
             };
-            eprintln!("Nothing{place} has the label {LABEL}.");
+            say!("Nothing{place} has the label {LABEL}.");
         }
-        failed.iter().for_each(|words| eprintln!("error: {words}"));
+        failed.iter().for_each(|words| say!("error: {words}"));
         if let Some(words) = missing_policies(&client).await {
-            eprintln!("{words}");
+            say!("{words}");
         }
         Ok(code(failed.is_empty(), FAILED))
     }
@@ -128,10 +129,15 @@ async fn list_labelled(
         if is_of_cluster && !namespaces.is_empty() {
             continue;
         }
-        let failure = |error| format!("cannot list {}: {}", kind.plural, words(&error));
+        // Two kinds of two groups have one name.
+        let name = [kind.plural, kind.group].join(".");
+        let name = name.trim_end_matches('.');
+        let failure = |error| format!("cannot list {name}: {}", words(&error));
         match labelled(client, kind, namespaces).await {
             Ok(objects) => found.extend(objects),
-            Err(kube::Error::Api(status)) if status.is_forbidden() => forbidden.push(kind.plural),
+            Err(kube::Error::Api(status)) if status.is_forbidden() => {
+                forbidden.push(name.to_owned())
+            }
             Err(kube::Error::Api(status)) if !is_page(&status) => {
                 failed.push(failure(kube::Error::Api(status)));
             }

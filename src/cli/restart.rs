@@ -9,6 +9,7 @@ mod way;
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::process::ExitCode;
+use swaplet_edge::say;
 
 use self::member::{status, was_started};
 use super::client::{ClusterArgs, named_or_own, plain};
@@ -143,7 +144,7 @@ impl RestartArgs {
         };
         let (members, left_out) = plan(&group.target, &containers, group.list_pods().await?)
             .map_err(|problems| anyhow::Error::msg(problems.join("\nerror: ")))?;
-        left_out.iter().for_each(|pod| eprintln!("left out: {pod}"));
+        left_out.iter().for_each(|pod| say!("left out: {pod}"));
         let way = self.way(&client, &namespace).await?;
         let budgets =
             (!self.ignore_disruption_budgets).then_some(DisruptionBudgets { client, namespace });
@@ -161,7 +162,7 @@ impl RestartArgs {
             false
         };
         print(&results::show(&roll.members, self.output)?)?;
-        eprintln!("{}", results::summary(&roll.members));
+        say!("{}", results::summary(&roll.members));
         Ok(ExitCode::from(code(&roll.members, interrupted)))
     }
 
@@ -183,7 +184,7 @@ impl RestartArgs {
             return Ok(Way::Asked(Box::new(asked)));
         }
         if !self.direct {
-            eprintln!(
+            say!(
                 "the cluster has no ContainerRecreateRequests: the images of the pods are changed directly"
             );
         }

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
+use swaplet_edge::say;
 
 use self::args::ControllerArgs;
 pub(super) use self::args::warm_namespace;
@@ -162,7 +163,7 @@ impl RunArgs {
         let work = work(client, settings, metrics, health.clone(), keeper, stopping);
         let ended = supervised(work, &health, resignation, stop, stopped, patience).await;
         if let Err(error) = &ended {
-            eprintln!("error: {}", in_one_line(error));
+            say!("error: {}", in_one_line(error));
         }
         // Not by returning: the runtime would wait for a task that is stuck, beside the work too.
         std::process::exit(if ended.is_ok() { 0 } else { FAILED.into() });

@@ -7,6 +7,7 @@ mod status;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use std::time::Duration;
+use swaplet_edge::say;
 
 use self::results::{Progress, Results};
 use self::status::StatusArgs;
@@ -174,7 +175,7 @@ impl WarmArgs {
         let stopped = stopped()?;
         let interrupted = async {
             stopped.await;
-            eprintln!("stopping: the warmer pods are being deleted ...");
+            say!("stopping: the warmer pods are being deleted ...");
         };
         let finished = warm(client, job, |news| progress.show(&news), interrupted).await;
         drop(progress);
@@ -230,7 +231,7 @@ impl WarmArgs {
 /// Prints on standard error what the table lacks; returns the exit code.
 fn reported(results: &Results, interrupted: bool, is_clean: bool) -> ExitCode {
     if let Some(rate) = results.rate() {
-        eprintln!("{rate}");
+        say!("{rate}");
     }
     if interrupted {
         let pods = if is_clean {
@@ -238,7 +239,7 @@ fn reported(results: &Results, interrupted: bool, is_clean: bool) -> ExitCode {
         } else {
             "some warmer pods are left"
         };
-        eprintln!(
+        say!(
             "interrupted: {pods}; no result for {} of {} images on nodes",
             results.open(),
             results.len()
@@ -246,7 +247,7 @@ fn reported(results: &Results, interrupted: bool, is_clean: bool) -> ExitCode {
         return ExitCode::from(INTERRUPTED);
     }
     results.complaint().map_or(ExitCode::SUCCESS, |complaint| {
-        eprintln!("error: {complaint}");
+        say!("error: {complaint}");
         ExitCode::from(FAILED)
     })
 }

@@ -47,9 +47,9 @@ use swaplet_edge::address::here;
 use swaplet_edge::duration::duration;
 use swaplet_edge::exit::{FAILED, code};
 use swaplet_edge::manifests::{Manifests, is_kustomization, shown};
-use swaplet_edge::print;
 use swaplet_edge::signals::stopped;
 use swaplet_edge::table::{aligned, dash};
+use swaplet_edge::{print, say};
 use swaplet_testbed::ApiServer;
 use tokio::net::TcpListener;
 use tokio::time::timeout;
@@ -205,7 +205,7 @@ impl Served {
 
     /// Prints what happens, forever.
     async fn stay(mut self, mut story: Story) -> anyhow::Result<()> {
-        eprintln!(
+        say!(
             "\nThe cluster stays until Ctrl-C, and what your own Jobs do is printed here. In another terminal:\n  export KUBECONFIG={}",
             self.kubeconfig.display()
         );

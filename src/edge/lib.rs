@@ -24,6 +24,15 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
+/// Prints a line on standard error, from the arguments of [`format!`]. A reader that has been closed
+/// (`2>&1 | head`) is no reason to stop in the middle of the work.
+#[macro_export]
+macro_rules! say {
+    ($($words:tt)*) => {{
+        let _ = std::io::Write::write_fmt(&mut std::io::stderr().lock(), format_args!("{}\n", format_args!($($words)*)));
+    }};
+}
+
 /// Returns an error with its causes, on one line. Each cause appears once, though libraries repeat
 /// their causes in their own words.
 pub fn in_one_line(error: &anyhow::Error) -> String {

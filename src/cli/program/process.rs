@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use swaplet_edge::signals;
+use swaplet_edge::{say, signals};
 
 /// The time after which people wonder whether anything happens.
 const NOTICEABLE: Duration = Duration::from_secs(1);
@@ -18,7 +18,7 @@ pub async fn slowly<T>(what: &str, work: impl Future<Output = T>) -> T {
         Ok(done) => done,
         Err(_) => {
             if io::stderr().is_terminal() {
-                eprintln!("{what} ...");
+                say!("{what} ...");
             }
             work.await
         }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
+use swaplet_edge::say;
 
 use clap::ValueEnum;
 use jiff::Timestamp;
@@ -125,12 +126,12 @@ pub fn age(from: Timestamp, to: Timestamp) -> String {
 
 /// Prints progress on standard error, because standard output may be read by programs.
 pub fn report(line: &str) {
-    eprintln!("{}", printable(line));
+    say!("{}", printable(line));
 }
 
 /// Prints a remark on standard error.
 pub fn note(words: &str) {
-    eprintln!("note: {}", printable(words));
+    say!("note: {}", printable(words));
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 use std::process::ExitCode;
 use std::time::Duration;
+use swaplet_edge::say;
 
 use anyhow::anyhow;
 use clap::Args;
@@ -102,7 +103,7 @@ impl ParkedArgs {
             print(&show(&found, self.output)?)?;
             found.iter().flat_map(told).for_each(|line| report(&line));
             if found.is_empty() {
-                eprintln!("No container is parked{}.", place(&namespaces));
+                say!("No container is parked{}.", place(&namespaces));
             }
             return Ok(ExitCode::SUCCESS);
         }
@@ -115,7 +116,7 @@ impl ParkedArgs {
             print(&show(&found, self.output)?)?;
             found.iter().flat_map(told).for_each(|line| report(&line));
             if found.is_empty() {
-                eprintln!("No container is parked.");
+                say!("No container is parked.");
                 return Ok(ExitCode::SUCCESS);
             }
             report(&format!("error: nothing was restored: {words}"));
@@ -174,7 +175,7 @@ where
         let found = list().await?;
         let waited = start.elapsed();
         if found.is_empty() {
-            eprintln!("No container is parked.");
+            say!("No container is parked.");
             return Ok(found);
         }
         let may_come_back = found.iter().any(|pod| !pod.swaps().is_empty());
@@ -188,7 +189,7 @@ where
         if waited >= wait {
             reasons = bring_all_back(&writer, found).await;
         } else if is_first {
-            eprintln!(
+            say!(
                 "{} with parked containers; a controller may bring them back for {} s",
                 counted(found.len(), "pod"),
                 wait.as_secs()

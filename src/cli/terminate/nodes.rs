@@ -25,7 +25,7 @@ use crate::cli::rules::NodeTableArgs;
 use crate::cli::status::installation::{Found, Naming, Purpose};
 use swaplet_edge::client::{ClusterArgs, plain};
 use swaplet_edge::exit::{CANNOT, code};
-use swaplet_edge::print;
+use swaplet_edge::{print, say};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -132,7 +132,7 @@ impl NodesArgs {
         rows.sort_by(|a, b| a.name.cmp(&b.name));
         problems.extend(rows.iter().filter_map(Row::problem));
         for problem in &problems {
-            eprintln!("error: {problem}");
+            say!("error: {problem}");
         }
         print(&show(&rows, self.output, now)?)?;
         Ok(code(problems.is_empty(), CANNOT))

@@ -41,7 +41,7 @@ use swaplet_core::report::reason::Reason;
 use swaplet_edge::client::{ClusterArgs, named_or_own};
 use swaplet_edge::duration::seconds;
 use swaplet_edge::exit::{CANNOT, FAILED, INTERRUPTED, code};
-use swaplet_edge::{in_one_line, print};
+use swaplet_edge::{in_one_line, print, say};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 use typed::Typed;
@@ -157,7 +157,7 @@ impl RescueArgs {
         let mut remarks = Remarks::default();
         self.rescue(&mut remarks).await.or_else(|error| {
             tell(&mut remarks);
-            eprintln!("error: {}", in_one_line(&error));
+            say!("error: {}", in_one_line(&error));
             Ok(ExitCode::from(CANNOT))
         })
     }
@@ -348,11 +348,11 @@ async fn work(
         tokio::select! {
             () = rescue.next() => {}
             () = &mut timeout => {
-                eprintln!("giving up after {} s", patience.as_secs());
+                say!("giving up after {} s", patience.as_secs());
                 break;
             }
             () = &mut interrupted => {
-                eprintln!("stopping: waiting for pending writes, {WRITE_SECONDS} s at most");
+                say!("stopping: waiting for pending writes, {WRITE_SECONDS} s at most");
                 rescue.is_interrupted = true;
                 break;
             }
@@ -362,7 +362,7 @@ async fn work(
     drop(stop);
     controller.await?.context("while stopping")?;
     rescue.rest();
-    eprintln!(
+    say!(
         "{} of {} ended in {} s",
         rescue.ended(),
         counted(rescue.pods.len(), "pod"),

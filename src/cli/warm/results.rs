@@ -4,6 +4,7 @@
 use std::io::{IsTerminal as _, stderr};
 use std::sync::Arc;
 use std::time::Duration;
+use swaplet_edge::say;
 
 use indicatif::ProgressDrawTarget;
 use serde_json::{Value, json};
@@ -39,7 +40,7 @@ impl Progress {
             let line = printable(&line);
             self.bars
                 .as_ref()
-                .map_or_else(|| eprintln!("{line}"), |bars| bars.line(&line));
+                .map_or_else(|| say!("{line}"), |bars| bars.line(&line));
         }
         match (&mut self.bars, news) {
             (Some(bars), News::Nodes { warmable, .. }) => bars.observe_nodes(*warmable),

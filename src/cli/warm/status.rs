@@ -1,6 +1,7 @@
 //! `swaplet warm status`: lists which images are known to be on which nodes.
 
 use std::process::ExitCode;
+use swaplet_edge::say;
 
 use anyhow::Context;
 use clap::Args;
@@ -99,9 +100,7 @@ impl StatusArgs {
             self.output,
             time_of_day(),
         )?)?;
-        remarks
-            .iter()
-            .for_each(|remark| eprintln!("error: {remark}"));
+        remarks.iter().for_each(|remark| say!("error: {remark}"));
         Ok(code(remarks.is_empty(), CANNOT))
     }
 }

@@ -10,9 +10,12 @@ pub struct Remarks {
 }
 
 impl Remarks {
-    /// Adds a line.
+    /// Adds a line, once.
     pub fn push(&mut self, line: impl Into<String>) {
-        self.lines.push(line.into());
+        let line = line.into();
+        if !self.lines.contains(&line) {
+            self.lines.push(line);
+        }
     }
 
     /// Records that `what` cannot be read, and the consequence; where rights are missing, all have
@@ -47,4 +50,18 @@ impl Remarks {
 /// `Status`; a proxy does not.
 pub fn is_forbidden(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 403 && !is_unparsed(status))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Remarks;
+
+    #[test]
+    fn a_line_is_told_once() {
+        let mut remarks = Remarks::default();
+        ["a", "b", "a"]
+            .into_iter()
+            .for_each(|line| remarks.push(line));
+        assert_eq!(remarks.lines(), ["a", "b"]);
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 use std::time::Duration;
+use swaplet_edge::say;
 
 use super::shown;
 use crate::cli::client::{ClusterArgs, named_or_own, plain};
@@ -114,7 +115,7 @@ impl ProbeArgs {
         shown
             .problems
             .iter()
-            .for_each(|problem| eprintln!("warning: {problem}"));
+            .for_each(|problem| say!("warning: {problem}"));
         let probe = Probe {
             namespace: named_or_own(&client, self.namespace.as_deref()),
             client,
@@ -125,7 +126,7 @@ impl ProbeArgs {
             id: id(),
         };
         let probed = probe
-            .run(interrupt()?, &|line| eprintln!("{}", printable(&line)))
+            .run(interrupt()?, &|line| say!("{}", printable(&line)))
             .await;
         let findings = Findings::of(&probe, &probed, &shown);
         print(&findings.show(self.output)?)?;
@@ -134,7 +135,7 @@ impl ProbeArgs {
                 "kubectl delete pods -n {} -l {LABEL}={} --grace-period=0 --force",
                 probe.namespace, probe.id
             );
-            eprintln!("error: {}; delete it: {delete}", printable(left));
+            say!("error: {}; delete it: {delete}", printable(left));
         }
         Ok(exit_code(&probed))
     }
@@ -166,10 +167,10 @@ fn are_two(exit: &ImageReference, park: &ImageReference) -> anyhow::Result<()> {
 fn exit_code(probed: &Probed) -> ExitCode {
     match &probed.stopped {
         Some(Stopped::Interrupted) if probed.left.is_empty() => {
-            eprintln!("interrupted; the pods of the probe are deleted");
+            say!("interrupted; the pods of the probe are deleted");
             return ExitCode::from(INTERRUPTED);
         }
-        Some(stopped) => eprintln!("error: {}", printable(&stopped.to_string())),
+        Some(stopped) => say!("error: {}", printable(&stopped.to_string())),
         None => {}
     }
     if probed.stopped.is_some() || !probed.left.is_empty() {

@@ -1,6 +1,7 @@
 //! `swaplet policy suggest`: suggests policies that would end the sidecars of stuck Jobs.
 
 use std::process::ExitCode;
+use swaplet_edge::say;
 
 use anyhow::anyhow;
 use clap::Args;
@@ -85,11 +86,11 @@ impl SuggestArgs {
         }
         let (suggestions, more) = suggest(&observed.unmarked.pods);
         if more > 0 {
-            eprintln!("note: only the first {MOST} policies are suggested, {more} are left out");
+            say!("note: only the first {MOST} policies are suggested, {more} are left out");
         }
         let named = Named::all(suggestions, namespace.as_deref(), &observed.policies);
         if named.is_empty() {
-            eprintln!(
+            say!(
                 "No pod of {} has waited for {} s or longer (--stuck-for) for containers that nothing marks as sidecars.",
                 place_of(namespace.as_deref()),
                 self.stuck_for

@@ -2,6 +2,7 @@
 //! marks as one.
 
 use std::collections::BTreeSet;
+use swaplet_edge::say;
 
 use anyhow::{anyhow, bail};
 use jiff::SignedDuration;
@@ -73,9 +74,9 @@ impl Pods<'_> {
         self.check(client, &seen, &those, remarks).await?;
         let unmarked = seen.unmarked.words(&self.as_arguments());
         match (seen.stuck.is_empty(), &unmarked) {
-            (true, None) => eprintln!("No pod of {place}{matched} waits for its sidecars."),
+            (true, None) => say!("No pod of {place}{matched} waits for its sidecars."),
             (true, Some(_)) => {
-                eprintln!("No pod of {place}{matched} waits for a sidecar that is marked.")
+                say!("No pod of {place}{matched} waits for a sidecar that is marked.")
             }
             _ => {}
         }
