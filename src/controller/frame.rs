@@ -1,9 +1,10 @@
-//! The foundation of all loops: watches, lists, stores of objects, the queue, clocks, panics, the
-//! connection, the Lease, health, metrics, guarded writes and maps kept in ConfigMaps. It knows no
-//! product.
+//! The foundation of all loops: watches, lists, stores of objects, the queue, what is in flight,
+//! clocks, panics, the connection, the Lease, health, metrics, guarded writes and maps kept in
+//! ConfigMaps. It knows no product.
 
 pub mod clock;
 pub mod connection;
+pub(crate) mod in_flight;
 pub(crate) mod isolated;
 pub(crate) mod kept_map;
 pub mod lease;

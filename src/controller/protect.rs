@@ -23,20 +23,19 @@ use swaplet_core::protect::object::{
 };
 use swaplet_core::report::write_error::WriteError;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
 use crate::cluster::rules::Beside;
 use crate::frame::clock::{Clock, IDLE};
 use crate::frame::connection::Namespaces;
-use crate::frame::isolated::{TaskDied, finished, read as isolated_read};
+use crate::frame::in_flight::{InFlight, Writes};
+use crate::frame::isolated::{TaskDied, read as isolated_read};
 use crate::frame::serve::Health;
 use crate::frame::serve::rights::Right;
 use crate::frame::store::{Changes, Store};
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::named::NamedWatches;
 use crate::frame::watch::{Event, heard, watch};
-use crate::frame::writer::shares::Shares;
 use crate::frame::writer::{RETRY, Writer, params, requests_for};
 
 /// The most objects whose contents are watched at a time; any others stay until there is room.
@@ -69,8 +68,7 @@ pub(crate) async fn run(
         clock: Clock::start(),
         watches: watches(client, ages.clone()),
         writer: tools.writer,
-        writes: JoinSet::new(),
-        shares: Shares::default(),
+        writes: none_in_flight(),
         health: tools.health,
         namespaces: beside.common.namespaces,
         objects: BTreeMap::new(),
@@ -88,7 +86,7 @@ pub(crate) async fn run(
             event = heard(&mut spaces, "Namespaces") => protect.observe(event?),
             event = heard(&mut crds, "CRDs") => protect.observe(event?),
             Some((contents, event)) = protect.watches.next() => protect.count(&contents, event),
-            written = finished(&mut protect.writes, "a write to a protected object") => protect.written(written?),
+            Some(((object, text), outcome, _)) = protect.writes.next() => protect.written(&object, text, outcome),
             () = sleep_until(due) => {}
             () = heartbeat.due() => {}
             () = told_to_stop(&mut stopping) => {
@@ -107,8 +105,7 @@ async fn told_to_stop(stopping: &mut watch::Receiver<bool>) {
 struct Protect {
     clock: Clock,
     writer: Writer,
-    writes: JoinSet<Written>,
-    shares: Shares,
+    writes: Counting,
     health: Health,
     namespaces: Namespaces,
     objects: BTreeMap<GuardedKind, Store<Guarded, Entry>>,
@@ -353,8 +350,13 @@ const fn right_to_count(kind: GuardedKind) -> Right {
     }
 }
 
-/// The object as it was when the write was decided, the count, and the outcome.
-type Written = (Guarded, Option<String>, Result<Option<Guarded>, WriteError>);
+/// The writes in flight: each the object as it was when the write was decided, and the count.
+type Counting = Writes<(Guarded, Option<String>), Option<Guarded>>;
+
+/// Objects have shares of the writes, like namespaces elsewhere, because they are in none.
+fn none_in_flight() -> Counting {
+    InFlight::new(WRITES_AT_ONCE, |(object, _)| &object.name)
+}
 
 fn key_of(object: &Guarded) -> Key {
     (object.kind, object.name.clone())
@@ -362,11 +364,10 @@ fn key_of(object: &Guarded) -> Key {
 
 impl Protect {
     /// Reconciles the objects that are due, those that have been due for the longest time first.
-    /// Objects whose last write has failed have a share of the writes, like namespaces elsewhere.
     fn reconcile(&mut self, now: Moment) {
         let is_due = |entry: &Entry| !entry.is_writing && entry.due.is_some_and(|due| due <= now);
-        while self.writes.len() < WRITES_AT_ONCE {
-            let next = self.shares.next(WRITES_AT_ONCE, now, |may_begin| {
+        loop {
+            let next = self.writes.turn(|may_begin| {
                 let all = self.all();
                 let due = all.filter(|(object, entry)| is_due(entry) && may_begin(&object.name));
                 let first = due.min_by_key(|(_, entry)| entry.due);
@@ -390,22 +391,29 @@ impl Protect {
                 // What happens meanwhile makes it due again.
                 (entry.due, entry.is_writing) = (None, true);
                 let object = object.clone();
-                let writer = self.writer.clone();
-                self.shares.began(&key.1);
-                self.writes.spawn(async move {
-                    let outcome = writer.hold(&object, text.as_deref()).await;
-                    (object, text, outcome)
-                });
+                self.begin(object, text);
             }
         }
     }
 
-    fn written(&mut self, (object, text, outcome): Written) {
+    fn begin(&mut self, object: Guarded, text: Option<String>) {
+        let write = (object, text);
+        self.writes
+            .begin(self.writer.clone(), write, |writer, (object, text)| {
+                Box::pin(writer.hold(object, text.as_deref()))
+            });
+    }
+
+    fn written(
+        &mut self,
+        object: &Guarded,
+        text: Option<String>,
+        outcome: Result<Option<Guarded>, WriteError>,
+    ) {
         let now = self.clock.now();
         let right = right_to_count(object.kind);
         self.health.note_write(right, "", &outcome);
-        self.shares.finished(&object.name, &outcome, now);
-        let key = key_of(&object);
+        let key = key_of(object);
         let Some((_, entry, is_leaving)) = self.entry(&key) else {
             return;
         };
@@ -457,20 +465,17 @@ impl Protect {
     /// Withdraws the counts that allow a deletion, by one write each; the caller bounds the wait. A
     /// write in flight may be such a count, so it is followed by another.
     async fn withdraw(&mut self) {
-        let mut writes = JoinSet::new();
-        for (object, entry) in self.all() {
-            if lets_go(object) && !entry.is_writing {
-                let (writer, object) = (self.writer.clone(), object.clone());
-                writes.spawn(async move { drop(writer.hold(&object, None).await) });
-            }
+        let counts = self.all();
+        let counts = counts.filter(|(object, entry)| lets_go(object) && !entry.is_writing);
+        let counts: Vec<_> = counts.map(|(object, _)| object.clone()).collect();
+        let mut in_flight = std::mem::replace(&mut self.writes, none_in_flight());
+        counts
+            .into_iter()
+            .for_each(|object| self.begin(object, None));
+        while let Some(((object, _), ..)) = in_flight.next().await {
+            self.begin(object, None);
         }
-        while let Some(done) = self.writes.join_next().await {
-            if let Ok((object, ..)) = done {
-                let writer = self.writer.clone();
-                writes.spawn(async move { drop(writer.hold(&object, None).await) });
-            }
-        }
-        while writes.join_next().await.is_some() {}
+        while self.writes.next().await.is_some() {}
     }
 }
 

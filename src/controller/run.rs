@@ -18,14 +18,14 @@ use tokio::sync::watch::{self, channel};
 use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
-use self::controller::{A_WRITE, Controller};
+use self::controller::Controller;
 use crate::cluster::openkruise::{self, Scope, observe};
 use crate::cluster::rules::{Beside, Common, Rules};
 use crate::frame::clock::Clock;
 pub use crate::frame::clock::TimeOfDay;
 use crate::frame::connection::Namespaces;
 use crate::frame::connection::discovery::Discovery;
-use crate::frame::isolated::{Defects, TaskDied, finished, isolated_task};
+use crate::frame::isolated::{Defects, TaskDied, isolated_task};
 use crate::frame::lease::{Leadership, LeaseKeeper};
 use crate::frame::metrics::Metrics;
 use crate::frame::serve::Health;
@@ -79,12 +79,12 @@ pub async fn run(
     let (client, is_on) = (discovery.client().clone(), settings.sidecar_policies);
     let mut policies = PolicyWatches::begin(client, &settings.namespaces, &watch_ages, is_on);
     tokio::select! {
-        () = &mut shutdown => return controller.end(&stop, settings.write_deadline).await,
+        () = &mut shutdown => { controller.end(&stop, settings.write_deadline).await; return Ok(()); }
         () = controller.first_policies(&mut policies) => {}
     }
     let mut watches = Watches::begin(&discovery, &settings, &watch_ages);
     tokio::select! {
-        () = &mut shutdown => return controller.end(&stop, settings.write_deadline).await,
+        () = &mut shutdown => { controller.end(&stop, settings.write_deadline).await; return Ok(()); }
         () = controller.first_answers() => {}
     }
     let mut heartbeat = controller.health.heartbeat("pods");
@@ -105,7 +105,7 @@ pub async fn run(
             event = heard(&mut watches.jobs, "Jobs") => controller.see_job(event?),
             news = policies.next() => controller.see_policies(news?, &mut policies),
             Some(reported) = controller.reports.join_next() => controller.policies_reported(reported),
-            written = finished(&mut controller.writes, A_WRITE) => controller.finish(written?),
+            Some((write, outcome, concerns_all)) = controller.writes.next() => controller.finish(write, &outcome, concerns_all),
             Some(ended) = beside.join_next() => return Err(ended.unwrap_or_else(|error| TaskDied(error.to_string()))),
             happened = controller.restarts.next() => controller.see_restart(happened?),
             Some((namespace, paths, pushed)) = controller.deriver.next() => controller.derived(&namespace, &paths, pushed),
@@ -115,7 +115,8 @@ pub async fn run(
             () = heartbeat.due() => {}
         }
     }
-    controller.end(&stop, settings.write_deadline).await
+    controller.end(&stop, settings.write_deadline).await;
+    Ok(())
 }
 
 // The controller of several processes: it runs in the leader, and the others stand by.

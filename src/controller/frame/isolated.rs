@@ -9,7 +9,6 @@ use swaplet_core::objects::isolated::words;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::values::backoff::Backoff;
 use swaplet_core::report::reason::Reason;
-use tokio::task::JoinSet;
 
 /// The error that a background task has ended, which must never end: restart the process.
 #[derive(Debug, thiserror::Error)]
@@ -19,17 +18,6 @@ pub struct TaskDied(pub(crate) String);
 impl TaskDied {
     pub(crate) fn of(task: &str) -> Self {
         Self(task.to_owned())
-    }
-}
-
-/// Waits for the next of these tasks to finish, forever while there is none.
-pub(crate) async fn finished<T: 'static>(
-    tasks: &mut JoinSet<T>,
-    what: &str,
-) -> Result<T, TaskDied> {
-    match tasks.join_next().await {
-        Some(done) => done.map_err(|error| TaskDied(format!("{what}: {error}"))),
-        None => std::future::pending().await,
     }
 }
 

@@ -4,7 +4,6 @@
 pub mod leash;
 pub mod precedence;
 pub mod report;
-pub(crate) mod shares;
 mod undone;
 
 use std::time::Duration;
@@ -201,15 +200,12 @@ impl Writer {
             }
             answer = timeout(self.deadline, isolated_task(resource, written)) => answer,
         };
-        let error = match answer {
+        Err(match answer {
             Ok(Ok(Ok(outcome))) => return outcome,
-            Ok(Ok(Err(error))) => error.to_string(),
-            Ok(Err(defect)) => {
-                format!("a defect in swaplet prevents this write; please report it: {defect}")
-            }
-            Err(_) => format!("no answer in {} s", self.deadline.as_secs()),
-        };
-        Err(failed(error))
+            Ok(Ok(Err(error))) => failed(error.to_string()),
+            Ok(Err(defect)) => broken(&defect),
+            Err(_) => failed(format!("no answer in {} s", self.deadline.as_secs())),
+        })
     }
 
     /// Changes images in one patch: all of them, or none.
@@ -292,6 +288,13 @@ pub(crate) fn failed(error: impl Into<String>) -> WriteError {
         error: error.into(),
         retry_after: None,
     }
+}
+
+/// Returns that a write has panicked, with this message.
+pub(crate) fn broken(defect: &str) -> WriteError {
+    failed(format!(
+        "a defect in swaplet prevents this write; please report it: {defect}"
+    ))
 }
 
 /// Returns the requests for objects of a kind: those of a namespace, or of the cluster.

@@ -10,13 +10,13 @@ use swaplet_core::restart::pod::RestartPodWire;
 use swaplet_core::restart::reconcile::ParkImage;
 use swaplet_core::restart::request::RestartRequestWire;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 
 use crate::cluster::rules::Common;
 use crate::frame::clock::{Now, ServerClock, TimeOfDay};
 use crate::frame::connection::Namespaces;
 use crate::frame::connection::discovery::Discovery;
-use crate::frame::isolated::{TaskDied, finished};
+use crate::frame::in_flight::{InFlight, Writes};
+use crate::frame::isolated::TaskDied;
 use crate::frame::metrics::{Metrics, set};
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::watch_all;
@@ -26,13 +26,10 @@ use crate::frame::watch::{Event, heard_if};
 use crate::frame::writer::Writer;
 use crate::frame::writer::leash::Gate;
 use crate::frame::writer::report::Notice;
-use crate::frame::writer::shares::Shares;
 use crate::restart::on_config::RestartOnSettings;
 use crate::restart::reconcile::{Key, Restarts};
 use crate::restart::write::{RestartWrite, Stored};
 use crate::terminate::index::Index;
-
-type Written = (RestartWrite, Result<Stored, WriteError>);
 
 /// The part of the loop that restarts containers.
 pub struct Driver {
@@ -40,11 +37,9 @@ pub struct Driver {
     requests: Option<mpsc::Receiver<Event<RestartRequestWire>>>,
     parked: Option<mpsc::Receiver<Event<RestartPodWire>>>,
     watches: NamedWatches<Key, RestartPodWire>,
-    writes: JoinSet<Written>,
+    writes: Writes<RestartWrite, Stored>,
     server_clock: ServerClock,
     started_at: jiff::Timestamp,
-    concurrency: usize,
-    shares: Shares,
 }
 
 /// An event for the driver.
@@ -56,7 +51,7 @@ pub enum Happened {
     /// An event about a pod in which containers are parked.
     Parked(Event<RestartPodWire>),
     /// A write that has finished.
-    Written(Box<Written>),
+    Written(Box<(RestartWrite, Result<Stored, WriteError>)>),
 }
 
 /// The settings of restarts.
@@ -111,26 +106,24 @@ impl Driver {
             requests,
             parked,
             watches: watches_of_pods(client.clone(), ages.clone()),
-            writes: JoinSet::new(),
+            writes: InFlight::new(common.concurrency, |write| &write.request.namespace),
             server_clock: discovery.clock().clone(),
             started_at: settings.map_or(jiff::Timestamp::UNIX_EPOCH, |settings| {
                 settings.time_of_day.now()
             }),
-            concurrency: common.concurrency,
-            shares: Shares::default(),
         }
     }
 
     /// Waits for the next event; forever, if restarts are off.
     ///
     /// # Errors
-    /// Returns [`TaskDied`] if a watch or a write has died.
+    /// Returns [`TaskDied`] if a watch has died.
     pub async fn next(&mut self) -> Result<Happened, TaskDied> {
         tokio::select! {
             event = heard_if(&mut self.requests, "requests") => event.map(Happened::Request),
             event = heard_if(&mut self.parked, "parked pods") => event.map(Happened::Parked),
             Some((pod, event)) = self.watches.next() => Ok(Happened::Pod(pod, event)),
-            written = written(&mut self.writes) => written,
+            Some(written) = written(&mut self.writes) => Ok(written),
         }
     }
 
@@ -152,8 +145,6 @@ impl Driver {
             Happened::Written(written) => {
                 let (write, outcome) = *written;
                 log(&write, &outcome);
-                let namespace = &write.request.namespace;
-                self.shares.finished(namespace, &outcome, now);
                 return self.restarts.written(write, outcome, now);
             }
         }
@@ -173,16 +164,12 @@ impl Driver {
             today: self.server_clock.or_ours(self.started_at, moment),
         };
         self.restarts.begin_turn(moment);
-        while self.writes.len() < self.concurrency {
-            let write = self.shares.next(self.concurrency, moment, |may_begin| {
-                self.restarts.next_write(index, now, may_begin)
-            });
-            let Some(write) = write else { break };
-            self.shares.began(&write.request.namespace);
-            let writer = writer.clone();
-            self.writes.spawn(async move {
-                let outcome = writer.restart(&write).await;
-                (write, outcome)
+        while let Some(write) = self
+            .writes
+            .turn(|may_begin| self.restarts.next_write(index, now, may_begin))
+        {
+            self.writes.begin(writer.clone(), write, |writer, write| {
+                Box::pin(writer.restart(write))
             });
         }
         if let Some(pods) = self.restarts.pods() {
@@ -200,14 +187,8 @@ impl Driver {
     }
 
     /// Waits for a write in flight to finish; `None` if there is none.
-    ///
-    /// # Errors
-    /// Returns [`TaskDied`] if the write has died.
-    pub async fn drain(&mut self) -> Result<Option<Happened>, TaskDied> {
-        if self.writes.is_empty() {
-            return Ok(None);
-        }
-        written(&mut self.writes).await.map(Some)
+    pub async fn drain(&mut self) -> Option<Happened> {
+        written(&mut self.writes).await
     }
 }
 
@@ -242,9 +223,9 @@ fn watches_of_pods(client: Client, ages: WatchAges) -> NamedWatches<Key, Restart
     })
 }
 
-async fn written(writes: &mut JoinSet<Written>) -> Result<Happened, TaskDied> {
-    let written = finished(writes, "a write of a restart").await?;
-    Ok(Happened::Written(Box::new(written)))
+async fn written(writes: &mut Writes<RestartWrite, Stored>) -> Option<Happened> {
+    let (write, outcome, _) = writes.next().await?;
+    Some(Happened::Written(Box::new((write, outcome))))
 }
 
 fn log(write: &RestartWrite, outcome: &Result<Stored, WriteError>) {

@@ -22,21 +22,20 @@ use swaplet_core::restart::hot_upgrade::sidecar_set::{
     PLURAL, SidecarSet, UpgradeImages, resource,
 };
 use swaplet_core::terminate::openkruise::Coexist;
-use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
-use self::kept::{Kept, Room, Selected};
+use self::kept::{Kept, Selected};
 use crate::cluster::rules::Beside;
 use crate::cluster::status_owner::StatusOwner;
 use crate::frame::clock::{Clock, IDLE};
-use crate::frame::isolated::{Defects, TaskDied, finished, log, read};
+use crate::frame::in_flight::{InFlight, Writes};
+use crate::frame::isolated::{Defects, TaskDied, log, read};
 use crate::frame::serve::rights::Right;
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::mirror::{Change, Mirror};
 use crate::frame::watch::named::NamedWatches;
 use crate::frame::watch::served::{Served, watch_served};
 use crate::frame::watch::{Event, heard, watch};
-use crate::frame::writer::shares::Shares;
 use crate::frame::writer::{Built, Target, Tools, Writer, params, requests_for};
 
 /// The maximum number of sets in effect; the status of further ones says so.
@@ -74,8 +73,7 @@ pub(crate) async fn run(
         images,
         places: common.namespaces.places(),
         watches: watch_pods(client, ages),
-        writes: JoinSet::new(),
-        shares: Shares::default(),
+        writes: InFlight::new(AT_ONCE, HotWrite::namespace),
         tools,
         sets: BTreeMap::new(),
         mirror: Mirror::new(),
@@ -90,7 +88,7 @@ pub(crate) async fn run(
         tokio::select! {
             event = heard(&mut sets, "SidecarSets") => upgrades.observe_set(event?),
             Some((selected, event)) = upgrades.watches.next() => upgrades.observe_pod(&selected, event),
-            written = finished(&mut upgrades.writes, "a write of a hot upgrade") => upgrades.written(written?),
+            Some((write, outcome, _)) = upgrades.writes.next() => upgrades.written(&write, outcome),
             () = sleep_until(due) => upgrades.reconcile(),
             () = heartbeat.due() => {}
         }
@@ -119,9 +117,7 @@ struct HotUpgrades {
     /// True if the watches may have to change.
     is_changed: bool,
     watches: NamedWatches<Selected, UpgradePodWire>,
-    writes: JoinSet<Written>,
-    /// The writes to pods in flight, by namespace.
-    shares: Shares,
+    writes: HotWrites,
     defects: Defects<Box<str>>,
     owner: StatusOwner,
 }
@@ -244,41 +240,25 @@ impl HotUpgrades {
             return;
         }
         self.is_changed |= kept.lists_again(now);
-        let mut room = Room {
-            left: AT_ONCE.saturating_sub(self.writes.len()),
-            shares: &mut self.shares,
-        };
-        let step = kept.reconcile(&self.images, &taken, &mut room, &mut self.owner, now);
-        let (writes, notices) = match step {
-            Ok(step) => step,
-            Err(defect) => {
-                kept.due = Some(self.defects.meet(name.into(), now));
-                self.tools.metrics.decisions_failed(1);
-                return log("SidecarSet", "", name, &defect);
-            }
-        };
-        for notice in notices {
-            self.tools.reporter.report(notice);
-        }
-        for write in writes {
-            let writer = self.tools.writer.clone();
-            self.writes.spawn(async move { writer.hot(write).await });
+        let (writes, owner) = (&mut self.writes, &mut self.owner);
+        let step = kept.reconcile(&self.images, &taken, writes, &self.tools, owner, now);
+        if let Err(defect) = step {
+            kept.due = Some(self.defects.meet(name.into(), now));
+            self.tools.metrics.decisions_failed(1);
+            log("SidecarSet", "", name, &defect);
         }
     }
 
-    fn written(&mut self, (write, outcome): Written) {
+    fn written(&mut self, write: &HotWrite, outcome: Result<Option<UpgradePodWire>, WriteError>) {
         let now = self.clock.now();
-        let (right, namespace) = match &write {
-            HotWrite::Pod { target, .. } => {
-                let namespace = &*target.namespace;
-                self.shares.finished(namespace, &outcome, now);
-                (Right::UpgradeSidecars, namespace)
-            }
-            HotWrite::Status { .. } => (Right::ReportSidecarSets, ""),
+        let right = match write {
+            HotWrite::Pod { .. } => Right::UpgradeSidecars,
+            HotWrite::Status { .. } => Right::ReportSidecarSets,
         };
+        let namespace = write.namespace();
         self.tools.health.note_write(right, namespace, &outcome);
         if let Some(kept) = self.sets.get_mut(write.set()) {
-            let notice = kept.written(&write, outcome, now);
+            let notice = kept.written(write, outcome, now);
             kept.wake(now);
             if let Some(notice) = notice {
                 self.tools.reporter.report(notice);
@@ -310,15 +290,29 @@ impl HotWrite {
             Self::Pod { set, .. } | Self::Status { set, .. } => set,
         }
     }
+
+    /// A status is in no namespace, and takes no turn: each set writes one in two seconds at most.
+    fn namespace(&self) -> &str {
+        match self {
+            Self::Pod { target, .. } => &target.namespace,
+            Self::Status { .. } => "",
+        }
+    }
+
+    fn begin(self, writes: &mut HotWrites, tools: &Tools) {
+        let writer = tools.writer.clone();
+        writes.begin(writer, self, |writer, write| Box::pin(writer.hot(write)));
+    }
 }
 
-/// A write, and the pod that the API server has stored; none of a status.
-type Written = (HotWrite, Result<Option<UpgradePodWire>, WriteError>);
+/// The writes in flight, each of which returns the pod that the API server has stored; none of a
+/// status.
+type HotWrites = Writes<HotWrite, Option<UpgradePodWire>>;
 
 impl Writer {
     /// Makes the write, within the deadline.
-    async fn hot(&self, write: HotWrite) -> Written {
-        let (resource, built, images) = match &write {
+    async fn hot(&self, write: &HotWrite) -> Result<Option<UpgradePodWire>, WriteError> {
+        let (resource, built, images) = match write {
             HotWrite::Pod { target, change, .. } => {
                 let image = (&*change.container, &*change.before, &*change.image);
                 let images = Some(image).filter(|(_, before, image)| before != image);
@@ -326,12 +320,11 @@ impl Writer {
             }
             HotWrite::Status { set, uid, status } => (PLURAL, of_status(set, uid, status), vec![]),
         };
-        let sent = self.in_time(resource, async {
+        self.in_time(resource, async {
             let answer = self.send_images(built, &images).await?;
             Ok(answer.map(|body| serde_json::from_slice(&body).ok()))
-        });
-        let outcome = sent.await;
-        (write, outcome)
+        })
+        .await
     }
 }
 

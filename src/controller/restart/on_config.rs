@@ -20,7 +20,7 @@ use crate::cluster::rules::Beside;
 use crate::frame::clock::{Clock, IDLE};
 use crate::frame::connection::Namespaces;
 use crate::frame::connection::discovery::Discovery;
-use crate::frame::isolated::{Defects, TaskDied, finished, isolated, log, note};
+use crate::frame::isolated::{Defects, TaskDied, isolated, log, note};
 use crate::frame::serve::Heartbeat;
 use crate::frame::serve::rights::Right;
 use crate::frame::watch::age::WatchAges;
@@ -146,7 +146,7 @@ impl Run {
             tools,
             reported: Reported::default(),
             defects: Defects::default(),
-            rounds: Rounds::default(),
+            rounds: Rounds::new(),
             failures: 0,
             not_before: Moment::START,
         }
@@ -190,7 +190,7 @@ impl Run {
                 self.tools.note_watch(right_to_watch(object.1.kind), &object.0, &event);
                 self.state.observe_object(&object, event, self.clock.now());
             }
-            called = finished(&mut self.rounds.calls, "a restart for changed configuration") => self.called(called?),
+            Some((group, called)) = self.rounds.calls.finished() => self.called(group, called),
             () = sleep_until(due) => {}
             () = heartbeat.due() => {}
         }

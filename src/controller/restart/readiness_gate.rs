@@ -11,19 +11,18 @@ use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::pod::RestartPodWire;
 use swaplet_core::restart::readiness_gate::{READINESS_GATE, first_readiness};
 use swaplet_core::restart::reconcile::Readiness;
-use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
 use super::driver::RestartSettings;
 use crate::cluster::rules::Beside;
 use crate::frame::clock::{Clock, IDLE};
-use crate::frame::isolated::{TaskDied, finished, read};
+use crate::frame::in_flight::{InFlight, Writes};
+use crate::frame::isolated::{TaskDied, read};
 use crate::frame::queue::reschedule;
 use crate::frame::serve::rights::Right;
 use crate::frame::store::{Key, Store};
 use crate::frame::watch::many::watch_all;
 use crate::frame::watch::{Event, heard};
-use crate::frame::writer::shares::Shares;
 use crate::frame::writer::{RETRY, Target, Tools};
 
 /// The maximum number of writes in flight.
@@ -46,9 +45,8 @@ pub(crate) async fn run(beside: Beside, settings: RestartSettings) -> Result<Inf
         tools,
         waiting: Store::default(),
         due: Due::new(),
-        writes: JoinSet::new(),
+        writes: InFlight::new(AT_ONCE, |(pod, _)| &pod.namespace),
         rests: BTreeMap::new(),
-        shares: Shares::default(),
     };
     loop {
         heartbeat.beat();
@@ -58,7 +56,7 @@ pub(crate) async fn run(beside: Beside, settings: RestartSettings) -> Result<Inf
         let due = gates.clock.instant(gates.next_due(now));
         tokio::select! {
             event = heard(&mut pods, "pods with the readiness gate") => gates.observe(event?),
-            written = finished(&mut gates.writes, "a write of a readiness gate") => gates.written(written?),
+            Some(((pod, before), outcome, _)) = gates.writes.next() => gates.written(pod, &before, outcome),
             () = sleep_until(due) => {}
             () = heartbeat.due() => {}
         }
@@ -68,9 +66,6 @@ pub(crate) async fn run(beside: Beside, settings: RestartSettings) -> Result<Inf
 /// The time of each pod's turn, by namespace; pods with a write in flight are not among them.
 type Due = BTreeMap<Box<str>, BTreeSet<(Moment, Key)>>;
 
-/// The pod, its version when the write was decided, and the outcome.
-type Written = (Target, Box<str>, Result<(), WriteError>);
-
 struct Gates {
     clock: Clock,
     settings: RestartSettings,
@@ -78,10 +73,10 @@ struct Gates {
     /// The pods whose gate must be opened.
     waiting: Store<(Target, Readiness), Turn>,
     due: Due,
-    writes: JoinSet<Written>,
+    /// The writes in flight, each with what its pod showed when it was decided.
+    writes: Writes<(Target, Readiness), ()>,
     /// The uids of pods that were written within a minute, and until when they rest.
     rests: BTreeMap<Box<str>, Moment>,
-    shares: Shares,
 }
 
 /// When a pod has its turn.
@@ -140,12 +135,10 @@ impl Gates {
     /// Begins the writes that are due, as far as there is room for their namespaces.
     fn begin_writes(&mut self, now: Moment) {
         self.rests.retain(|_, until| *until > now);
-        while self.writes.len() < AT_ONCE {
-            let next = self.shares.next(AT_ONCE, now, |may_begin| {
-                let allowed = self
-                    .due
-                    .iter()
-                    .filter(|(namespace, _)| may_begin(namespace));
+        loop {
+            let next = self.writes.turn(|may_begin| {
+                let due = self.due.iter();
+                let allowed = due.filter(|(namespace, _)| may_begin(namespace));
                 let first = allowed.filter_map(|(_, due)| due.first()).min();
                 first.filter(|(at, _)| *at <= now).cloned()
             });
@@ -154,20 +147,16 @@ impl Gates {
                 return;
             };
             turn.set(None, &key, &mut self.due);
-            let (target, readiness) = pod.clone();
-            self.shares.began(&target.namespace);
-            let writer = self.tools.writer.clone();
-            let today = self.settings.time_of_day.now();
-            self.writes.spawn(async move {
-                let outcome = writer.set_first_readiness(&target, &readiness, today).await;
-                (target, readiness.version, outcome)
-            });
+            let (writer, today) = (self.tools.writer.clone(), self.settings.time_of_day.now());
+            self.writes
+                .begin(writer, pod.clone(), move |writer, (pod, readiness)| {
+                    Box::pin(writer.set_first_readiness(pod, readiness, today))
+                });
         }
     }
 
-    fn written(&mut self, (pod, version, outcome): Written) {
+    fn written(&mut self, pod: Target, before: &Readiness, outcome: Result<(), WriteError>) {
         let (now, health) = (self.clock.now(), &self.tools.health);
-        self.shares.finished(&pod.namespace, &outcome, now);
         let wait = match outcome {
             Ok(()) => {
                 health.has_in(Right::OpenReadinessGates, &pod.namespace);
@@ -189,7 +178,7 @@ impl Gates {
         let Some(((_, readiness), turn)) = waiting.filter(|((pod, _), _)| pod.uid == uid) else {
             return;
         };
-        let is_shown = readiness.version != version;
+        let is_shown = readiness.version != before.version;
         let Some(wait) = wait.or(is_shown.then_some(Duration::ZERO)) else {
             return self.forget(&key);
         };

@@ -13,7 +13,8 @@ use crate::cluster::verdict_store::{AllKept, Found, VerdictStore, all_kept};
 use crate::frame::clock::{Clock, IDLE, time_of_day};
 use crate::frame::connection::UNREACHABLE;
 use crate::frame::connection::discovery::Discovery;
-use crate::frame::isolated::{TaskDied, finished, read};
+use crate::frame::in_flight::{InFlight, Writes};
+use crate::frame::isolated::read;
 use crate::frame::metrics::{Metrics, set};
 use crate::frame::serve::Health;
 use crate::frame::serve::rights::Right;
@@ -21,7 +22,6 @@ use crate::frame::watch::Event;
 use crate::frame::writer::leash::Gate;
 use crate::frame::writer::precedence::Precedence;
 use crate::frame::writer::report::Reporter;
-use crate::frame::writer::shares::Shares;
 use crate::frame::writer::{Outcome, Target, Writer, is_missing_right};
 use crate::restart::driver::{Driver, Happened};
 use crate::terminate::derive::{Deriver, Pushed};
@@ -52,9 +52,6 @@ const HALVED: Duration = Duration::from_secs(30);
 /// The longest pause that one answer can cause for all pods, even if the server asks for more.
 const LONGEST_BRAKE: Duration = Duration::from_secs(30);
 
-/// What has died, where the task of a write has.
-pub(super) const A_WRITE: &str = "a write";
-
 /// The state of the loop.
 pub(super) struct Controller {
     pub(super) clock: Clock,
@@ -69,8 +66,7 @@ pub(super) struct Controller {
     concurrency: usize,
     /// Until when half of them may be in flight, because the API server refused one.
     halved_until: Moment,
-    shares: Shares,
-    pub(super) writes: JoinSet<(Write, Outcome)>,
+    pub(super) writes: Writes<Write, Vec<Box<str>>>,
     pub(super) restarts: Driver,
     /// The writes of statuses of policies, each with those that were not applied.
     pub(super) reports: JoinSet<Vec<(StatusWrite, WriteError)>>,
@@ -124,8 +120,7 @@ impl Controller {
             health,
             concurrency: settings.concurrency.max(1),
             halved_until: Moment::START,
-            shares: Shares::default(),
-            writes: JoinSet::new(),
+            writes: InFlight::new(settings.concurrency, |write| &write.target.namespace),
             reports: JoinSet::new(),
             deriver: Deriver::new(settings.push.clone()),
             questions: questions(settings),
@@ -185,17 +180,16 @@ impl Controller {
     pub(super) fn start_writes(&mut self) {
         let now = self.clock.now();
         self.claim_precedence();
-        while self.brake <= now && self.writes.len() < self.places(now) {
-            let write = self.shares.next(self.places(now), now, |may_begin| {
-                self.index.next_write_where(may_begin, now)
-            });
-            let Some(write) = write else { break };
-            self.shares.began(&write.target.namespace);
-            let writer = self.writer.clone();
-            self.writes.spawn(async move {
-                let outcome = writer.write(&write.target, &write.action).await;
-                (write, outcome)
-            });
+        self.writes.most = self.places(now);
+        while self.brake <= now
+            && let Some(write) = self
+                .writes
+                .turn(|may_begin| self.index.next_write_where(may_begin, now))
+        {
+            self.writes
+                .begin(self.writer.clone(), write, |writer, write| {
+                    Box::pin(writer.write(&write.target, &write.action))
+                });
         }
         self.claim_precedence();
         self.measure();
@@ -212,11 +206,10 @@ impl Controller {
 
     /// Makes other writes yield while a write of a pod is queued or in flight.
     fn claim_precedence(&self) {
-        let now = self.clock.now();
         // What waits for a namespace whose writes hang would wait for ever.
-        let is_sound = |namespace: &str| !self.shares.is_suspect(namespace, now);
+        let is_sound = |namespace: &str| !self.writes.is_suspect(namespace);
         self.precedence
-            .swaps(self.index.has_ready(is_sound) || self.writes.len() > self.shares.suspects(now));
+            .swaps(self.index.has_ready(is_sound) || self.writes.len() > self.writes.suspects());
     }
 
     fn measure(&self) {
@@ -233,22 +226,21 @@ impl Controller {
         set(&self.metrics.waiting, self.index.waiting());
     }
 
-    pub(super) fn finish(&mut self, (write, outcome): (Write, Outcome)) {
-        log_outcome(&write.target, &outcome);
-        note_right(&self.health, right_of(&write.action), &outcome);
+    /// Handles the outcome of a write, which may concern all namespaces.
+    pub(super) fn finish(&mut self, write: Write, outcome: &Outcome, concerns_all: bool) {
+        log_outcome(&write.target, outcome);
+        note_right(&self.health, right_of(&write.action), outcome);
         let now = self.clock.now();
-        let namespace = &write.target.namespace;
-        let concerns_all = self.shares.finished(namespace, &outcome, now);
         // A request to OpenKruise may fail because of its webhook: that is no reason to hold up other
         // pods.
         if let (Err(WriteError::Failed { retry_after, .. }), Action::Swap(_)) =
-            (&outcome, &write.action)
+            (outcome, &write.action)
             && (concerns_all || retry_after.is_some())
         {
             self.brake = now + retry_after.unwrap_or(BRAKE).clamp(BRAKE, LONGEST_BRAKE);
             self.halved_until = now + HALVED;
         }
-        self.index.written(write, &outcome, now);
+        self.index.written(write, outcome, now);
     }
 
     pub(super) fn derived(&mut self, namespace: &str, paths: &[String], pushed: Pushed) {
@@ -294,35 +286,24 @@ impl Controller {
 
     /// Stops the tasks, which take back what counts only while they run, then waits for the writes
     /// in flight: each for at most `deadline`.
-    pub(super) async fn end(
-        self,
-        stop: &channel::Sender<bool>,
-        deadline: Duration,
-    ) -> Result<(), TaskDied> {
+    pub(super) async fn end(mut self, stop: &channel::Sender<bool>, deadline: Duration) {
         stop.send_replace(true);
         let _ = timeout(deadline, stop.closed()).await;
-        self.drain(deadline).await
-    }
-
-    async fn drain(mut self, deadline: Duration) -> Result<(), TaskDied> {
-        let all = async {
-            while !self.writes.is_empty() {
-                let written = finished(&mut self.writes, A_WRITE).await?;
-                self.finish(written);
+        let drained = async {
+            while let Some((write, outcome, concerns_all)) = self.writes.next().await {
+                self.finish(write, &outcome, concerns_all);
             }
-            while let Some(happened) = self.restarts.drain().await? {
+            while let Some(happened) = self.restarts.drain().await {
                 self.see_restart(happened);
             }
-            Ok(())
         };
-        let drained = timeout(deadline, all).await.unwrap_or(Ok(()));
+        let _ = timeout(deadline, drained).await;
         self.metrics.nothing_kept();
         self.report_progress();
         self.reporter.drain().await;
         if let Some(store) = self.verdicts.take() {
             store.drain().await;
         }
-        drained
     }
 }
 

@@ -3,13 +3,11 @@
 use std::time::Duration;
 
 use swaplet_core::cluster::exit_images::derived::Trouble;
-use swaplet_core::objects::moment::Moment;
 use swaplet_core::report::decision::Paths;
-use tokio::task::JoinSet;
 
 use super::call::Call;
+use crate::frame::in_flight::InFlight;
 use crate::frame::queue::FairQueue;
-use crate::frame::writer::shares::Shares;
 
 /// Pushes in progress at once, of which each namespace has a share: images are small, and a
 /// registry is shared.
@@ -28,8 +26,7 @@ pub(crate) struct Deriver {
     push: Option<Push>,
     /// The images that are to be pushed, each with the namespace whose pod has asked for it.
     waiting: FairQueue<(Box<str>, Paths)>,
-    shares: Shares,
-    under_way: JoinSet<(Box<str>, Paths, Pushed)>,
+    under_way: InFlight<(Box<str>, Paths), Result<Pushed, String>>,
 }
 
 impl Deriver {
@@ -37,8 +34,7 @@ impl Deriver {
         Self {
             push,
             waiting: FairQueue::default(),
-            shares: Shares::default(),
-            under_way: JoinSet::new(),
+            under_way: InFlight::new(AT_ONCE, |(namespace, _)| namespace),
         }
     }
 
@@ -56,39 +52,29 @@ impl Deriver {
         let Some(push) = &self.push else {
             return;
         };
-        while self.under_way.len() < AT_ONCE {
-            let waiting = &mut self.waiting;
-            // No namespace counts as failing, so the time does not matter: that a push fails says
-            // nothing about who has asked for it.
-            let next = self.shares.next(AT_ONCE, Moment::START, |may_begin| {
-                waiting.pop_of(may_begin)
-            });
-            let Some((namespace, paths)) = next else {
-                return;
-            };
-            self.shares.began(&namespace);
-            let push = push.clone();
-            self.under_way.spawn(async move {
-                let pushed = push.within(DEADLINE, paths.clone()).await;
-                // It is retried like a push that has failed.
-                let trouble = |words: String| Trouble {
-                    words,
-                    retry_after: None,
-                };
-                let pushed = pushed.unwrap_or_else(|words| Err(trouble(words)));
-                (namespace, paths, pushed)
-            });
+        let waiting = &mut self.waiting;
+        while let Some(next) = self.under_way.turn(|may_begin| waiting.pop_of(may_begin)) {
+            self.under_way
+                .begin(push.clone(), next, |push, (_, paths)| {
+                    Box::pin(push.within(DEADLINE, paths.clone()))
+                });
         }
     }
 
     /// Waits for the next push to finish, and returns it with the namespace whose pod has asked for
     /// it; `None` while none is in progress.
     pub(crate) async fn next(&mut self) -> Option<(Box<str>, Paths, Pushed)> {
-        // A task ends in an error only when the whole process ends.
-        let finished = self.under_way.join_next().await?.ok()?;
-        self.shares.answered(&finished.0);
+        let (next, pushed) = self.under_way.finished().await?;
+        // That a push fails says nothing about who has asked for it.
+        self.under_way.end(&next, false);
         self.begin();
-        Some(finished)
+        // It is retried like a push that has failed.
+        let trouble = |words| Trouble {
+            words,
+            retry_after: None,
+        };
+        let pushed = pushed.flatten().unwrap_or_else(|words| Err(trouble(words)));
+        Some((next.0, next.1, pushed))
     }
 }
 

@@ -56,6 +56,7 @@ pub(crate) struct Questions {
     ask: Option<AskPublic>,
     /// One image of each repository that was asked about.
     asked: Vec<ImageReference>,
+    /// As many as there are repositories, and without shares: most of the time they wait.
     open: JoinSet<(ImageReference, Public)>,
 }
 

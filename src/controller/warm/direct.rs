@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::jobs::driver::watches_of_pulls;
 use super::write::Warmers;
 use crate::frame::clock::Clock;
+use crate::frame::in_flight::InFlight;
 use crate::frame::list::{list_with, words};
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::mirror::{Change, Mirror};
@@ -21,7 +22,6 @@ use swaplet_core::objects::node::{Node, NodeWire};
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::pod::WarmerPodWire;
 use swaplet_core::warm::warming::{Action, Answer, Elsewhere, Ended, Limits, Warming, shape};
-use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep, timeout};
 
 /// The interval of steps without an event, because time alone changes what is to be done.
@@ -128,7 +128,8 @@ struct Run {
     job: Job,
     clock: Clock,
     writer: Writer,
-    writes: JoinSet<(Box<str>, Action, Answer)>,
+    /// The limits of the job are those of its writes, which all are of one namespace.
+    writes: InFlight<(Box<str>, Action), Answer>,
     warming: Warming,
     /// Pods may be created once it is complete, because the watch would show them.
     pods: Mirror<Box<str>>,
@@ -147,7 +148,7 @@ impl Run {
             job,
             clock: Clock::start(),
             writer,
-            writes: JoinSet::new(),
+            writes: InFlight::new(usize::MAX, |_| ""),
             warming,
             pods: Mirror::new(),
             nodes: Mirror::new(),
@@ -186,7 +187,7 @@ impl Run {
                         self.warming.handle(&uid, &pulled);
                     }
                 }
-                Some(done) = self.writes.join_next() => self.finish(done)?,
+                Some(((node, action), answer, _)) = self.writes.next() => self.warming.written(&node, &action, answer, self.clock.now()),
                 () = sleep(LOOK) => (),
             }
             self.report(report);
@@ -283,23 +284,12 @@ impl Run {
                 }),
                 Action::Delete { .. } => (),
             }
-            let (writer, warmers) = (self.writer.clone(), self.job.warmers.clone());
-            self.writes.spawn(async move {
-                let answer = writer.warm(&warmers, &node, &action).await;
-                (node, action, answer)
+            let with = (self.writer.clone(), self.job.warmers.clone());
+            self.writes.begin(with, (node, action), |with, write| {
+                let ((writer, warmers), (node, action)) = (with, write);
+                Box::pin(writer.warm(warmers, node, action))
             });
         }
-    }
-
-    fn finish(
-        &mut self,
-        done: Result<(Box<str>, Action, Answer), JoinError>,
-    ) -> Result<(), WarmError> {
-        let (node, action, answer) =
-            done.map_err(|error| WarmError::TaskDied(error.to_string()))?;
-        self.warming
-            .written(&node, &action, answer, self.clock.now());
-        Ok(())
     }
 
     fn report(&mut self, report: &mut impl FnMut(News)) {
@@ -342,7 +332,7 @@ impl Run {
     /// Returns true if none is left.
     async fn clean_up(&mut self, report: &mut impl FnMut(News)) -> bool {
         let cleaned = timeout(CLEAN_UP, async {
-            while self.writes.join_next().await.is_some() {}
+            while self.writes.next().await.is_some() {}
             let pods: Api<WarmerPodWire> =
                 Api::namespaced(self.client.clone(), &self.job.warmers.namespace);
             let ours = ListParams::default().labels(&self.job.warmers.selector());

@@ -9,10 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::precedence::Precedence;
-use super::shares::Shares;
-use super::{Target, TargetKind, is_missing_right};
-use crate::frame::clock::{Clock, time_of_day};
-use crate::frame::isolated::isolated_task;
+use super::{Target, TargetKind, failed, is_missing_right};
+use crate::frame::clock::time_of_day;
+use crate::frame::in_flight::{InFlight, Writes};
 use crate::frame::metrics::Metrics;
 use crate::frame::queue::FairQueue;
 use crate::frame::serve::Health;
@@ -22,13 +21,12 @@ use k8s_openapi::api::core::v1::{Event, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Time};
 use kube::api::PostParams;
 use kube::{Api, Client};
-use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::values::bounds::cut;
 use swaplet_core::objects::values::short_digest::short_digest;
 use swaplet_core::report::decision::Report;
 use swaplet_core::report::reason::Reason;
+use swaplet_core::report::write_error::WriteError;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tracing::field::display;
 
@@ -137,8 +135,8 @@ impl Reporter {
 }
 
 impl Sender {
-    /// Sends an Event. Returns false if the API server has not answered, or not now.
-    async fn send(&self, waiting: &Waiting) -> bool {
+    /// Sends an Event. Fails if the API server has not answered, or not now.
+    async fn send(&self, waiting: &Waiting) -> Result<(), WriteError> {
         let Waiting {
             target,
             report,
@@ -181,6 +179,8 @@ impl Sender {
         };
         self.metrics.wrote("events", outcome);
         is_answered
+            .then_some(())
+            .ok_or_else(|| failed("the API server has not answered"))
     }
 
     fn event(&self, target: &Target, report: &Report, now: Timestamp) -> Event {
@@ -359,50 +359,40 @@ async fn send_in_turn(
     mut queued: mpsc::Receiver<()>,
     precedence: Precedence,
 ) {
-    let mut under_way = JoinSet::new();
-    let (clock, mut shares, mut is_open) = (Clock::start(), Shares::default(), true);
+    let mut under_way = InFlight::new(AT_ONCE, |next: &Waiting| &next.target.namespace);
+    let mut is_open = true;
     loop {
-        let mut next = None;
-        if under_way.len() < AT_ONCE {
-            next = shares.next(AT_ONCE, clock.now(), |may_begin| {
-                let mut taken = None;
-                queue.send_modify(|queue| taken = queue.pop_of(may_begin));
-                taken
-            });
-        }
+        let next = under_way.turn(|may_begin| {
+            let mut taken = None;
+            queue.send_modify(|queue| taken = queue.pop_of(may_begin));
+            taken
+        });
         let Some((next, oldest)) = next else {
             tokio::select! {
                 more = queued.recv(), if is_open => is_open = more.is_some(),
-                Some(Ok(sent)) = under_way.join_next() => note(&mut shares, sent, clock.now()),
+                true = answered(&mut under_way, &queue) => {}
                 else => return,
             }
             continue;
         };
         if !precedence.yield_with(next.since, oldest).await {
             // Those that hang would hold up all others.
-            while under_way.len() > shares.suspects(clock.now())
-                && let Some(Ok(sent)) = under_way.join_next().await
-            {
-                note(&mut shares, sent, clock.now());
+            while under_way.len() > under_way.suspects() && answered(&mut under_way, &queue).await {
             }
         }
-        shares.began(&next.target.namespace);
-        let (sender, queue) = (sender.clone(), queue.clone());
-        under_way.spawn(async move {
-            let sent = isolated_task("an Event", sender.send(&next)).await;
-            queue.send_modify(|queue| queue.in_flight -= 1);
-            (next.target.namespace, sent.unwrap_or(false))
+        under_way.begin(sender.clone(), next, |sender, next| {
+            Box::pin(sender.send(next))
         });
     }
 }
 
-/// Records whether an Event of this namespace was answered.
-fn note(shares: &mut Shares, (namespace, is_answered): (Box<str>, bool), now: Moment) {
-    if is_answered {
-        shares.answered(&namespace);
-    } else {
-        shares.failed(&namespace, now);
+/// Waits until the next Event is answered, or has failed. Returns false if none is in flight.
+async fn answered(under_way: &mut Writes<Waiting, ()>, queue: &watch::Sender<Queue>) -> bool {
+    let is_one = under_way.next().await.is_some();
+    if is_one {
+        queue.send_modify(|queue| queue.in_flight -= 1);
     }
+    is_one
 }
 
 #[cfg(test)]

@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::{AT_ONCE, HotWrite};
+use super::{HotWrite, HotWrites};
 use crate::cluster::status_owner::{StatusOwner, Unread};
 use crate::frame::isolated::{isolated, read};
 use crate::frame::store::{Changes, Key, Store};
 use crate::frame::watch::Event;
 use crate::frame::writer::report::Notice;
-use crate::frame::writer::shares::Shares;
-use crate::frame::writer::{RETRY, Target, TargetKind};
+use crate::frame::writer::{RETRY, Target, TargetKind, Tools};
 use crate::restart::hot_upgrade::MOST_SETS;
 use serde_json::{Value, json};
 use swaplet_core::objects::moment::Moment;
@@ -64,32 +63,6 @@ pub(super) struct Kept {
     stored: (Value, Moment),
     is_status_under_way: bool,
     unread: Unread,
-}
-
-/// The room for writes to pods.
-pub(super) struct Room<'a> {
-    /// The number of writes that may begin.
-    pub(super) left: usize,
-    pub(super) shares: &'a mut Shares,
-}
-
-impl Room<'_> {
-    /// Takes the next of these writes whose namespace may begin one: one that does not answer holds
-    /// up no other.
-    fn take<'n, T>(
-        &mut self,
-        writes: &mut Vec<T>,
-        namespace: impl Fn(&T) -> &'n str,
-        now: Moment,
-    ) -> Option<T> {
-        self.left = self.left.checked_sub(1)?;
-        let next = self.shares.next(AT_ONCE, now, |may_begin| {
-            writes.iter().position(|write| may_begin(namespace(write)))
-        })?;
-        let write = writes.remove(next);
-        self.shares.began(namespace(&write));
-        Some(write)
-    }
 }
 
 /// The sidecars that sets claim, by the uid of the pod.
@@ -234,8 +207,7 @@ impl Kept {
         is_due
     }
 
-    /// Reconciles the set, with as many writes to pods as there is room for. Returns the writes, and
-    /// what to report.
+    /// Reconciles the set: begins as many writes to pods as there is room for, and reports.
     ///
     /// # Errors
     /// Returns the message of a panic.
@@ -243,14 +215,14 @@ impl Kept {
         &mut self,
         images: &UpgradeImages,
         taken: &Taken,
-        room: &mut Room<'_>,
+        writes: &mut HotWrites,
+        tools: &Tools,
         owner: &mut StatusOwner,
         now: Moment,
-    ) -> Result<(Vec<HotWrite>, Vec<Notice>), String> {
-        let (mut writes, mut notices) = (Vec::new(), Vec::new());
+    ) -> Result<(), String> {
         // The number that may be upgraded at once is a share of all pods, so all must be listed.
         if !self.are_listed() {
-            return Ok((writes, notices));
+            return Ok(());
         }
         let plan = self.plan(images, taken, now)?;
         let pods = self.pods.values().flat_map(Store::iter);
@@ -258,12 +230,17 @@ impl Kept {
         self.due = plan.due;
         for (nth, report) in plan.reports {
             let kept = self.kept(&pods[nth]);
-            notices.extend(kept.and_then(|(pod, kept)| kept.news(target(pod), report)));
+            if let Some(notice) = kept.and_then(|(pod, kept)| kept.news(target(pod), report)) {
+                tools.reporter.report(notice);
+            }
         }
         let mut waiting = plan.writes;
         while !waiting.is_empty() {
-            let namespace = |(nth, _): &(usize, Change)| &*pods[*nth].0;
-            let Some((nth, change)) = room.take(&mut waiting, namespace, now) else {
+            let next = writes.turn(|may_begin| {
+                let mut namespaces = waiting.iter().map(|(nth, _)| &pods[*nth].0);
+                namespaces.position(|namespace| may_begin(namespace))
+            });
+            let Some((nth, change)) = next.map(|next| waiting.remove(next)) else {
                 // The next write that finishes makes room.
                 self.wake(now + STATUS_EVERY);
                 break;
@@ -277,18 +254,21 @@ impl Kept {
                 memory.begun = Some(change.version.clone());
             }
             let target = target(pod);
-            writes.push(HotWrite::Pod {
+            let write = HotWrite::Pod {
                 set: self.set.name.clone(),
                 target,
                 change,
-            });
+            };
+            write.begin(writes, tools);
         }
         self.wake_for_pauses(now);
         if self.places.have_room {
             self.wake(self.list_at + LIST_EVERY);
         }
-        writes.extend(self.next_status(&plan.counts, owner, now));
-        Ok((writes, notices))
+        if let Some(status) = self.next_status(&plan.counts, owner, now) {
+            status.begin(writes, tools);
+        }
+        Ok(())
     }
 
     fn plan(&mut self, images: &UpgradeImages, taken: &Taken, now: Moment) -> Result<Plan, String> {

@@ -5,7 +5,7 @@
 //! makes its writes. A namespace has one round at a time: two of them would use the same room in a
 //! budget. Nothing is decided but from records that are stored.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::take;
 use std::time::Duration;
 
@@ -14,17 +14,16 @@ use swaplet_core::report::decision::Report;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::restart::on_config::pod::ConfiguredPod;
 use swaplet_core::restart::on_config::round::{Action, Round, decide};
-use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::Run;
 use super::disruption_budgets::{BudgetsUnknown, DisruptionBudgets, Left};
 use super::requests::{Made, make};
 use super::state::Group;
-use crate::frame::isolated::{isolated, isolated_task};
+use crate::frame::in_flight::InFlight;
+use crate::frame::isolated::isolated;
 use crate::frame::queue::FairQueue;
 use crate::frame::serve::rights::Right;
-use crate::frame::writer::shares::Shares;
 
 /// The maximum number of rounds in progress, of which each namespace has one.
 const AT_ONCE: usize = 8;
@@ -44,20 +43,14 @@ pub(super) struct Budgets {
 }
 
 /// The rounds in progress, and the owners that wait for theirs.
-#[derive(Default)]
 pub(super) struct Rounds {
     line: FairQueue<Group>,
-    /// The namespaces that have a round in progress.
-    begun: HashSet<Box<str>>,
-    shares: Shares,
-    pub(super) calls: JoinSet<Called>,
+    pub(super) calls: InFlight<Group, Carried>,
     /// The rounds whose budgets have been read, and when.
     read: Vec<(Group, Moment, Budgets)>,
 }
 
-/// A part of a round that has been carried out, or the message of a panic.
-pub(super) type Called = (Group, Result<Carried, String>);
-
+/// A part of a round that has been carried out.
 pub(super) enum Carried {
     Read(Budgets),
     Made {
@@ -70,6 +63,14 @@ pub(super) enum Carried {
 }
 
 impl Rounds {
+    pub(super) fn new() -> Self {
+        Self {
+            line: FairQueue::default(),
+            calls: InFlight::one_each(AT_ONCE, |(namespace, _)| namespace),
+            read: Vec::new(),
+        }
+    }
+
     /// Adds an owner behind those of its namespace.
     pub(super) fn push(&mut self, group: Group) {
         let namespace = group.0.clone();
@@ -77,38 +78,13 @@ impl Rounds {
     }
 
     /// Returns the owner whose turn it is; `None` if there is no room.
-    fn turn(&mut self, now: Moment) -> Option<Group> {
-        if self.calls.len() >= AT_ONCE {
-            return None;
-        }
-        let (line, begun) = (&mut self.line, &self.begun);
-        self.shares.next(AT_ONCE, now, |may_begin| {
-            line.pop_of(|namespace| may_begin(namespace) && !begun.contains(namespace))
-        })
+    fn turn(&mut self) -> Option<Group> {
+        self.calls.turn(|may_begin| self.line.pop_of(may_begin))
     }
 
     /// Carries out a part of a round beside the loop.
     fn call(&mut self, group: &Group, part: impl Future<Output = Carried> + Send + 'static) {
-        if self.begun.insert(group.0.clone()) {
-            self.shares.began(&group.0);
-        }
-        let group = group.clone();
-        self.calls.spawn(async move {
-            let result = isolated_task(&group.1, part).await;
-            (group, result)
-        });
-    }
-
-    /// Records the end of a round. One in which nothing was called does not count.
-    fn end(&mut self, namespace: &str, has_failed: bool, now: Moment) {
-        if !self.begun.remove(namespace) {
-            return;
-        }
-        if has_failed {
-            self.shares.failed(namespace, now);
-        } else {
-            self.shares.answered(namespace);
-        }
+        self.calls.begin((), group.clone(), |(), _| Box::pin(part));
     }
 }
 
@@ -121,13 +97,13 @@ impl Run {
             let is_old = now > at + READ_BUDGETS;
             self.round(&group, Some(budgets).filter(|_| !is_old), now);
         }
-        while let Some(group) = self.rounds.turn(now) {
+        while let Some(group) = self.rounds.turn() {
             self.round(&group, None, now);
         }
     }
 
-    /// Handles a part of a round that has been carried out.
-    pub(super) fn called(&mut self, (group, result): Called) {
+    /// Handles a part of a round that has been carried out, or has panicked.
+    pub(super) fn called(&mut self, group: Group, result: Result<Carried, String>) {
         let now = self.clock.now();
         match result {
             Ok(Carried::Read(budgets)) => self.rounds.read.push((group, now, budgets)),
@@ -158,13 +134,13 @@ impl Run {
     }
 
     fn broken(&mut self, group: &Group, defect: &str, now: Moment) {
-        self.rounds.end(&group.0, false, now);
+        self.rounds.calls.end(group, false);
         self.undecided(group, defect, now);
     }
 
     /// Ends a round; the owner is due again at this time, or with the next event.
     fn end_round(&mut self, group: &Group, again: Option<Moment>, has_failed: bool) {
-        self.rounds.end(&group.0, has_failed, self.clock.now());
+        self.rounds.calls.end(group, has_failed);
         if let Some(at) = again {
             self.state.again(group, at);
         }

@@ -15,7 +15,6 @@ use futures::FutureExt as _;
 use k8s_openapi::api::core::v1::Event as KubeEvent;
 use kube::api::ListParams;
 use kube::{Api, Client};
-use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::node::NodeWire;
 use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
@@ -27,7 +26,6 @@ use swaplet_core::warm::pod::{JOB, RUN, WarmerPodWire};
 use swaplet_core::warm::pull_job::object::JobKind;
 use swaplet_core::warm::warming::{Action, Pulled};
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
 use tokio::time::{sleep, sleep_until};
 
 use self::observe::{SharedManager, observe};
@@ -35,7 +33,8 @@ use super::{Happened, PodQuery, PullAnswer, PullJobs, PullWrite, Stored, WarmSet
 use crate::cluster::rules::Beside;
 use crate::frame::clock::{Clock, IDLE, Now, ServerClock};
 use crate::frame::connection::discovery::{Discovery, Resources};
-use crate::frame::isolated::{TaskDied, finished};
+use crate::frame::in_flight::InFlight;
+use crate::frame::isolated::TaskDied;
 use crate::frame::metrics::set;
 use crate::frame::queue::FairQueue;
 use crate::frame::serve::rights::Right;
@@ -45,7 +44,6 @@ use crate::frame::watch::many::{Unlisted, watch_all, watch_all_kept};
 use crate::frame::watch::named::NamedWatches;
 use crate::frame::watch::served::{Served, Verdict, watch_judged};
 use crate::frame::watch::{Event, heard, heard_if, watch};
-use crate::frame::writer::shares::Shares;
 use crate::frame::writer::{Tools, Writer, is_missing_right};
 use crate::warm::jobs::Derived;
 use crate::warm::predownload::OwnJobs;
@@ -69,8 +67,6 @@ pub(crate) async fn run(
         driver.reconcile(&mut heartbeat).await?;
     }
 }
-
-type Written = (PullWrite, PullAnswer);
 
 struct Driver {
     clock: Clock,
@@ -163,7 +159,7 @@ impl Driver {
         for write in self.jobs.step(now) {
             self.writes.push(write);
         }
-        self.writes.begin(now.moment);
+        self.writes.begin();
         for notice in take(&mut self.jobs.notices) {
             self.tools.reporter.report(notice);
         }
@@ -210,9 +206,6 @@ impl Driver {
     fn take(&mut self, happened: Happened) -> bool {
         note_rights(&self.tools, &happened);
         let now = self.now();
-        if let Happened::Written(written) = &happened {
-            self.writes.note(written, now.moment);
-        }
         let is_news = self.jobs.take(happened, now);
         for took in take(&mut self.jobs.pulls) {
             self.tools.metrics.pulled(took);
@@ -232,7 +225,7 @@ impl Driver {
                 Ok(()) = self.own.changed() => Ok(Happened::Own(self.own.borrow_and_update().clone())),
                 Some((query, event)) = self.selected.next() => Ok(Happened::Selected(query, event)),
                 event = heard_if(&mut self.caches, "image caches") => event.map(|event| Happened::ImageCaches(self.are_caches_served.load(Relaxed), event)),
-                written = finished(&mut self.writes.in_flight, "a write of a job that pulls images") => written.map(|written| Happened::Written(Box::new(written))),
+                Some(written) = self.writes.next() => Ok(Happened::Written(Box::new(written))),
                 Some((namespace, event)) = self.pulls.next() => {
                     self.tools.health.note_watch(Right::WatchPulls, &namespace, &event);
                     match event {
@@ -304,26 +297,21 @@ fn watch_image_waits(apis: &[Api<ImageWaitWire>]) -> mpsc::Receiver<Event<ImageW
 /// The writes in flight, and those that wait for their turn.
 struct Writes {
     writer: Writer,
-    /// How many may be in flight.
-    concurrency: usize,
     waiting: HashMap<u64, PullWrite>,
     line: FairQueue<u64>,
     /// The number of the last write, by which it waits.
     last: u64,
-    shares: Shares,
-    in_flight: JoinSet<Written>,
+    in_flight: InFlight<PullWrite, PullAnswer>,
 }
 
 impl Writes {
     pub fn new(writer: Writer, concurrency: usize) -> Self {
         Self {
             writer,
-            concurrency,
             waiting: HashMap::new(),
             line: FairQueue::default(),
             last: 0,
-            shares: Shares::default(),
-            in_flight: JoinSet::new(),
+            in_flight: InFlight::new(concurrency, namespace_of),
         }
     }
 
@@ -335,28 +323,22 @@ impl Writes {
     }
 
     /// Begins the writes for which there is room.
-    pub fn begin(&mut self, now: Moment) {
-        while self.in_flight.len() < self.concurrency {
-            let line = &mut self.line;
-            let next = self
-                .shares
-                .next(self.concurrency, now, |may_begin| line.pop_of(may_begin));
-            let Some(write) = next.and_then(|number| self.waiting.remove(&number)) else {
-                return;
-            };
-            self.shares.began(namespace_of(&write));
+    pub fn begin(&mut self) {
+        let line = &mut self.line;
+        while let Some(number) = self.in_flight.turn(|may_begin| line.pop_of(may_begin))
+            && let Some(write) = self.waiting.remove(&number)
+        {
             let writer = self.writer.clone();
-            self.in_flight.spawn(async move {
-                let answer = send(&writer, &write).await;
-                (write, answer)
-            });
+            self.in_flight
+                .begin(writer, write, |writer, write| Box::pin(send(writer, write)));
         }
     }
 
-    /// Records a write that has finished, and begins others.
-    pub fn note(&mut self, (write, answer): &Written, now: Moment) {
-        self.shares.finished(namespace_of(write), answer, now);
-        self.begin(now);
+    /// Waits for the next write to finish, and begins others; `None` if none is in flight.
+    pub async fn next(&mut self) -> Option<(PullWrite, PullAnswer)> {
+        let (write, answer, _) = self.in_flight.next().await?;
+        self.begin();
+        Some((write, answer))
     }
 }
 

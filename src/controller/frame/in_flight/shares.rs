@@ -5,9 +5,6 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use swaplet_core::objects::moment::Moment;
-use swaplet_core::report::write_error::WriteError;
-
-use super::is_unanswered;
 
 /// A namespace counts as failing for this long after its last failure: longer than the longest
 /// pause between two tries of a pod.
@@ -50,7 +47,7 @@ impl Shares {
     /// Calls `next` for the next write of the namespaces that may begin one, of `size` that may be
     /// in flight. Those that have less than half of them come first. Then any may have all but
     /// one, which is left to a namespace that has none.
-    pub(crate) fn next<T>(
+    pub fn next<T>(
         &self,
         size: usize,
         now: Moment,
@@ -64,13 +61,13 @@ impl Shares {
 
     /// Returns the number of writes in flight of namespaces whose last write failed. Together they
     /// have a quarter of all.
-    pub(crate) fn suspects(&self, now: Moment) -> usize {
+    pub fn suspects(&self, now: Moment) -> usize {
         let suspects = self.namespaces.values().filter(|it| it.is_suspect(now));
         suspects.map(|share| share.in_flight).sum()
     }
 
     /// Returns true if the last write of a namespace failed, and not long ago.
-    pub(crate) fn is_suspect(&self, namespace: &str, now: Moment) -> bool {
+    pub fn is_suspect(&self, namespace: &str, now: Moment) -> bool {
         self.namespaces
             .get(namespace)
             .is_some_and(|share| share.is_suspect(now))
@@ -87,27 +84,18 @@ impl Shares {
         }
     }
 
-    pub(crate) fn began(&mut self, namespace: &str) {
+    /// Returns the number of writes in flight of a namespace.
+    pub fn in_flight(&self, namespace: &str) -> usize {
+        let share = self.namespaces.get(namespace);
+        share.map_or(0, |share| share.in_flight)
+    }
+
+    pub fn began(&mut self, namespace: &str) {
         self.of(namespace).in_flight += 1;
     }
 
-    /// Records a finished write. Returns true if it failed, and that may concern all namespaces.
-    pub(crate) fn finished<T>(
-        &mut self,
-        namespace: &str,
-        outcome: &Result<T, WriteError>,
-        now: Moment,
-    ) -> bool {
-        let Some(error) = outcome.as_ref().err().filter(|error| is_unanswered(error)) else {
-            self.answered(namespace);
-            return false;
-        };
-        // What does not answer may be the webhook of this namespace.
-        self.failed(namespace, now) && matches!(error, WriteError::Failed { .. })
-    }
-
     /// Records a write that was applied, or refused for what it asks.
-    pub(crate) fn answered(&mut self, namespace: &str) {
+    pub fn answered(&mut self, namespace: &str) {
         self.answered += 1;
         let share = self.of(namespace);
         if let Some(failing) = &mut share.failing {
@@ -121,7 +109,7 @@ impl Shares {
 
     /// Records a write that failed. Returns false if that says nothing of other namespaces: others
     /// were answered since this one has failed before.
-    pub(crate) fn failed(&mut self, namespace: &str, now: Moment) -> bool {
+    pub fn failed(&mut self, namespace: &str, now: Moment) -> bool {
         self.namespaces
             .retain(|_, share| share.in_flight > 0 || share.failing(now).is_some());
         let answered = self.answered;
