@@ -170,7 +170,7 @@ async fn what_may_not_be_listed_is_said_and_the_rest_is_printed() {
     world.workload("deployments", "web", "Always", 2).await;
     let forbidden = Effect::reply(403).message("services is forbidden");
     let faults = world.server.faults();
-    for resource in ["services", "clonesets"] {
+    for resource in ["services", "replicasets"] {
         let rule = Rule::new(forbidden.clone()).verb(Verb::List);
         faults.add(rule.resource(resource));
     }
@@ -180,7 +180,7 @@ async fn what_may_not_be_listed_is_said_and_the_rest_is_printed() {
         ran.out.contains("web")
             && ran
                 .err
-                .contains("your rights do not allow to list services, clonesets.apps.kruise.io:"),
+                .contains("your rights do not allow to list replicasets.apps, services:"),
         "{ran:?}"
     );
     let without = world
