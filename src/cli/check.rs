@@ -85,7 +85,7 @@ Verdicts:
   NotSwappable    no exit image ends it, or its nodes swap none and nothing else may end it
   MarkInvalid     the variable that should mark the sidecar has no effect as it is written
   NoHeadroom      with --finish=never or method Swap: its end would fail the Job by its
-                  backoffLimit
+                  backoffLimit, or may fail another owner that counts restarts
   NotPublic       with --finish=never or method Swap, under restartPolicy Never: the exit image
                   may need credentials, and its node may refuse it to the pod
   Doubtful        with --finish=never or method Swap: it is not certain that its exit image

@@ -3,8 +3,8 @@
 use tempfile::TempDir;
 
 use super::{
-    MARK, check, good, job, job_set, json, scaled_job, sidecar, swaplet, unknown, verdicts,
-    with_stdin, write,
+    MARK, check, good, job, job_set, json, scaled_job, sidecar, swaplet, template, unknown,
+    verdicts, with_stdin, write,
 };
 
 #[test]
@@ -149,6 +149,50 @@ fn a9_a_swap_that_does_not_fit_into_the_job_is_red_where_nothing_else_may_end_it
     }
     let never = counted("0").replace("OnFailure", "Never");
     assert_eq!(check(&never, &["--finish=never"]).code, 0);
+}
+
+/// A PyTorchJob with these fields of a replica and of its pods.
+fn py_torch_job(of_replica: &str, of_pods: &str) -> String {
+    format!(
+        "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {{name: train, namespace: batch}}\nspec: {{pytorchReplicaSpecs: {{Worker: {{{of_replica}{}}}}}}}\n",
+        template(of_pods)
+    )
+}
+
+#[test]
+fn u249_a_swap_that_another_owner_counts_is_red_where_nothing_else_may_end_it() {
+    let broadcast_job = |policy: &str| {
+        let owner = "apps.kruise.io/v1alpha1\nkind: BroadcastJob";
+        let policy = format!("restartPolicy: {policy}");
+        let manifest = good().replace("batch/v1\nkind: Job", owner);
+        manifest.replace("restartPolicy: Never", &policy)
+    };
+    let py_torch_job = |policy: &str| {
+        let policy = format!("restartPolicy: {policy}, ");
+        py_torch_job(&policy, &policy)
+    };
+    let owners: [(&str, &dyn Fn(&str) -> String); 2] = [
+        ("BroadcastJob", &broadcast_job),
+        ("PyTorchJob", &py_torch_job),
+    ];
+    for (kind, owned) in owners {
+        let ran = check(&owned("OnFailure"), &["--finish=never"]);
+        let words = format!("the owner of the pod, a {kind}, counts restarts");
+        assert!(
+            ran.code == 1 && ran.out.contains("NoHeadroom") && ran.flat().contains(&words),
+            "{}",
+            ran.out
+        );
+        let ran = check(&owned("OnFailure"), &[]);
+        let words = "until then the phase of the pod is written instead";
+        assert!(
+            ran.code == 0 && ran.out.contains("Runnable") && ran.flat().contains(words),
+            "{}",
+            ran.out
+        );
+        let ran = check(&owned("Never"), &["--finish=never", "--strict"]);
+        assert!(ran.code == 0 && ran.out.contains("Runnable"), "{}", ran.out);
+    }
 }
 
 /// As the controller decides: the phase is written, which is no restart.

@@ -274,30 +274,30 @@ fn doubted(described: &Described, settings: &Settings, rows: &mut [Row]) {
     }
 }
 
-/// Checks the headroom: under `OnFailure` each swap is a restart that the Job counts.
+/// Checks the headroom: under `OnFailure` each swap is a restart that the Job, or another owner,
+/// counts.
 fn counted(described: &Described, settings: &Settings, rows: &mut [Row]) {
-    let policy = &described.template.spec.restart_policy;
-    let Some(job) = described
-        .job
-        .as_ref()
-        .filter(|_| *policy == Some(RestartPolicy::OnFailure))
-    else {
-        return;
-    };
     let may_finish = may_finish(settings, rows);
     let counts = |row: &&mut Row| is_swapped(row) && !row.is_ended_by_phase;
-    let mut swapped: Vec<_> = rows.iter_mut().filter(counts).collect();
+    let swapped: Vec<_> = rows.iter_mut().filter(counts).collect();
     let swaps = u32::try_from(swapped.len()).unwrap_or(u32::MAX);
-    if fits_alone(swaps, job.backoff_limit) {
-        return;
-    }
-    let field = format!("{}.backoffLimit", job.path);
-    let least = swaps.saturating_add(1);
-    for row in &mut swapped {
-        let why = format!(
-            "under OnFailure its end counts as a restart, and would fail the Job; set {field} to at least {least}"
-        );
-        row.not_swapped("NoHeadroom", why, settings, may_finish);
+    let policy = &described.template.spec.restart_policy;
+    let job = described.job.as_ref().filter(|job| {
+        *policy == Some(RestartPolicy::OnFailure) && !fits_alone(swaps, job.backoff_limit)
+    });
+    let why = match (job, &described.ruled.counted_by) {
+        (Some(job), _) => format!(
+            "under OnFailure its end counts as a restart, and would fail the Job; set {}.backoffLimit to at least {}",
+            job.path,
+            swaps.saturating_add(1)
+        ),
+        (None, Some(owner)) => format!(
+            "a swap is a restart, and {owner}, so the swap may fail it; set restartPolicy to Never"
+        ),
+        (None, None) => return,
+    };
+    for row in swapped {
+        row.not_swapped("NoHeadroom", why.clone(), settings, may_finish);
     }
 }
 

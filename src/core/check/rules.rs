@@ -8,6 +8,7 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::known::Injection;
+use crate::cluster::owner;
 use crate::objects::pod::template::{Place, PodTemplate};
 use crate::objects::pod::wire::PodWire;
 use crate::objects::pod::{Pod, RestartPolicy, SidecarRule};
@@ -27,6 +28,8 @@ pub struct Ruled {
     pub refused: Option<Arc<SidecarRule>>,
     /// The problem with an annotation, if any.
     pub problem: Option<Box<str>>,
+    /// A description of the owner of the pods, other than a Job, that counts their restarts.
+    pub counted_by: Option<String>,
 }
 
 impl Ruled {
@@ -44,6 +47,7 @@ impl Ruled {
             Some((container.name.clone(), rule))
         });
         Self {
+            counted_by: owner::counting(&pod),
             rules: rules.collect(),
             refused: pod.refused_policy,
             problem: pod.annotation_problem,
