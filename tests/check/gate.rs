@@ -195,6 +195,31 @@ fn u249_a_swap_that_another_owner_counts_is_red_where_nothing_else_may_end_it() 
     }
 }
 
+#[test]
+fn u250_the_restart_policy_of_a_replica_of_kubeflow_counts_and_not_that_of_its_template() {
+    let always = py_torch_job("restartPolicy: Always, ", "restartPolicy: Never, ");
+    assert_eq!(verdicts(&json(&always)), ["NotAJob"]);
+    let never = py_torch_job("restartPolicy: Never, ", "restartPolicy: OnFailure, ");
+    let private = [
+        "--finish=never",
+        "--exit-image=r.example/e:1",
+        "--exit-image-is-public=false",
+    ];
+    let ran = check(&never, &private);
+    assert!(
+        ran.code == 1 && ran.out.contains("NotPublic"),
+        "{}",
+        ran.out
+    );
+    // A Job of Kubernetes counts the restarts of a launcher.
+    let launcher = py_torch_job("", "")
+        .replace("kubeflow.org/v1", "kubeflow.org/v2beta1")
+        .replace("PyTorchJob", "MPIJob")
+        .replace("Worker", "Launcher");
+    let ran = check(&launcher, &["--finish=never"]);
+    assert!(ran.code == 0 && ran.out.contains("Runnable"), "{}", ran.out);
+}
+
 /// As the controller decides: the phase is written, which is no restart.
 #[test]
 fn a9_a_doubtful_exit_image_is_not_tried_on_ordinary_nodes() {

@@ -104,7 +104,7 @@ fn owners(place: &Place<'_>, template: &PodTemplate) -> Value {
         "Pod" => place.object["metadata"]["ownerReferences"].clone(),
         "PodTemplate" => Value::Null,
         "Deployment" => owner(&"apps/v1".into(), "ReplicaSet"),
-        _ if place.is_of_job() => owner(&"batch/v1".into(), "Job"),
+        _ if place.is_of_job() || place.is_launcher() => owner(&"batch/v1".into(), "Job"),
         _ if place.path.contains("broadcastJobTemplate.") => {
             owner(&place.object["apiVersion"], "BroadcastJob")
         }

@@ -8,6 +8,7 @@ use super::RestartPolicy;
 use super::container_spec::{ContainerSpec, PodSpec};
 use super::view::{ContainerView, SpecView, VariableView};
 use crate::objects::values::bounds;
+use crate::objects::values::fields::FromText as _;
 
 /// The deepest level of a template: `spec.template.spec.jobTemplate.spec.template.spec` with a list
 /// of roles around it has 9 steps.
@@ -78,7 +79,7 @@ impl<'a> Place<'a> {
         };
         let kind = text(&self.object["kind"]).unwrap_or_else(|| "?".into());
         let mut spec = pod_spec(self.spec);
-        let policy = spec.restart_policy.take();
+        let policy = self.policy_of_replica(&kind).or(spec.restart_policy.take());
         spec.restart_policy = policy.or_else(|| self.default_policy(&kind));
         PodTemplate {
             name: text(&metadata["name"])
@@ -107,6 +108,28 @@ impl<'a> Place<'a> {
     /// (`jobset_webhook.go`) and by KEDA (`scale_jobs.go`).
     fn is_on_failure(&self) -> bool {
         self.path.contains(OF_JOB_SET) || self.path.ends_with(OF_SCALED_JOB)
+    }
+
+    /// Returns true if the pods are the launcher of an MPIJob, which is a Job of Kubernetes
+    /// (`newLauncherJob` of mpi-operator).
+    pub fn is_launcher(&self) -> bool {
+        let version = &self.object["apiVersion"];
+        version == "kubeflow.org/v2beta1" && self.path.contains("ReplicaSpecs.Launcher.")
+    }
+
+    /// Returns the restart policy that Kubeflow gives the pods of a replica, whatever their template
+    /// says (`SetRestartPolicy` and `setDefaultRestartPolicy` of training-operator and mpi-operator).
+    fn policy_of_replica(&self, kind: &str) -> Option<RestartPolicy> {
+        let version = self.object["apiVersion"].as_str()?;
+        let is_it = version.starts_with("kubeflow.org/") && self.path.contains("ReplicaSpecs.");
+        let replica = self.around.filter(|_| is_it)?;
+        let is_on_failure = || matches!(kind, "PyTorchJob" | "PaddleJob") || self.is_launcher();
+        Some(match replica["restartPolicy"].as_str() {
+            Some("ExitCode") => RestartPolicy::Never,
+            Some(written) => RestartPolicy::from_text(written),
+            None if is_on_failure() => RestartPolicy::OnFailure,
+            None => RestartPolicy::Never,
+        })
     }
 
     /// Returns the restart policy that the pods get where there is none; `None` if it has to be
@@ -374,6 +397,53 @@ mod tests {
         let policies: Vec<_> = policies.map(|found| found.spec.restart_policy).collect();
         let always = Some(RestartPolicy::Always);
         assert_eq!(policies, [always.clone(), always, None]);
+    }
+
+    #[test]
+    fn u250_the_restart_policy_of_a_replica_of_kubeflow_replaces_that_of_its_template() {
+        let read = |version: &str, kind: &str, replica: &str, written: Value, template: &str| {
+            let mut spec = pod();
+            spec["restartPolicy"] = template.into();
+            let replica = json!({replica: {"restartPolicy": written, "template": {"spec": spec}}});
+            let object =
+                json!({"apiVersion": version, "kind": kind, "spec": {"aReplicaSpecs": replica}});
+            PodTemplate::all(&object)[0].spec.restart_policy.clone()
+        };
+        let (always, on_failure, never) = (
+            Some(RestartPolicy::Always),
+            Some(RestartPolicy::OnFailure),
+            Some(RestartPolicy::Never),
+        );
+        for (written, template, expected) in [
+            ("Always", "Never", &always),
+            ("OnFailure", "Never", &on_failure),
+            ("Never", "Always", &never),
+            ("ExitCode", "Always", &never),
+        ] {
+            let read = read(
+                "kubeflow.org/v1",
+                "TFJob",
+                "Worker",
+                written.into(),
+                template,
+            );
+            assert_eq!(read, *expected, "{written}");
+        }
+        // Where there is none, each kind has its own.
+        for (version, kind, replica, expected) in [
+            ("v1", "TFJob", "Worker", &never),
+            ("v1", "PyTorchJob", "Worker", &on_failure),
+            ("v1", "PaddleJob", "Worker", &on_failure),
+            ("v1", "MPIJob", "Launcher", &never),
+            ("v2beta1", "MPIJob", "Launcher", &on_failure),
+            ("v2beta1", "MPIJob", "Worker", &never),
+        ] {
+            let version = format!("kubeflow.org/{version}");
+            let read = read(&version, kind, replica, Value::Null, "Always");
+            assert_eq!(read, *expected, "{version} {kind} {replica}");
+        }
+        let other = read("a.example/v1", "TFJob", "Worker", "Always".into(), "Never");
+        assert_eq!(other, never, "of another group nothing is known");
     }
 
     #[test]
