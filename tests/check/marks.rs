@@ -97,6 +97,27 @@ fn native_sidecars_and_pods_without_an_end_are_explained() {
     assert!(check(&good(), &[]).err.contains("native sidecar"));
 }
 
+/// The controller takes its pod for one whose main containers run.
+#[test]
+fn u251_a_main_container_that_always_restarts_is_noted() {
+    let with =
+        |policy: &str| good().replace("image: \"app:1\"", &format!("image: \"app:1\"{policy}"));
+    let ran = check(&with(", restartPolicy: Always"), &["--strict"]);
+    let words =
+        "note: Job/good, container main: its restartPolicy is Always, so it never counts as done";
+    assert!(ran.code == 1 && ran.err.contains(words), "{}", ran.err);
+    for policy in ["", ", restartPolicy: Never", ", restartPolicy: OnFailure"] {
+        let ran = check(&with(policy), &["--strict"]);
+        assert_eq!(ran.code, 0, "{policy}: {}", ran.err);
+    }
+    let of_sidecar = good().replace(MARK, &format!("{MARK}, restartPolicy: Always"));
+    assert!(!check(&of_sidecar, &[]).err.contains("never counts as done"));
+    // All of such a pod is to run for ever.
+    let forever =
+        with(", restartPolicy: Always").replace("restartPolicy: Never", "restartPolicy: Always");
+    assert!(!check(&forever, &[]).err.contains("never counts as done"));
+}
+
 /// The controller swaps none of them (`NotSwappable`).
 #[test]
 fn no_sidecar_is_swapped_whose_pod_may_be_restarted_by_another_one() {

@@ -8,6 +8,7 @@ use swaplet_core::check::names::UnknownField;
 use swaplet_core::check::placement::Cost;
 use swaplet_core::check::{annotations, known};
 use swaplet_core::cluster::node_table::Row as NodeRow;
+use swaplet_core::objects::pod::RestartPolicy;
 use swaplet_core::objects::pod::annotations::SIDECARS;
 use swaplet_core::objects::pod::container_spec::{EnvValue, EnvVar};
 use swaplet_core::objects::pod::template::Place;
@@ -103,6 +104,7 @@ pub(super) fn of(
     hints.extend(made_again(described));
     if judge::may_end(&described.template) {
         hints.extend(unmarked(described, rows, settings));
+        hints.extend(endless(described, settings));
         hints.extend(cost(described, rows, settings, node));
     }
     hints
@@ -317,6 +319,19 @@ fn unmarked(described: &Described, rows: &[Row], settings: &Settings) -> Vec<Hin
         }
     }
     hints
+}
+
+/// Returns hints about main containers that the node starts again after each end.
+fn endless(described: &Described, settings: &Settings) -> impl Iterator<Item = Hint> {
+    let containers = described.template.spec.containers.iter();
+    let endless = containers.filter(|container| {
+        container.restart_policy == Some(RestartPolicy::Always)
+            && !described.is_sidecar(container, &settings.sidecars)
+    });
+    endless.map(|container| {
+        let text = "its restartPolicy is Always, so it never counts as done and the sidecars of the pod are not ended; if it is a sidecar, put it into initContainers, or mark it and drop the restartPolicy";
+        Hint::of(described, Some(&container.name), text.to_owned())
+    })
 }
 
 /// Returns a hint about Jobs that a JobSet would make again, so that finished work runs twice.
