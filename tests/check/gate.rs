@@ -71,7 +71,7 @@ fn a9_an_object_whose_pods_cannot_be_read_is_an_error_that_names_the_field() {
         ("kind: Job\nmetadata: {name: j}\n", "Job/j: spec is missing"),
         (
             "kind: Job\nmetadata: {generateName: j-}\nspec: {template: {spec: {containers: {name: a}}}}\n",
-            "Job/j-: spec.template.spec.containers is a map, and has to be a list",
+            "Job/j-*: spec.template.spec.containers is a map, and has to be a list",
         ),
     ] {
         let ran = check(text, &[]);

@@ -213,6 +213,17 @@ fn u239_nothing_is_noted_of_services_of_knative() {
 }
 
 #[test]
+fn u252_what_gets_its_name_later_is_called_alike_everywhere() {
+    let workflow = "apiVersion: argoproj.io/v1alpha1\nkind: Workflow\nmetadata: {generateName: wf-}\n\
+        spec: {templates: [{name: a, container: {name: main, image: a, command: [b]}}]}\n";
+    let text = good().replace("name: good", "generateName: good-") + "---\n" + workflow;
+    let ran = check(&text, &[]);
+    assert!(ran.out.contains("Job/good-*"), "{}", ran.out);
+    let words = "note: Workflow/wf-*: swaplet check knows no pod template";
+    assert!(ran.err.contains(words), "{}", ran.err);
+}
+
+#[test]
 fn c_the_table_fits_a_terminal_and_says_below_what_to_do() {
     let folder = TempDir::new().unwrap();
     write(

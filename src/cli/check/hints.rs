@@ -11,7 +11,7 @@ use swaplet_core::cluster::node_table::Row as NodeRow;
 use swaplet_core::objects::pod::RestartPolicy;
 use swaplet_core::objects::pod::annotations::SIDECARS;
 use swaplet_core::objects::pod::container_spec::{EnvValue, EnvVar};
-use swaplet_core::objects::pod::template::Place;
+use swaplet_core::objects::pod::template::{Place, object_name};
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 use swaplet_core::objects::values::env::WHEN_JOB_EXIT;
 
@@ -47,10 +47,9 @@ impl Hint {
     }
 
     fn of_object(object: &Value, text: String) -> Self {
-        let named = |field: &Value| field.as_str().unwrap_or("?").into();
-        let (kind, name) = (&object["kind"], &object["metadata"]["name"]);
+        let kind = object["kind"].as_str();
         Self {
-            object: kind.is_string().then(|| (named(kind), named(name))),
+            object: kind.map(|kind| (kind.into(), object_name(object))),
             ..Self::of_cluster(text)
         }
     }

@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Error, anyhow, ensure};
 use swaplet_core::check::form;
+use swaplet_core::objects::pod::template::object_name;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 
 use crate::cli::manifests::{Document, Made, Manifests, patch};
@@ -71,8 +72,7 @@ pub(super) fn kustomized(folder: &Path, allow_empty: bool) -> Manifests {
 
 fn problems(document: &Document) -> impl Iterator<Item = String> {
     let object = &document.object;
-    let text = |field: &str| object["metadata"][field].as_str();
-    let name = text("name").or(text("generateName")).unwrap_or("?");
+    let name = object_name(object);
     let kind = object["kind"].as_str().unwrap_or("?");
     let problems = form::problems(object).into_iter();
     problems.map(move |problem| {

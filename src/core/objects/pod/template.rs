@@ -27,7 +27,7 @@ const OF_RAY_CLUSTER: &str = "GroupSpec";
 pub struct PodTemplate {
     /// `kind` of the object; `?` where it has none.
     pub kind: Box<str>,
-    /// `metadata.name`, or `metadata.generateName` with a `*` behind it.
+    /// Its [`object_name`].
     pub name: Box<str>,
     /// `metadata.namespace`
     pub namespace: Option<Box<str>>,
@@ -72,19 +72,12 @@ impl<'a> Place<'a> {
     pub fn read(&self) -> PodTemplate {
         let text = |value: &Value| value.as_str().map(Box::<str>::from);
         let metadata = &self.object["metadata"];
-        let generated = || {
-            metadata["generateName"]
-                .as_str()
-                .map(|prefix| format!("{prefix}*").into())
-        };
         let kind = text(&self.object["kind"]).unwrap_or_else(|| "?".into());
         let mut spec = pod_spec(self.spec);
         let policy = self.policy_of_replica(&kind).or(spec.restart_policy.take());
         spec.restart_policy = policy.or_else(|| self.default_policy(&kind));
         PodTemplate {
-            name: text(&metadata["name"])
-                .or_else(generated)
-                .unwrap_or_else(|| "?".into()),
+            name: object_name(self.object),
             namespace: text(&metadata["namespace"]).filter(|namespace| !namespace.is_empty()),
             owner: owner(metadata),
             injected: &*kind == "SidecarSet",
@@ -181,6 +174,15 @@ impl PodTemplate {
         self.injected
             || container.mark.is_sidecar()
             || names.iter().any(|name| **name == *container.name)
+    }
+}
+
+/// Returns `metadata.name` of an object, `metadata.generateName` with a `*` behind it, or `?`.
+pub fn object_name(object: &Value) -> Box<str> {
+    let text = |field: &str| object["metadata"][field].as_str();
+    match (text("name"), text("generateName")) {
+        (None, Some(prefix)) => format!("{prefix}*").into(),
+        (name, _) => name.unwrap_or("?").into(),
     }
 }
 
