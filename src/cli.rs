@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use swaplet_edge::command_line::{for_line, prepared, with_flags_behind, with_plugin_examples};
-use swaplet_edge::{client, duration, exit, in_one_line, manifests, print, say};
+use swaplet_edge::{client, duration, exit, in_one_line, manifests, print};
 
 use self::program::{about, anywhere, process};
 use self::run::config::Called;

@@ -13,6 +13,9 @@
 // A reader that has been closed is no reason to stop: `swaplet_edge::say`.
 #![deny(clippy::print_stderr)]
 
+#[macro_use(say)]
+extern crate swaplet_edge;
+
 pub mod cli;
 
 /// Image references, and the exit, park and controller images: built, named and pushed without a

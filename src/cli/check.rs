@@ -11,7 +11,6 @@ pub(super) mod words;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use swaplet_edge::say;
 
 use super::client::{ClusterArgs, plain};
 use super::image::HostArgs;

@@ -8,7 +8,6 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
-use swaplet_edge::say;
 
 use crate::cli::check::verdict;
 use crate::cli::check::words::no_container;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
-use swaplet_edge::say;
 
 use anyhow::{anyhow, ensure};
 use clap::Args;

@@ -9,7 +9,6 @@ mod way;
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::process::ExitCode;
-use swaplet_edge::say;
 
 use self::member::{status, was_started};
 use super::client::{ClusterArgs, named_or_own, plain};

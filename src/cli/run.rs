@@ -9,7 +9,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use swaplet_edge::say;
 
 use self::args::ControllerArgs;
 pub(super) use self::args::warm_namespace;

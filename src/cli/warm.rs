@@ -7,7 +7,6 @@ mod status;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use std::time::Duration;
-use swaplet_edge::say;
 
 use self::results::{Progress, Results};
 use self::status::StatusArgs;

@@ -1,6 +1,9 @@
 //! swaplet without a cluster of one's own: the demo, and a node that runs nothing. It is a separate
 //! program, because the testbed does not belong in the one that is installed in clusters.
 
+#[macro_use(say)]
+extern crate swaplet_edge;
+
 mod demo;
 mod mock_node;
 

@@ -1,13 +1,12 @@
 //! The binary: parse, run, exit code.
 
 use std::process::ExitCode;
-use swaplet_edge::say;
 
 fn main() -> ExitCode {
     match swaplet_demo::Cli::read().run() {
         Ok(code) => code,
         Err(error) => {
-            say!("error: {}", swaplet_edge::in_one_line(&error));
+            swaplet_edge::say!("error: {}", swaplet_edge::in_one_line(&error));
             ExitCode::from(swaplet_edge::exit::CANNOT)
         }
     }

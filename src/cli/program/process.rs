@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use swaplet_edge::{say, signals};
+use swaplet_edge::signals;
 
 /// The time after which people wonder whether anything happens.
 const NOTICEABLE: Duration = Duration::from_secs(1);

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use swaplet_edge::say;
 
 use clap::ValueEnum;
 use jiff::Timestamp;

@@ -3,7 +3,6 @@
 
 use std::process::ExitCode;
 use std::time::Duration;
-use swaplet_edge::say;
 
 use anyhow::anyhow;
 use clap::Args;

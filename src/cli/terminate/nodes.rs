@@ -25,7 +25,7 @@ use crate::cli::rules::NodeTableArgs;
 use crate::cli::status::installation::{Found, Naming, Purpose};
 use swaplet_edge::client::{ClusterArgs, plain};
 use swaplet_edge::exit::{CANNOT, code};
-use swaplet_edge::{print, say};
+use swaplet_edge::print;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -41,7 +41,7 @@ use swaplet_core::report::reason::Reason;
 use swaplet_edge::client::{ClusterArgs, named_or_own};
 use swaplet_edge::duration::seconds;
 use swaplet_edge::exit::{CANNOT, FAILED, INTERRUPTED, code};
-use swaplet_edge::{in_one_line, print, say};
+use swaplet_edge::{in_one_line, print};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 use typed::Typed;

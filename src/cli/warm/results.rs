@@ -4,7 +4,6 @@
 use std::io::{IsTerminal as _, stderr};
 use std::sync::Arc;
 use std::time::Duration;
-use swaplet_edge::say;
 
 use indicatif::ProgressDrawTarget;
 use serde_json::{Value, json};

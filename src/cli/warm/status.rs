@@ -1,7 +1,6 @@
 //! `swaplet warm status`: lists which images are known to be on which nodes.
 
 use std::process::ExitCode;
-use swaplet_edge::say;
 
 use anyhow::Context;
 use clap::Args;

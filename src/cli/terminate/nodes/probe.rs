@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 use std::time::Duration;
-use swaplet_edge::say;
 
 use super::shown;
 use crate::cli::client::{ClusterArgs, named_or_own, plain};

@@ -1,7 +1,6 @@
 //! `swaplet policy suggest`: suggests policies that would end the sidecars of stuck Jobs.
 
 use std::process::ExitCode;
-use swaplet_edge::say;
 
 use anyhow::anyhow;
 use clap::Args;

@@ -2,7 +2,6 @@
 //! marks as one.
 
 use std::collections::BTreeSet;
-use swaplet_edge::say;
 
 use anyhow::{anyhow, bail};
 use jiff::SignedDuration;
