@@ -13,13 +13,14 @@ use std::time::Duration;
 use self::args::ControllerArgs;
 pub(super) use self::args::warm_namespace;
 use self::config::{Setting, yaml};
+use self::removed::variable;
 use super::client::ConnectionArgs;
 use super::exit::FAILED;
 use super::in_one_line;
 use super::program::log::{LogFormat, start_log};
 use super::program::process::stopped;
 use anyhow::{Context as _, bail};
-use clap::{ArgGroup, Args};
+use clap::{Arg, ArgGroup, Args};
 use kube::Client;
 use prometheus_client::registry::Registry;
 use swaplet_controller::frame::lease::{Leadership, LeaseKeeper, Resignation};
@@ -97,27 +98,39 @@ Exit codes: 0 stopped by SIGTERM or Ctrl-C; 1 a background task has died or is s
 exclude each other, or no way to reach a cluster. --print-config gives the same codes, so it checks \
 a configuration.";
 
+/// Gives a flag the variable that the help names.
+fn with_variable(flag: Arg) -> Arg {
+    match flag.get_long() {
+        Some(long) if long != "print-config" => {
+            let variable = variable(long);
+            flag.env(variable)
+        }
+        _ => flag,
+    }
+}
+
 /// Ends the sidecars of pods whose main containers are done.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, group(ArgGroup::new("park_users").args(["restart", "warm", "hot_upgrade"]).multiple(true)))]
+#[command(mut_args(with_variable))]
 pub struct RunArgs {
     /// Take from this YAML file what neither a flag nor a variable says; its keys are the flags,
     /// without the dashes in front; it is read at the start
-    #[arg(long, value_name = "FILE", env = "SWAPLET_CONFIG")]
+    #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Print what it would run with, and exit; in the form of --config, with where each comes from
     #[arg(long)]
     print_config: bool,
     /// Work only while this process leads: holds the Lease `swaplet` in --state-namespace; others
     /// stand by. Without it, run one process
-    #[arg(long, env = "SWAPLET_LEADER_ELECT", requires = "state_namespace")]
+    #[arg(long, requires = "state_namespace")]
     leader_elect: bool,
     /// Serve /healthz, /readyz and /metrics here; for example 127.0.0.1:8080, or :8080 for all
     /// addresses of both families [default: nowhere]
-    #[arg(long, value_name = "ADDRESS", env = "SWAPLET_LISTEN", value_parser = everywhere)]
+    #[arg(long, value_name = "ADDRESS", value_parser = everywhere)]
     listen: Option<SocketAddr>,
     /// The form of the log, on standard error; RUST_LOG sets the level
-    #[arg(hide_short_help = true, long, value_enum, default_value_t = LogFormat::Text, env = "SWAPLET_LOG_FORMAT")]
+    #[arg(hide_short_help = true, long, value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
     #[command(flatten)]
     controller: ControllerArgs,

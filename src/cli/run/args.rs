@@ -29,19 +29,19 @@ use swaplet_core::restart::reconcile::ParkImage;
 #[derive(Debug, Args)]
 pub(super) struct ControllerArgs {
     /// Only pods of this namespace (repeatable) [default: all namespaces]
-    #[arg(short, long, env = "SWAPLET_NAMESPACE", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
+    #[arg(short, long, value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     namespace: Vec<String>,
     /// The namespace of swaplet's own objects: the Lease of --leader-elect, and the ConfigMaps
     /// swaplet-node-verdicts, which keeps what was proved on nodes for the next start, and
     /// swaplet-restart-on of --restart-on-config [default: none, and proofs are not kept]
-    #[arg(long, value_name = "NAMESPACE", env = "SWAPLET_STATE_NAMESPACE")]
+    #[arg(long, value_name = "NAMESPACE")]
     state_namespace: Option<String>,
     /// The most writes of pods under way at once; half as many for 30 s after the API server has
     /// refused one. More help where it is far away
-    #[arg(hide_short_help = true, long, env = "SWAPLET_CONCURRENCY", default_value_t = CONCURRENCY, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(hide_short_help = true, long, default_value_t = CONCURRENCY, value_parser = clap::value_parser!(u16).range(1..=1000))]
     concurrency: u16,
     /// How long one write may take; then its result is unknown and the pod is reconciled again
-    #[arg(hide_short_help = true, long, value_name = "DURATION", env = "SWAPLET_WRITE_TIMEOUT", default_value_t = WRITE_SECONDS.into())]
+    #[arg(hide_short_help = true, long, value_name = "DURATION", default_value_t = WRITE_SECONDS.into())]
     #[arg(value_parser = seconds(1..=120))]
     write_timeout: u32,
     #[command(flatten)]
@@ -50,11 +50,11 @@ pub(super) struct ControllerArgs {
     pub(super) rules: RulesArgs,
     /// Whether to end sidecars; false: only what --restart, --hot-upgrade, --warm, --predownload
     /// and --protect ask for
-    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set, env = "SWAPLET_TERMINATE")]
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
     terminate: bool,
     /// End also what SidecarPolicies and NamespacedSidecarPolicies name; needs
     /// deploy/sidecar-policies.yaml and their CRDs. Annotations of pods are read without it
-    #[arg(long, env = "SWAPLET_SIDECAR_POLICIES")]
+    #[arg(long)]
     sidecar_policies: bool,
     #[command(flatten)]
     restart: RestartArgs,
@@ -66,7 +66,7 @@ pub(super) struct ControllerArgs {
     /// --restart a container waits in it whose image has no other spelling; without it such
     /// containers are not restarted. The pods of --warm run its program, and the empty containers
     /// of --hot-upgrade have it
-    #[arg(long, value_name = "IMAGE", env = "SWAPLET_PARK_IMAGE", value_parser = ImageReference::parse, requires = "park_users")]
+    #[arg(long, value_name = "IMAGE", value_parser = ImageReference::parse, requires = "park_users")]
     park_image: Option<ImageReference>,
     /// Paths that --park-image has besides the standard ones, as named to `swaplet park-image push
     /// --path`
@@ -74,7 +74,6 @@ pub(super) struct ControllerArgs {
         hide_short_help = true,
         long,
         value_name = "PATH,...",
-        env = "SWAPLET_PARK_IMAGE_PATHS",
         value_delimiter = ',',
         requires = "park_image"
     )]
@@ -83,12 +82,12 @@ pub(super) struct ControllerArgs {
     /// with the annotation swaplet.io/predownload=true change, create ImagePullJobs for the nodes
     /// of its old pods; needs deploy/predownload.yaml, and the CRD where OpenKruise is not
     /// installed
-    #[arg(long, env = "SWAPLET_PREDOWNLOAD")]
+    #[arg(long)]
     predownload: bool,
     /// Count what is in Namespaces and CRDs with the label
     /// policy.kruise.io/delete-protection=Cascading, so that they can be deleted when there is
     /// nothing in them; needs deploy/protect.yaml and deploy/protection.yaml
-    #[arg(hide_short_help = true, long, env = "SWAPLET_PROTECT")]
+    #[arg(hide_short_help = true, long)]
     protect: bool,
 }
 
@@ -160,20 +159,15 @@ struct HotUpgradeArgs {
     /// with the upgradeType HotUpgrade say; needs --hot-upgrade-images, --park-image or
     /// --hot-upgrade-empty-images, deploy/hot-upgrade.yaml and the CRD. Where OpenKruise is
     /// installed its manager does it, except with --coexist=own
-    #[arg(
-        hide_short_help = true,
-        long,
-        env = "SWAPLET_HOT_UPGRADE",
-        requires = "hot_upgrade_images"
-    )]
+    #[arg(hide_short_help = true, long, requires = "hot_upgrade_images")]
     hot_upgrade: bool,
     /// The images that SidecarSets may name for hot upgrades, whoever writes them; * stands for any
     /// characters except / and @
-    #[arg(hide_short_help = true, long, value_name = "IMAGE,...", env = "SWAPLET_HOT_UPGRADE_IMAGES", value_delimiter = ',', value_parser = ImagePattern::parse, requires = "hot_upgrade")]
+    #[arg(hide_short_help = true, long, value_name = "IMAGE,...", value_delimiter = ',', value_parser = ImagePattern::parse, requires = "hot_upgrade")]
     hot_upgrade_images: Vec<ImagePattern>,
     /// Empty images that SidecarSets may name besides --park-image, for sidecars with hooks or probes
     /// that the park image does not answer
-    #[arg(hide_short_help = true, long, value_name = "IMAGE,...", env = "SWAPLET_HOT_UPGRADE_EMPTY_IMAGES", value_delimiter = ',', value_parser = ImagePattern::parse, requires = "hot_upgrade")]
+    #[arg(hide_short_help = true, long, value_name = "IMAGE,...", value_delimiter = ',', value_parser = ImagePattern::parse, requires = "hot_upgrade")]
     hot_upgrade_empty_images: Vec<ImagePattern>,
 }
 

@@ -27,6 +27,11 @@ const OF_RUN: [(&str, &str); 5] = [
 /// Each other flag. They had no variables.
 const OF_OTHERS: [(&str, &str); 2] = [("pin", TAGS), ("shape", SHAPES)];
 
+/// Returns the variable of a flag of `run`.
+pub(super) fn variable(flag: &str) -> String {
+    format!("SWAPLET_{}", flag.replace('-', "_").to_uppercase())
+}
+
 /// Returns why a flag or key of this name is refused, if it is gone.
 pub(super) fn refusal(flag: &str) -> Option<String> {
     let mut removed = OF_RUN.iter().chain(&OF_OTHERS);
@@ -42,7 +47,7 @@ pub(super) fn refused_variable(
 ) -> Option<String> {
     let is_there = |flag: &str| run.get_arguments().any(|arg| arg.get_long() == Some(flag));
     OF_RUN.iter().find_map(|(flag, sentence)| {
-        let variable = format!("SWAPLET_{}", flag.replace('-', "_").to_uppercase());
+        let variable = variable(flag);
         let is_set = value(&variable).is_some_and(|value| !value.is_empty());
         (is_set && !is_there(flag)).then(|| format!("{variable} is gone: {sentence}"))
     })

@@ -16,23 +16,18 @@ use crate::cli::duration::seconds;
 pub(super) struct RestartArgs {
     /// Restart containers on request, by a ContainerRecreateRequest; needs deploy/restart.yaml, the
     /// leash (--leash), and the CRD where OpenKruise is not installed
-    #[arg(long, env = "SWAPLET_RESTART")]
+    #[arg(long)]
     pub(super) restart: bool,
     /// The leash without which --restart restarts nothing: the ValidatingAdmissionPolicyBindings
     /// NAME-pods (deploy/leash.yaml) and NAME-parked (deploy/leash-parked.yaml). Reading them needs
     /// the role swaplet-restart-leash of deploy/restart.yaml
-    #[arg(hide_short_help = true, long, value_name = "NAME", default_value = "swaplet-leash", env = "SWAPLET_LEASH", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(hide_short_help = true, long, value_name = "NAME", default_value = "swaplet-leash", value_parser = NonEmptyStringValueParser::new())]
     leash: String,
     /// Restart containers even without the leash. Then anyone who may write
     /// ContainerRecreateRequests, or statuses of pods, may restart containers, and anyone who may
     /// write statuses of pods chooses the image of a container that is in the park image, without
     /// any request
-    #[arg(
-        hide_short_help = true,
-        long,
-        env = "SWAPLET_RESTART_WITHOUT_LEASH",
-        requires = "restart"
-    )]
+    #[arg(hide_short_help = true, long, requires = "restart")]
     restart_without_leash: bool,
     /// Restart containers also when a ConfigMap or Secret changes: one that the annotation
     /// swaplet.io/restart-on of their pod names, as in
@@ -40,28 +35,18 @@ pub(super) struct RestartArgs {
     /// only the metadata is read. `pod-metadata` stands for the labels and annotations of the pod that
     /// the environment of the container takes. Needs --state-namespace, and the role
     /// swaplet-restart-on of deploy/restart.yaml
-    #[arg(
-        long,
-        env = "SWAPLET_RESTART_ON_CONFIG",
-        requires = "restart",
-        requires = "state_namespace"
-    )]
+    #[arg(long, requires = "restart", requires = "state_namespace")]
     restart_on_config: bool,
     /// How long after a change containers are restarted that mount the object: nodes may take so
     /// long to bring the files up to date. Others are restarted after 5 s without a further change
-    #[arg(hide_short_help = true, long, value_name = "DURATION", env = "SWAPLET_RESTART_ON_CONFIG_DELAY", default_value_t = MOUNT_DELAY_SECONDS.into())]
+    #[arg(hide_short_help = true, long, value_name = "DURATION", default_value_t = MOUNT_DELAY_SECONDS.into())]
     #[arg(value_parser = seconds(5..=3600))]
     restart_on_config_delay: u32,
     /// Give new pods with the label swaplet.io/readiness-gate the first True of their readiness gate
     /// KruisePodReady, as OpenKruise's manager does: without it they are never Ready. So
     /// unreadyGracePeriodSeconds works without OpenKruise. deploy/readiness-gate.yaml gives gate and
     /// label to new pods of namespaces
-    #[arg(
-        hide_short_help = true,
-        long,
-        env = "SWAPLET_RESTART_READINESS_GATES",
-        requires = "restart"
-    )]
+    #[arg(hide_short_help = true, long, requires = "restart")]
     restart_readiness_gates: bool,
 }
 

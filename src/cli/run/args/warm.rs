@@ -31,36 +31,26 @@ pub(super) struct WarmArgs {
     /// Pull images for ImagePullJobs and ImageListPullJobs; needs --park-image, deploy/warm.yaml,
     /// deploy/pull-jobs.yaml and the CRDs, and leaves the jobs alone while OpenKruise does them
     /// (--warm-coexist)
-    #[arg(long, env = "SWAPLET_WARM", requires = "park_image")]
+    #[arg(long, requires = "park_image")]
     pub(super) warm: bool,
     /// The namespace of the pods of --warm; those of jobs with pull secrets are in the namespace of
     /// the job [default: the one of --namespace, or else swaplet-warm]
-    #[arg(
-        hide_short_help = true,
-        long,
-        value_name = "NAMESPACE",
-        env = "SWAPLET_WARM_NAMESPACE"
-    )]
+    #[arg(hide_short_help = true, long, value_name = "NAMESPACE")]
     warm_namespace: Option<String>,
     /// Keep the exit image on every node that keeps images: also those that are derived later, so
     /// that no swap waits for a registry; new nodes get them at once. `swaplet warm status` shows
     /// where they are
-    #[arg(
-        long,
-        env = "SWAPLET_WARM_EXIT_IMAGES",
-        requires = "warm",
-        requires = "exit_image"
-    )]
+    #[arg(long, requires = "warm", requires = "exit_image")]
     warm_exit_images: bool,
     /// Take the taint swaplet.io/warming from nodes that are warm: whatever its effect, from nodes
     /// that are Ready as soon as --warm-exit-images, and jobs of type Never of the namespaces of
     /// --warm-startup-taint-namespace, have their images there: pods that do not tolerate it come
     /// to a new node when it is warm. Needs the role swaplet-warm-startup-taint of deploy/warm.yaml
-    #[arg(long, env = "SWAPLET_WARM_STARTUP_TAINT", requires = "warm")]
+    #[arg(long, requires = "warm")]
     warm_startup_taint: bool,
     /// When --warm-startup-taint takes the taint from a node that is not warm, counted from when it
     /// is observed Ready
-    #[arg(hide_short_help = true, long, value_name = "DURATION", env = "SWAPLET_WARM_STARTUP_TAINT_TIMEOUT", default_value_t = STARTUP_TAINT_SECONDS)]
+    #[arg(hide_short_help = true, long, value_name = "DURATION", default_value_t = STARTUP_TAINT_SECONDS)]
     #[arg(value_parser = seconds(1..=86_400))]
     warm_startup_taint_timeout: u32,
     /// Labels and annotations that jobs may give to the pods of --warm by sandboxConfig; * stands
@@ -70,18 +60,17 @@ pub(super) struct WarmArgs {
         hide_short_help = true,
         long,
         value_name = "KEY,...",
-        env = "SWAPLET_WARM_SANDBOX_KEYS",
         value_delimiter = ',',
         requires = "warm"
     )]
     warm_sandbox_keys: Vec<String>,
     /// How long one try of an image may take at most, whatever pullPolicy.timeoutSeconds of its job
     /// says
-    #[arg(hide_short_help = true, long, value_name = "DURATION", env = "SWAPLET_WARM_TRY_SECONDS_MAX", default_value_t = TRY_SECONDS)]
+    #[arg(hide_short_help = true, long, value_name = "DURATION", default_value_t = TRY_SECONDS)]
     #[arg(value_parser = seconds(60..=86_400))]
     warm_try_seconds_max: u32,
     /// Who does ImagePullJobs and ImageListPullJobs where OpenKruise's CRDs are there
-    #[arg(hide_short_help = true, long, value_enum, default_value_t = WarmCoexistArg::Auto, env = "SWAPLET_WARM_COEXIST")]
+    #[arg(hide_short_help = true, long, value_enum, default_value_t = WarmCoexistArg::Auto)]
     warm_coexist: WarmCoexistArg,
     /// Let nodes with the startup taint wait for the jobs of this namespace, too (repeatable):
     /// anyone who may create jobs there can delay each new node. They always wait for
@@ -90,7 +79,6 @@ pub(super) struct WarmArgs {
         hide_short_help = true,
         long,
         value_name = "NAMESPACE",
-        env = "SWAPLET_WARM_STARTUP_TAINT_NAMESPACE",
         value_delimiter = ','
     )]
     #[arg(requires = "warm_startup_taint", value_parser = NonEmptyStringValueParser::new())]
@@ -100,14 +88,14 @@ pub(super) struct WarmArgs {
     /// a disk, which is billed, also when the job is over or gone, until it expires or you delete
     /// it. Needs the CRD imagecaches.eci.alibabacloud.com, and the role swaplet-warm-image-caches
     /// of deploy/warm.yaml
-    #[arg(long, env = "SWAPLET_WARM_IMAGE_CACHES", requires = "warm")]
+    #[arg(long, requires = "warm")]
     warm_image_caches: bool,
     /// Days after which the provider deletes an ImageCache that --warm-image-caches has created
-    #[arg(hide_short_help = true, long, value_name = "DAYS", env = "SWAPLET_WARM_IMAGE_CACHE_DAYS", default_value_t = IMAGE_CACHE_DAYS)]
+    #[arg(hide_short_help = true, long, value_name = "DAYS", default_value_t = IMAGE_CACHE_DAYS)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=65_536))]
     warm_image_cache_days: u32,
     /// The size of the disk of an ImageCache; it has to be twice that of its images, or more
-    #[arg(hide_short_help = true, long, value_name = "GIB", env = "SWAPLET_WARM_IMAGE_CACHE_SIZE", default_value_t = IMAGE_CACHE_SIZE)]
+    #[arg(hide_short_help = true, long, value_name = "GIB", default_value_t = IMAGE_CACHE_SIZE)]
     #[arg(value_parser = clap::value_parser!(u32).range(20..=32_768))]
     warm_image_cache_size: u32,
 }
