@@ -465,6 +465,13 @@ impl<K> Event<K> {
         }
     }
 
+    /// Returns the events of a complete list of these objects.
+    pub fn list_of(objects: impl IntoIterator<Item = K>) -> impl Iterator<Item = Self> {
+        let listed = objects.into_iter().map(Self::Listed);
+        let begun = std::iter::once(Self::ListStart).chain(listed);
+        begun.chain([Self::ListEnd])
+    }
+
     /// Returns the same event, with what `read` makes of its object.
     pub fn map<T>(self, read: impl FnOnce(K) -> T) -> Event<T> {
         match self {

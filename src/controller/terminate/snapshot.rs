@@ -265,10 +265,7 @@ impl Snapshot {
         }
         let api: Api<JobWire> = api_in(client, scope.namespace.as_deref());
         let events = match list(&api, &by_name(job.map(|job| &*job.name)), Some).await {
-            Ok(jobs) => std::iter::once(Event::ListStart)
-                .chain(jobs.into_iter().map(Event::Listed))
-                .chain([Event::ListEnd])
-                .collect(),
+            Ok(jobs) => Event::list_of(jobs).collect(),
             Err(error) => {
                 let so = "how many restarts a Job allows is not known, and under OnFailure no image is changed without that";
                 self.remarks.unread("Jobs", &error, so);

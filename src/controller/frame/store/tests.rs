@@ -41,10 +41,8 @@ fn shows_a(store: &mut Versions, version: &str) -> bool {
 
 /// Lists these objects. Returns the names of those that are gone.
 fn lists(store: &mut Versions, objects: &[ConfigMap]) -> Vec<Box<str>> {
-    let listed = objects.iter().cloned().map(Event::Listed);
-    let events = [Event::ListStart].into_iter().chain(listed);
-    let changes = events.chain([Event::ListEnd]);
-    let gone = changes.flat_map(|event| shows(store, event).gone);
+    let events = Event::list_of(objects.iter().cloned());
+    let gone = events.flat_map(|event| shows(store, event).gone);
     gone.map(|((_, name), ..)| name).collect()
 }
 

@@ -708,12 +708,9 @@ mod tests {
 
     /// Lists these pods of one namespace.
     fn lists(kept: &mut Kept, selected: &Selected, numbers: RangeInclusive<usize>) {
-        kept.observe(selected, Event::ListStart, Moment::START);
-        for number in numbers {
-            let event = Event::Listed(of("greedy", number));
+        for event in Event::list_of(numbers.map(|number| of("greedy", number))) {
             kept.observe(selected, event, Moment::START);
         }
-        kept.observe(selected, Event::ListEnd, Moment::START);
     }
 
     fn selected(kept: &Kept) -> Selected {

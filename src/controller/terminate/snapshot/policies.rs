@@ -229,16 +229,13 @@ impl Given {
 }
 
 /// Returns a store that has handled the listed objects like events of a watch.
-pub fn store(listed: Listed, exit_images: &ExitImages) -> PolicyStore {
+pub fn store(mut listed: Listed, exit_images: &ExitImages) -> PolicyStore {
     let mut store = PolicyStore::watched();
     for kind in PolicyKind::ALL {
-        store.handle(kind, Event::ListStart, exit_images);
-    }
-    for (kind, policy) in listed.policies {
-        store.handle(kind, Event::Listed(policy), exit_images);
-    }
-    for kind in PolicyKind::ALL {
-        store.handle(kind, Event::ListEnd, exit_images);
+        let policies = listed.policies.extract_if(.., |(of, _)| *of == kind);
+        for event in Event::list_of(policies.map(|(_, policy)| policy)) {
+            store.handle(kind, event, exit_images);
+        }
     }
     for (name, labels) in listed.namespaces {
         store.namespace(&name, Some(labels));

@@ -257,11 +257,8 @@ mod tests {
             size: 20,
             retention_days: 7,
         });
-        let there = there
-            .iter()
-            .map(|cache| Event::Listed(cache.object().into()));
-        let list = [Event::ListStart].into_iter().chain(there);
-        for event in list.chain([Event::ListEnd]) {
+        let there = there.iter().map(|cache| cache.object().into());
+        for event in Event::list_of(there) {
             caches.observe(true, event, NOW);
         }
         caches

@@ -646,15 +646,15 @@ mod tests {
 
     /// A list of so many pods.
     fn lists(entry: &mut Entry, count: usize) {
-        entry.observe_selected(Event::ListStart, Moment::START);
-        for number in 0..count {
+        let pods = (0..count).map(|number| {
             let name = number.to_string();
             let metadata = json!({"name": name, "namespace": "team", "uid": name});
             let pod = json!({"metadata": metadata, "spec": {"nodeName": "n"}, "status": {"phase": "Running"}});
-            let pod = Event::Listed(serde_json::from_value(pod).unwrap());
-            entry.observe_selected(pod, Moment::START);
+            serde_json::from_value(pod).unwrap()
+        });
+        for event in Event::list_of(pods) {
+            entry.observe_selected(event, Moment::START);
         }
-        entry.observe_selected(Event::ListEnd, Moment::START);
     }
 
     fn cost(entry: &Entry) -> usize {

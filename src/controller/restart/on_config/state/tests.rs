@@ -42,7 +42,7 @@ fn pod(uid: &str) -> ConfiguredPodWire {
 #[test]
 fn what_is_known_of_an_object_stays_while_it_cannot_be_read() {
     let mut state = State::default();
-    for event in [Event::ListStart, Event::Listed(pod("1")), Event::ListEnd] {
+    for event in Event::list_of([pod("1")]) {
         state.observe_pod(event, Moment::START);
     }
     let object = state.objects().unwrap().next().unwrap().clone();
@@ -50,13 +50,13 @@ fn what_is_known_of_an_object_stays_while_it_cannot_be_read() {
         Sight::Seen { content, .. } => Some(content.clone()),
         Sight::Unseen | Sight::Forbidden => None,
     };
-    let list = |of: Content| [Event::ListStart, Event::Listed(of), Event::ListEnd];
+    let list = |of: Content| Event::list_of([of]).collect::<Vec<_>>();
     let is = Content::Is("1".into());
     for (events, expected) in [
-        (Vec::from(list(Content::Unclear)), None),
-        (Vec::from(list(is.clone())), Some(is.clone())),
+        (list(Content::Unclear), None),
+        (list(is.clone()), Some(is.clone())),
         (vec![Event::Applied(Content::Unclear)], Some(is.clone())),
-        (Vec::from(list(Content::Unclear)), Some(is)),
+        (list(Content::Unclear), Some(is)),
         (
             vec![Event::Deleted(Content::Unclear)],
             Some(Content::Absent),
