@@ -31,7 +31,7 @@ use tokio::time::{Instant, sleep, timeout};
 const LOOK: Duration = Duration::from_secs(5);
 /// How long a denial counts after it was last met: one that lasts is met again within 15 minutes.
 const DENIED: Duration = Duration::from_secs(3600);
-/// The most namespaces of which it is told that a right is missing there.
+/// The most namespaces of which it is told that a right is missing there, or that they are hidden.
 const MOST_PLACES: usize = 32;
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN: &str = "text/plain; charset=utf-8";
@@ -156,19 +156,21 @@ impl Health {
         self.state().nodes = Some(error.to_owned());
     }
 
-    /// Records that these objects are listed again, wherever they can be.
-    pub fn nothing_hidden(&self, what: &'static str) {
-        self.state().hidden.remove(what);
-    }
-
-    /// Records that these objects must not be listed in one of the namespaces. The work in others
-    /// continues, so this is a remark and does not make it unready.
-    pub fn hidden(&self, what: &'static str, error: &str) {
-        self.state()
-            .hidden
-            .entry(what)
-            .or_default()
-            .push(error.to_owned());
+    /// Records an event of the watch of these objects: which are hidden, until a list is complete.
+    /// The work in other namespaces continues, so this is a remark and does not make it unready.
+    pub fn note_hidden<T>(&self, what: &'static str, event: &Event<T>) {
+        match event {
+            Event::ListEnd => drop(self.state().hidden.remove(what)),
+            Event::Hidden(error) => {
+                let mut state = self.state();
+                let errors = state.hidden.entry(what).or_default();
+                // A list that is rejected is tried again and again.
+                if errors.len() < MOST_PLACES && !errors.contains(error) {
+                    errors.push(error.clone());
+                }
+            }
+            _ => {}
+        }
     }
 
     /// Records an event of the watch of Jobs; returns true for a trouble that is new.
@@ -296,20 +298,13 @@ impl Health {
     /// Records an event of a watch that needs the right, in one namespace (empty: in all). A
     /// trouble is logged; one that lasts, once.
     pub fn note_watch<T>(&self, right: Right, namespace: &str, event: &Event<T>) {
+        self.note_hidden(right.without(), event);
         match event {
-            Event::ListStart => self.nothing_hidden(right.without()),
             Event::Current(_) => self.has_in(right, namespace),
-            Event::Hidden(error) => {
-                self.hidden(right.without(), error);
-                tracing::warn!(error, "{} in a namespace", right.without());
-            }
+            Event::Hidden(error) => tracing::warn!(error, "{} in a namespace", right.without()),
             Event::Trouble(error) => self.note_trouble(right, namespace, error),
             Event::Forbidden(words) => self.says_once(right, namespace, words),
-            Event::Listed(_)
-            | Event::ListEnd
-            | Event::Relists(_)
-            | Event::Applied(_)
-            | Event::Deleted(_) => {}
+            _ => {}
         }
     }
 
@@ -537,14 +532,16 @@ mod tests {
         );
         health.nodes_seen();
         assert_eq!(ready(&health).body(), "ok\n");
-        health.hidden("pods", "pods is forbidden in the namespace a");
+        let list = |what| health.note_hidden(what, &Event::<()>::ListEnd);
+        let hidden = Event::<()>::Hidden("pods is forbidden in the namespace a".to_owned());
+        (0..2).for_each(|_| health.note_hidden("pods", &hidden));
         assert_eq!(
             ready(&health).body(),
             "ok, but nothing is done in a namespace: pods is forbidden in the namespace a\n"
         );
-        health.nothing_hidden("jobs");
+        list("jobs");
         assert!(ready(&health).body().contains("namespace a"));
-        health.nothing_hidden("pods");
+        list("pods");
         assert_eq!(ready(&health).body(), "ok\n");
         let trouble = Event::<()>::Trouble("list: forbidden".to_owned());
         assert!(health.note_jobs(&trouble));

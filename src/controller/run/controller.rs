@@ -598,6 +598,9 @@ impl Controller {
     }
 
     fn note_rights_of_restarts(&mut self, happened: &Happened) {
+        if let Happened::Request(event) = happened {
+            self.health.note_hidden("requests", event);
+        }
         match happened {
             Happened::Request(Event::Trouble(error) | Event::Forbidden(error)) => {
                 if is_missing_right(error) {
@@ -609,13 +612,11 @@ impl Controller {
                 );
             }
             Happened::Request(Event::Hidden(error)) => {
-                self.health.hidden("requests", error);
                 self.report_trouble(
                     error,
                     "cannot watch ContainerRecreateRequests of a namespace, so nothing is restarted there; trying again",
                 );
             }
-            Happened::Request(Event::ListStart) => self.health.nothing_hidden("requests"),
             Happened::Request(Event::Current(_)) => self.health.has(Right::WatchRequests),
             Happened::Written(written) => {
                 let right = right_of_restart(&written.0.action);

@@ -15,11 +15,9 @@ impl Controller {
         let now = self.clock.now();
         self.metrics.count_trouble("pods", &event);
         self.health.note_pods(&event);
+        self.health.note_hidden("pods", &event);
         match event {
-            Event::ListStart => {
-                self.health.nothing_hidden("pods");
-                self.index.list_starts();
-            }
+            Event::ListStart => self.index.list_starts(),
             Event::Listed(pod) | Event::Applied(pod) => self.apply(pod, now),
             Event::ListEnd => {
                 self.reported.reached();
@@ -37,7 +35,6 @@ impl Controller {
                 self.report_trouble(&error, "cannot watch pods; trying again");
             }
             Event::Hidden(error) => {
-                self.health.hidden("pods", &error);
                 self.report_trouble(
                     &error,
                     "cannot watch pods of a namespace, so nothing is done there; trying again",
@@ -50,15 +47,14 @@ impl Controller {
         self.metrics.count_trouble("jobs", &event);
         // A missing right would be logged every 15 s forever.
         let is_new_trouble = self.health.note_jobs(&event);
+        self.health.note_hidden("jobs", &event);
         match &event {
             Event::Hidden(error) => {
-                self.health.hidden("jobs", error);
                 self.report_trouble(error, "cannot watch Jobs of a namespace, so pods of Jobs under OnFailure wait there; trying again");
             }
             Event::Trouble(error) | Event::Forbidden(error) if is_new_trouble => {
                 self.report_trouble(error, "cannot watch Jobs, so pods of Jobs under OnFailure may have to wait; trying again");
             }
-            Event::ListStart => self.health.nothing_hidden("jobs"),
             _ => {}
         }
         self.index

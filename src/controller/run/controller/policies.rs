@@ -57,15 +57,11 @@ impl Controller {
                 self.report_trouble(error, Right::WatchPoliciesOfNamespace.without());
             }
             Event::Current(_) => self.health.has(Right::WatchPolicies),
-            Event::ListStart if kind == PolicyKind::Namespaced => {
+            // Those that are hidden are told after the end of the list.
+            Event::ListEnd if kind == PolicyKind::Namespaced => {
                 self.health.has(Right::WatchPoliciesOfNamespace);
             }
-            Event::ListStart
-            | Event::Listed(_)
-            | Event::ListEnd
-            | Event::Relists(_)
-            | Event::Applied(_)
-            | Event::Deleted(_) => {}
+            _ => {}
         }
         let index = &mut self.index;
         // Whoever ends selected pods by rights of their own has been told what these lack.
@@ -94,7 +90,7 @@ impl Controller {
             }
             Event::Current(_) => self.health.has(Right::WatchLabels),
             Event::ListEnd => self.index.policies.namespaces_listed(),
-            Event::ListStart | Event::Relists(_) => {}
+            _ => {}
         }
     }
 
