@@ -9,8 +9,8 @@ use super::write::Warmers;
 use crate::frame::clock::Clock;
 use crate::frame::in_flight::InFlight;
 use crate::frame::list::{list_with, words};
+use crate::frame::store::Store;
 use crate::frame::watch::age::WatchAges;
-use crate::frame::watch::mirror::{Change, Mirror};
 use crate::frame::watch::{Event, watch};
 use crate::frame::writer::Writer;
 use kube::api::ListParams;
@@ -20,7 +20,7 @@ use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::objects::node::{Node, NodeWire};
 use swaplet_core::report::write_error::WriteError;
-use swaplet_core::warm::pod::WarmerPodWire;
+use swaplet_core::warm::pod::{WarmerPod, WarmerPodWire};
 use swaplet_core::warm::warming::{Action, Answer, Elsewhere, Ended, Limits, Warming, shape};
 use tokio::time::{sleep, timeout};
 
@@ -132,8 +132,8 @@ struct Run {
     writes: InFlight<(Box<str>, Action), Answer>,
     warming: Warming,
     /// Pods may be created once it is complete, because the watch would show them.
-    pods: Mirror<Box<str>>,
-    nodes: Mirror<Box<str>>,
+    pods: Store<WarmerPod>,
+    nodes: Store<Node>,
     has_written: bool,
     /// The write that was last reported as not taken: the node, and the reason.
     untaken: Option<(Box<str>, Box<str>)>,
@@ -150,8 +150,8 @@ impl Run {
             writer,
             writes: InFlight::new(usize::MAX, |_| ""),
             warming,
-            pods: Mirror::new(),
-            nodes: Mirror::new(),
+            pods: Store::default(),
+            nodes: Store::default(),
             has_written: false,
             untaken: None,
         }
@@ -236,14 +236,13 @@ impl Run {
     ) -> Result<(), WarmError> {
         let (now, is_first) = (self.clock.now(), !self.nodes.is_complete());
         let event = heard("nodes", event, is_first, report)?;
-        let known = self.warming.progress().map(|(name, _)| name.into());
-        let read = |node: NodeWire| node.read().map(|node| (node.name.clone(), node));
-        match self.nodes.change(event, known, read) {
-            Some(Change::Put(node)) if is_first => self.know_node(&node, now),
-            Some(Change::Put(node)) => self.warming.observe_node(&node.name, node.ready, now),
-            Some(Change::Gone(names)) => names
-                .iter()
-                .for_each(|name| self.warming.node_is_gone(name)),
+        let changes = self.nodes.observe(event, now, NodeWire::read);
+        for (_, node, ()) in changes.gone {
+            self.warming.node_is_gone(&node.name);
+        }
+        match changes.put.and_then(|(key, _)| self.nodes.get(&key)) {
+            Some((node, ())) if is_first => self.know_node(&node.clone(), now),
+            Some((node, ())) => self.warming.observe_node(&node.name, node.ready, now),
             None => {}
         }
         Ok(())
@@ -256,13 +255,12 @@ impl Run {
     ) -> Result<(), WarmError> {
         let now = self.clock.now();
         let event = heard("pods", event, !self.pods.is_complete(), report)?;
-        let read = |pod: WarmerPodWire| pod.read().map(|pod| (pod.uid.clone(), pod));
-        match self.pods.change(event, self.warming.pods(), read) {
-            Some(Change::Put(pod)) => self.warming.observe_pod(pod, now),
-            Some(Change::Gone(uids)) => uids
-                .iter()
-                .for_each(|uid| self.warming.pod_is_gone(uid, now)),
-            None => {}
+        let changes = self.pods.observe(event, now, WarmerPodWire::read);
+        for (_, pod, ()) in changes.gone {
+            self.warming.pod_is_gone(&pod.uid, now);
+        }
+        if let Some((pod, ())) = changes.put.and_then(|(key, _)| self.pods.get(&key)) {
+            self.warming.observe_pod(pod.clone(), now);
         }
         Ok(())
     }

@@ -264,11 +264,6 @@ impl Warming {
         }
     }
 
-    /// Returns the uids of the known pods.
-    pub fn pods(&self) -> impl Iterator<Item = Box<str>> {
-        self.nodes.busy().filter_map(|(_, node)| node.pod_uid())
-    }
-
     /// Records what a kubelet reported about a pull of the pod with this uid. Returns how long the
     /// pull took, unless that is known already.
     pub fn handle(&mut self, uid: &str, pulled: &Pulled) -> Option<Duration> {

@@ -151,10 +151,6 @@ impl NodeProgress {
         self.is_done() && !self.writing && is_leaving
     }
 
-    pub fn pod_uid(&self) -> Option<Box<str>> {
-        self.pod.as_ref().map(|seen| seen.pod.uid.clone())
-    }
-
     fn is_done(&self) -> bool {
         self.images.iter().all(|image| image.end.is_some())
     }
