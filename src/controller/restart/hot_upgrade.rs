@@ -31,8 +31,8 @@ use crate::frame::clock::{Clock, IDLE};
 use crate::frame::in_flight::{InFlight, Writes};
 use crate::frame::isolated::{Defects, TaskDied, log, read};
 use crate::frame::serve::rights::Right;
+use crate::frame::store::Store;
 use crate::frame::watch::age::WatchAges;
-use crate::frame::watch::mirror::{Change, Mirror};
 use crate::frame::watch::named::NamedWatches;
 use crate::frame::watch::served::{Served, watch_served};
 use crate::frame::watch::{Event, heard, watch};
@@ -76,7 +76,7 @@ pub(crate) async fn run(
         writes: InFlight::new(AT_ONCE, HotWrite::namespace),
         tools,
         sets: BTreeMap::new(),
-        mirror: Mirror::new(),
+        known: Store::default(),
         is_changed: false,
         defects: Defects::default(),
         owner: StatusOwner::new("SidecarSet", state_namespace.as_deref()),
@@ -112,8 +112,9 @@ struct HotUpgrades {
     images: UpgradeImages,
     /// The namespaces in which the controller works; the empty one stands for all.
     places: Vec<Box<str>>,
+    /// The sets that exist, but for those that are ignored.
+    known: Store<()>,
     sets: BTreeMap<Box<str>, Kept>,
-    mirror: Mirror<Box<str>>,
     /// True if the watches may have to change.
     is_changed: bool,
     watches: NamedWatches<Selected, UpgradePodWire>,
@@ -137,20 +138,23 @@ impl HotUpgrades {
 
     fn observe_set(&mut self, event: Event<BoundedObject>) {
         self.tools.note_watch(Right::WatchSidecarSets, "", &event);
+        let mut seen = None;
         let read = |object| {
-            let set = read("SidecarSet", || SidecarSet::read(object, &self.images))?;
-            Some((set.name.clone(), set))
+            seen = read("SidecarSet", || SidecarSet::read(object, &self.images));
+            seen.as_ref().map(|_| ())
         };
-        let known = self.sets.keys().cloned();
-        match self.mirror.change(event, known, read) {
-            Some(Change::Put(set)) => self.apply(set),
-            Some(Change::Gone(names)) => {
-                names.iter().for_each(|name| drop(self.sets.remove(name)));
-                self.take_up();
-                self.wake_all();
+        let changes = self.known.observe(event, self.clock.now(), read);
+        let mut gone = changes.gone;
+        // The watches of a set that was created again go on.
+        gone.retain(|((_, name), ..)| seen.as_ref().is_none_or(|set| set.name != *name));
+        if !gone.is_empty() {
+            for ((_, name), ..) in gone {
+                self.sets.remove(&name);
             }
-            None => {}
+            self.take_up();
+            self.wake_all();
         }
+        seen.into_iter().for_each(|set| self.apply(set));
     }
 
     fn apply(&mut self, set: SidecarSet) {
@@ -163,6 +167,7 @@ impl HotUpgrades {
             self.take_up();
         } else {
             let name = &*set.name;
+            self.known.forget(&(Box::default(), name.into()));
             tracing::warn!(
                 name,
                 "there are more than {MOST_KNOWN} SidecarSets: this one is ignored"
