@@ -23,7 +23,6 @@ use crate::frame::connection::Namespaces;
 use crate::frame::isolated::{Defects, isolated, log, read};
 use crate::frame::store::Store;
 use crate::frame::watch::Event;
-use crate::frame::watch::mirror::Mirror;
 use crate::frame::writer::report::Notice;
 use crate::warm::predownload::OwnJobs;
 use crate::warm::write::{Report, Warmers};
@@ -41,7 +40,7 @@ use swaplet_core::report::reason::Reason;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::terminate::openkruise::Coexist;
 use swaplet_core::warm::image_cache::{CacheOptions, NewImageCache};
-use swaplet_core::warm::image_waits::{ImageWaitWire, ImageWaits};
+use swaplet_core::warm::image_waits::{ImageWait, ImageWaitWire, ImageWaits};
 use swaplet_core::warm::pod::{WarmerPod, WarmerPodWire};
 use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
 use swaplet_core::warm::pull_job::sandbox::SandboxKeys;
@@ -65,8 +64,8 @@ pub struct PullJobs {
     caches: Option<Caches>,
     nodes: Nodes,
     image_waits: ImageWaits,
-    /// By the node and the uid of each pod.
-    image_wait_mirror: Mirror<(Box<str>, Box<str>)>,
+    /// The pods that `image_waits` keeps.
+    image_wait_pods: Store<ImageWait>,
     /// The queries for pods that are followed.
     queries: BTreeSet<PodQuery>,
     turns: Turns,
@@ -100,7 +99,7 @@ impl PullJobs {
             nodes: Nodes::new(table, startup_taints, caches.is_some()),
             caches,
             image_waits: ImageWaits::default(),
-            image_wait_mirror: Mirror::new(),
+            image_wait_pods: Store::default(),
             queries: BTreeSet::new(),
             turns: Turns::default(),
             taken: Taken::new(),

@@ -63,28 +63,19 @@ impl ImageWaits {
         self.unknown_until = None;
     }
 
-    /// Returns the node and the uid of each pod that is kept.
-    pub fn pods(&self) -> impl Iterator<Item = (Box<str>, Box<str>)> {
-        let nodes = self.nodes.iter();
-        nodes.flat_map(|(node, pods)| pods.keys().map(|uid| (node.clone(), uid.clone())))
-    }
-
-    /// Records a pod. A new one is ignored if a bound on the number of pods is reached.
-    pub fn observe(&mut self, pod: ImageWait, now: Moment) {
-        if let Some(known) = self
-            .nodes
-            .get_mut(&pod.node)
-            .and_then(|pods| pods.get_mut(&pod.uid))
-        {
+    /// Records a pod. Returns false for a new one that is ignored, because a bound on the number of
+    /// pods is reached.
+    pub fn observe(&mut self, pod: ImageWait, now: Moment) -> bool {
+        let pods = self.nodes.get_mut(&pod.node);
+        let are_many = pods
+            .as_ref()
+            .is_some_and(|pods| pods.len() >= PODS_OF_A_NODE);
+        if let Some(known) = pods.and_then(|pods| pods.get_mut(&pod.uid)) {
             known.waits = pod.waits;
-            return;
+            return true;
         }
-        if self.count < PODS
-            && self
-                .nodes
-                .get(&pod.node)
-                .is_none_or(|pods| pods.len() < PODS_OF_A_NODE)
-        {
+        let has_room = self.count < PODS && !are_many;
+        if has_room {
             self.count += 1;
             self.nodes.entry(pod.node).or_default().insert(
                 pod.uid,
@@ -94,6 +85,7 @@ impl ImageWaits {
                 },
             );
         }
+        has_room
     }
 
     /// Removes a pod that is gone or has started.

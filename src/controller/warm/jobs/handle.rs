@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use crate::frame::clock::Now;
 use crate::frame::isolated::read;
-use crate::frame::store::Changes;
+use crate::frame::store::{Changes, Store};
 use crate::frame::watch::Event;
-use crate::frame::watch::mirror::{Change, Mirror};
 use crate::warm::jobs::entry::Entry;
 use crate::warm::jobs::step::{Deletion, Release, object_key};
 use crate::warm::jobs::{PullAnswer, PullJobs, PullWrite, WarmSettings, key_of};
@@ -61,7 +60,7 @@ impl Entry {
 impl PullJobs {
     /// Records that the watch of pods that wait for their images has started or ended.
     pub fn watches_image_waits(&mut self, is_watched: bool, now: Moment) {
-        self.image_wait_mirror = Mirror::new();
+        self.image_wait_pods = Store::default();
         self.image_waits = if is_watched {
             ImageWaits::begun(now)
         } else {
@@ -75,25 +74,21 @@ impl PullJobs {
         if is_known {
             self.image_waits.wait_for_no_list();
         }
-        let read = |pod: ImageWaitWire| {
-            let pod = read("pod", || pod.read())?;
-            Some(((pod.node.clone(), pod.uid.clone()), pod))
-        };
-        let known = self.image_waits.pods();
-        let node = match self.image_wait_mirror.change(event, known, read) {
-            Some(Change::Put(pod)) => {
-                let node = pod.node.clone();
-                self.image_waits.observe(pod, now);
-                Some(node)
+        let read = |pod: ImageWaitWire| read("pod", || pod.read());
+        let changes = self.image_wait_pods.observe(event, now, read);
+        let mut node = None;
+        for (_, pod, ()) in changes.gone {
+            self.image_waits.is_gone(&pod.node, &pod.uid);
+            node = Some(pod.node);
+        }
+        if let Some((key, _)) = changes.put
+            && let Some((pod, ())) = self.image_wait_pods.get(&key)
+        {
+            node = Some(pod.node.clone());
+            if !self.image_waits.observe(pod.clone(), now) {
+                self.image_wait_pods.forget(&key);
             }
-            Some(Change::Gone(mut pods)) => {
-                for (node, uid) in &pods {
-                    self.image_waits.is_gone(node, uid);
-                }
-                pods.pop().map(|(node, _)| node)
-            }
-            None => None,
-        };
+        }
         let is_waited_for = |node: &str| {
             let mut warmings = self.jobs.all.values().filter_map(Entry::warming);
             warmings.any(|warming| warming.is_kept_back(node))
