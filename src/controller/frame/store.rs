@@ -8,6 +8,8 @@
 //!   etcd may have been restored; or for two minutes. Versions of one resource are numbers that
 //!   grow (Kubernetes: KEP-5504). Where they are not, the watch wins, and an answer counts while it
 //!   has shown nothing since the decision.
+//! * **A creation** counts from its answer, or from when none came, until a list that begins later
+//!   does not name the object.
 //! * **An object that cannot be read**, or of which nothing is to be kept, is gone: the store reads
 //!   its name, uid and version itself.
 
@@ -202,6 +204,24 @@ impl<T, M> Store<T, M> {
 }
 
 impl<T, M: Default> Store<T, M> {
+    /// Stores the object in an answer to its creation; with an empty uid one whose creation may have
+    /// been made. What is known of another one with its name stays.
+    pub fn created(&mut self, key: Key, (uid, version): (Box<str>, Box<str>), object: T) {
+        let known = self.slots.get(&key);
+        if known.is_some_and(|slot| !slot.uid.is_empty()) {
+            return;
+        }
+        let assumed = self.slots.remove(&key);
+        let slot = Slot {
+            object,
+            memory: assumed.map_or_else(M::default, |slot| slot.memory),
+            uid,
+            version,
+            list: self.list,
+        };
+        self.slots.insert(key, slot);
+    }
+
     /// Stores what an event shows. `read` returns what is to be kept of an object.
     pub fn observe<K: Resource>(
         &mut self,

@@ -9,7 +9,6 @@
 
 pub mod age;
 pub mod many;
-pub(crate) mod mirror;
 pub(crate) mod named;
 pub(crate) mod served;
 

@@ -184,7 +184,7 @@ impl Run {
             event = heard(&mut self.requests, "requests for changed configuration") => {
                 let event = event?;
                 self.tools.note_watch(Right::WatchOwnRequests, "", &event);
-                self.state.handle(event);
+                self.state.handle(event, self.clock.now());
             }
             Some((object, event)) = self.objects.next() => {
                 self.tools.note_watch(right_to_watch(object.1.kind), &object.0, &event);

@@ -135,6 +135,35 @@ fn an_older_event_does_not_bring_back_what_is_not_kept_any_more() {
     assert!(next.put.is_some() && version(&store) == "19");
 }
 
+#[test]
+fn what_was_created_is_gone_if_a_list_that_begins_later_does_not_name_it() {
+    let mut store = Versions::default();
+    let state = |uid: &str| (uid.into(), "1".into());
+    drop(shows(&mut store, Event::ListStart));
+    store.created(key("a"), state("u"), "1".to_owned());
+    store.created(key("b"), (Box::default(), Box::default()), String::new());
+    *store.get_mut(&key("b")).unwrap().1 = 7;
+    assert!(shows(&mut store, Event::ListEnd).gone.is_empty());
+    // The answer comes, or another one says what is known.
+    store.created(key("b"), state("b"), "1".to_owned());
+    assert_eq!(store.get(&key("b")), Some((&"1".to_owned(), &7)));
+    store.created(key("b"), state("other"), "2".to_owned());
+    assert_eq!(store.get(&key("b")), Some((&"1".to_owned(), &7)));
+    // The watch shows it, and it stays.
+    let changes = shows(&mut store, Event::Applied(object("b", "b", "3")));
+    assert_eq!(changes.put, Some((key("b"), Some("1".to_owned()))));
+    assert_eq!(lists(&mut store, &[object("b", "b", "3")]), ["a".into()]);
+}
+
+#[test]
+fn what_may_have_been_created_is_another_object_than_the_watch_shows() {
+    let mut store = Versions::default();
+    store.created(key("a"), (Box::default(), Box::default()), String::new());
+    let changes = shows(&mut store, Event::Applied(object("a", "u", "1")));
+    assert_eq!(changes.gone, [(key("a"), String::new(), 0)]);
+    assert_eq!(changes.put, Some((key("a"), None)));
+}
+
 /// A list may show what was before the answer, if it has begun before it. After etcd was restored
 /// from a backup its versions are lower than before.
 #[test]

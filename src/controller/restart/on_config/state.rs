@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use crate::frame::isolated::read;
 use crate::frame::store::{Key, Store};
-use crate::frame::watch::mirror::{Change, Mirror};
 use crate::frame::watch::{Event, shared};
 use crate::restart::on_config::RestartOnSettings;
 use crate::restart::on_config::records::Records;
@@ -45,8 +44,7 @@ pub struct State {
     /// says: a request counts only for pods of its own namespace.
     requests: BTreeMap<RequestKey, Asked>,
     /// The uid that each of them says, by namespace and name.
-    named: BTreeMap<(Box<str>, Box<str>), Uid>,
-    request_mirror: Mirror<(Box<str>, Box<str>)>,
+    named: Store<(), Option<Uid>>,
     objects: BTreeMap<Object, Known>,
     /// The groups to reconcile now.
     fresh: BTreeSet<Group>,
@@ -66,7 +64,7 @@ struct Known {
 impl State {
     /// Returns true once all pods and requests have been listed.
     pub const fn is_ready(&self) -> bool {
-        self.pods.all.is_complete() && self.request_mirror.is_complete()
+        self.pods.all.is_complete() && self.named.is_complete()
     }
 
     /// Returns true if the pod exists.
@@ -108,36 +106,40 @@ impl State {
     }
 
     /// Handles an event of the watch of requests.
-    pub fn handle(&mut self, event: Event<RestartRequestWire>) {
-        let read_request = |request: RestartRequestWire| {
-            let request = read("request", || request.read())?;
-            let key = (request.namespace.clone(), request.name.clone());
-            Some((key, request))
+    pub fn handle(&mut self, event: Event<RestartRequestWire>, now: Moment) {
+        let mut seen = None;
+        let read = |request: RestartRequestWire| {
+            seen = read("request", || request.read());
+            seen.as_ref().map(|_| ())
         };
-        let known = self.named.keys().cloned();
-        match self.request_mirror.change(event, known, read_request) {
-            Some(Change::Put(request)) => self.know(&request),
-            Some(Change::Gone(keys)) => {
-                for (namespace, name) in keys {
-                    self.name_pod(&namespace, &name, None);
-                }
-            }
-            None => {}
+        let changes = self.named.observe(event, now, read);
+        for ((namespace, name), (), pod) in changes.gone {
+            pod.iter()
+                .for_each(|pod| self.leaves(&namespace, pod, &name));
         }
+        seen.iter().for_each(|request| self.show(request));
+    }
+
+    /// Updates a request by an answer.
+    pub fn know(&mut self, request: &RestartRequest) {
+        let state = (request.uid.clone(), request.version.clone());
+        self.named.created(key_of(request), state, ());
+        self.show(request);
     }
 
     /// Updates a request; one that was not made here is ignored.
-    pub fn know(&mut self, request: &RestartRequest) {
+    fn show(&mut self, request: &RestartRequest) {
+        let key = key_of(request);
         let target = request.restart_on.as_deref().and_then(from_text);
-        let said = request.pod_uid.clone().zip(target);
-        let pod = said.as_ref().map(|(pod, _)| pod);
-        if pod.is_none() && self.is_assumed(request) {
-            return;
-        }
-        self.name_pod(&request.namespace, &request.name, pod);
-        let Some((pod, target)) = said else {
+        let Some((pod, target)) = request.pod_uid.clone().zip(target) else {
+            if !self.is_assumed(request)
+                && let Some(((), Some(pod))) = self.named.forget(&key)
+            {
+                self.leaves(&key.0, &pod, &key.1);
+            }
             return;
         };
+        self.name_pod(&key, &pod);
         let asked = Asked {
             name: request.name.clone(),
             uid: request.uid.clone(),
@@ -146,30 +148,23 @@ impl State {
             created_at: request.created_at,
         };
         self.enqueue(&request.namespace, &pod);
-        self.requests.insert(
-            (request.namespace.clone(), pod, request.name.clone()),
-            asked,
-        );
+        self.requests.insert((key.0, pod, key.1), asked);
     }
 
     /// Removes what a request has said before of another pod: others may change it at any time.
-    fn name_pod(&mut self, namespace: &str, name: &str, pod: Option<&Uid>) {
-        let key = (namespace.into(), name.into());
-        let before = match pod {
-            Some(pod) => self.named.insert(key, pod.clone()),
-            None => self.named.remove(&key),
-        };
-        if let Some(before) = before.filter(|before| Some(before) != pod) {
-            self.forget(namespace, &before, name);
+    fn name_pod(&mut self, key: &Key, pod: &Uid) {
+        let named = self.named.get_mut(key);
+        let before = named.and_then(|(_, named)| named.replace(pod.clone()));
+        if let Some(before) = before.filter(|before| before != pod) {
+            self.leaves(&key.0, &before, &key.1);
         }
     }
 
     /// Returns true if a request is known by its uid alone.
     fn is_assumed(&self, request: &RestartRequest) -> bool {
-        let (namespace, name) = (&request.namespace, &request.name);
-        let pod = self.named.get(&(namespace.clone(), name.clone()));
-        let key = pod.map(|pod| (namespace.clone(), pod.clone(), name.clone()));
-        let known = key.and_then(|key| self.requests.get(&key));
+        let key = key_of(request);
+        let named = self.named.get(&key).and_then(|(_, named)| named.clone());
+        let known = named.and_then(|pod| self.requests.get(&(key.0, pod, key.1)));
         known.is_some_and(|known| {
             known.created_at.is_none() && !known.uid.is_empty() && known.uid == request.uid
         })
@@ -185,8 +180,11 @@ impl State {
             progress: Progress::Open,
             created_at: None,
         };
-        self.name_pod(&pod.namespace, name, Some(&pod.uid));
-        let key = (pod.namespace.clone(), pod.uid.clone(), name.into());
+        let key: Key = (pod.namespace.clone(), name.into());
+        let state = (uid.into(), Box::default());
+        self.named.created(key.clone(), state, ());
+        self.name_pod(&key, &pod.uid);
+        let key = (key.0, pod.uid.clone(), key.1);
         let known = self.requests.entry(key).or_insert(asked);
         if known.uid.is_empty() {
             known.uid = uid.into();
@@ -195,12 +193,18 @@ impl State {
 
     /// Removes a request.
     pub fn forget(&mut self, namespace: &str, pod: &Uid, name: &str) {
+        let key: Key = (namespace.into(), name.into());
+        let named = self.named.get(&key);
+        if named.is_some_and(|(_, named)| named.as_ref() == Some(pod)) {
+            self.named.forget(&key);
+        }
+        self.leaves(namespace, pod, name);
+    }
+
+    /// Removes what a request has said of a pod.
+    fn leaves(&mut self, namespace: &str, pod: &Uid, name: &str) {
         self.requests
             .remove(&(namespace.into(), pod.clone(), name.into()));
-        let key: (Box<str>, Box<str>) = (namespace.into(), name.into());
-        if self.named.get(&key) == Some(pod) {
-            self.named.remove(&key);
-        }
         self.enqueue(namespace, pod);
     }
 
@@ -343,6 +347,10 @@ impl State {
     pub fn first(&self, of: &Group) -> Option<&ConfiguredPod> {
         self.pods.of(of).next().map(|(pod, _)| pod)
     }
+}
+
+fn key_of(request: &RestartRequest) -> Key {
+    (request.namespace.clone(), request.name.clone())
 }
 
 fn group(pod: &ConfiguredPod) -> Group {
