@@ -20,6 +20,7 @@ use kube::api::Patch;
 use serde_json::{Value, json};
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::objects::moment::Moment;
+use swaplet_core::objects::namespace::NamespaceWire;
 use swaplet_core::objects::sidecar_policy::{PolicyKind, SidecarPolicy};
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::objects::values::problems::MOST_PROBLEMS;
@@ -50,8 +51,8 @@ pub struct PolicyStore {
     pub set: Policies,
     /// The policies of each kind; what is known of one is set as soon as it is there.
     known: BTreeMap<PolicyKind, Store<(), Option<Known>>>,
-    /// True once the labels of all namespaces are known.
-    are_namespaces_listed: bool,
+    /// The namespaces; their labels are in `set`.
+    namespaces: Store<()>,
     /// Set once it was reported that policies are unknown.
     is_told: bool,
     relist: Relist,
@@ -135,7 +136,7 @@ impl PolicyStore {
     /// Returns true while it is unknown which policies match a pod: they, or the namespace labels
     /// that they select by, have not been listed.
     pub fn are_unknown(&self) -> bool {
-        let lack_namespaces = !self.are_namespaces_listed && self.set.ask_for_namespaces();
+        let lack_namespaces = !self.namespaces.is_complete() && self.set.ask_for_namespaces();
         self.is_on && (!self.are_listed() || lack_namespaces)
     }
 
@@ -152,11 +153,22 @@ impl PolicyStore {
         is_late && !std::mem::replace(&mut self.is_told, true)
     }
 
-    /// Records that the labels of all namespaces are known.
-    pub fn namespaces_listed(&mut self) {
-        let were_unknown = self.are_unknown();
-        self.are_namespaces_listed = true;
-        self.relist.wanted |= were_unknown;
+    /// Handles an event of the watch of namespaces, by whose labels policies may select.
+    pub fn observe_namespace(&mut self, event: Event<NamespaceWire>) {
+        let (were_unknown, mut seen) = (self.are_unknown(), None);
+        let read = |namespace: NamespaceWire| {
+            seen = namespace.read();
+            seen.as_ref().map(|_| ())
+        };
+        // No answers are stored, so the time counts for nothing.
+        let changes = self.namespaces.observe(event, Moment::START, read);
+        for ((_, name), ..) in changes.gone {
+            self.namespace(&name, None);
+        }
+        if let Some((name, labels)) = seen {
+            self.namespace(&name, Some(labels));
+        }
+        self.relist.wanted |= were_unknown && !self.are_unknown();
     }
 
     /// Handles an event of the watch of a kind. Returns true if it changes anything for pods.

@@ -73,25 +73,15 @@ impl Controller {
 
     fn observe_namespace(&mut self, event: Event<NamespaceWire>) {
         self.metrics.count_trouble("namespaces", &event);
-        match event {
-            Event::Listed(namespace) | Event::Applied(namespace) => {
-                if let Some((name, labels)) = namespace.read() {
-                    self.index.policies.namespace(&name, Some(labels));
-                }
-            }
-            Event::Deleted(namespace) => {
-                if let Some((name, _)) = namespace.read() {
-                    self.index.policies.namespace(&name, None);
-                }
-            }
+        match &event {
             Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error) => {
-                self.health.lacks(Right::WatchLabels, &error);
-                self.report_trouble(&error, "cannot watch namespaces; trying again");
+                self.health.lacks(Right::WatchLabels, error);
+                self.report_trouble(error, "cannot watch namespaces; trying again");
             }
             Event::Current(_) => self.health.has(Right::WatchLabels),
-            Event::ListEnd => self.index.policies.namespaces_listed(),
             _ => {}
         }
+        self.index.policies.observe_namespace(event);
     }
 
     /// Records the time of day, and starts to write the statuses that have changed. Returns true if

@@ -177,3 +177,26 @@ fn a_status_that_cannot_name_its_installation_is_written_once() {
     handle(&mut store, Event::Applied(dropped));
     assert_eq!(written_by(&mut store, 100), Vec::<Value>::new());
 }
+
+#[test]
+fn the_labels_of_a_namespace_that_a_list_leaves_out_are_forgotten() {
+    let mut store = PolicyStore::watched();
+    let mut policy = policy(PolicyKind::Cluster, 0, 1);
+    policy.data["spec"]["namespaceSelector"] = json!({"matchLabels": {"team": "a"}});
+    assert!(handle(&mut store, Event::Applied(policy)));
+    let namespace = |name: &str| -> NamespaceWire {
+        let metadata = json!({"name": name, "uid": name, "labels": {"team": "a"}});
+        serde_json::from_value(json!({"metadata": metadata})).unwrap()
+    };
+    for names in [["a", "b"].as_slice(), &["b"]] {
+        let namespaces = names.iter().map(|name| namespace(name));
+        for event in Event::list_of(namespaces) {
+            store.observe_namespace(event);
+        }
+    }
+    for (name, is_news) in [("a", true), ("b", false)] {
+        store.listed_anew();
+        store.observe_namespace(Event::Applied(namespace(name)));
+        assert_eq!(store.relist.wanted, is_news, "{name}");
+    }
+}
