@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use swaplet::image::reference::ImageReference;
 use swaplet_controller::cluster::rules::Rules;
+use swaplet_controller::frame::watch::Event;
 use swaplet_controller::terminate::index::Index;
 use swaplet_core::cluster::exit_images::{ExitImages, Public};
 use swaplet_core::cluster::node_table::NodeTable;
@@ -163,7 +164,7 @@ fn index() -> Index {
     });
     let node: NodeWire =
         serde_json::from_value(json!({"metadata": {"name": "n", "uid": "1", "labels": {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}}})).expect("a node");
-    index.nodes.apply(&node.read().expect("a node"));
+    index.nodes.observe(Event::Applied(node));
     index.list_ends(Moment::START);
     index
 }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use stats_alloc::Stats;
 use swaplet::image::reference::ImageReference;
 use swaplet_controller::cluster::rules::Rules;
+use swaplet_controller::frame::watch::Event;
 use swaplet_controller::terminate::index::Index;
 use swaplet_core::cluster::exit_images::{ExitImages, Public};
 use swaplet_core::cluster::node_table::NodeTable;
@@ -38,7 +39,7 @@ pub fn index() -> Index {
     let node = pod(0, false)["spec"]["nodeName"].clone();
     let node: NodeWire =
         serde_json::from_value(json!({"metadata": {"name": node, "uid": "1", "labels": {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}}})).expect("a node");
-    index.nodes.apply(&node.read().expect("a node"));
+    index.nodes.observe(Event::Applied(node));
     // The Job of all pods is known, and none of them has to wait.
     let job = Job {
         uid: JOB.into(),

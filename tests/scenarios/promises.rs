@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use swaplet_controller::cluster::rules::Rules;
+use swaplet_controller::frame::watch::Event;
 use swaplet_controller::terminate::index::{Effect as Told, Index};
 use swaplet_controller::terminate::selection::Selection;
 use swaplet_core::objects::moment::Moment;
-use swaplet_core::objects::node::NodeWire;
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::report::decision::{Action, Method};
@@ -64,14 +64,9 @@ fn index(allowed: AllowedMethods) -> Index {
 fn index_under(rules: Rules) -> Index {
     let mut index = Index::new(rules);
     let node = json!({"metadata": {"name": "node-1", "uid": "node-1", "labels": {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}}});
-    index.nodes.list_starts();
-    index.nodes.listed(
-        &serde_json::from_value::<NodeWire>(node)
-            .unwrap()
-            .read()
-            .unwrap(),
-    );
-    index.nodes.list_ends();
+    for event in Event::list_of([serde_json::from_value(node).unwrap()]) {
+        index.nodes.observe(event);
+    }
     index
 }
 
@@ -271,12 +266,8 @@ fn an_exit_image_that_cannot_be_started_on_a_virtual_node_holds_back_its_namespa
     };
     let mut index = index(AllowedMethods::default());
     let node = json!({"metadata": {"name": "node-1", "uid": "eci", "labels": {"k8s.aliyun.com/vnode": "true"}}});
-    index.nodes.apply(
-        &serde_json::from_value::<NodeWire>(node)
-            .unwrap()
-            .read()
-            .unwrap(),
-    );
+    let node = serde_json::from_value(node).unwrap();
+    index.nodes.observe(Event::Applied(node));
     index.apply(read(object("evil", "first")), Moment::START);
     let write = index.next_write(Moment::START).unwrap();
     index.written(write, &Ok(vec![EXIT.into()]), Moment::START);

@@ -6,13 +6,16 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::verdict_store::{AllKept, all_kept, merge, node_of};
+use crate::frame::isolated::read;
+use crate::frame::store::Store;
+use crate::frame::watch::Event;
 use jiff::Timestamp;
 use swaplet_core::cluster::budget::Rate;
 use swaplet_core::cluster::node_class::{ACS_ROW, NodeClass, Recognised};
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::cluster::node_verdicts::{NodeId, NodeVerdicts, Proved, UnderNever, provider};
 use swaplet_core::objects::moment::Moment;
-use swaplet_core::objects::node::{KubeletVersion, Node};
+use swaplet_core::objects::node::{KubeletVersion, Node, NodeWire};
 use swaplet_core::objects::pod::{Pod, RestartPolicy};
 use swaplet_core::objects::runs_on::RunsOn;
 use swaplet_core::terminate::NodeFacts;
@@ -24,10 +27,11 @@ const SEEN_WITHIN: Duration = Duration::from_secs(30);
 /// The nodes of the cluster, and the verdicts on them.
 pub struct Nodes {
     table: NodeTable,
+    known: Store<()>,
+    /// What is known of them, by their names alone: each decision about a pod looks for its node.
     seen: HashMap<Box<str>, Seen>,
     /// True while the API server forbids to read nodes.
     hidden: bool,
-    list: u64,
     /// True if the list in progress has shown a change.
     news: bool,
     verdicts: NodeVerdicts,
@@ -42,7 +46,26 @@ struct Seen {
     labelled_virtual: bool,
     kubelet: Option<KubeletVersion>,
     runs_on: RunsOn,
-    list: u64,
+}
+
+impl Seen {
+    fn of(node: Node, table: &NodeTable) -> Self {
+        let kind = node.labels.get("type");
+        Self {
+            recognised: Recognised::of(&node, table),
+            labelled_virtual: kind.is_some_and(|kind| &**kind == "virtual-kubelet"),
+            kubelet: node.kubelet,
+            runs_on: node.runs_on(),
+            uid: node.uid,
+        }
+    }
+
+    /// Returns true if pods are treated as on the other one. Heartbeats change nothing about that.
+    fn is_like(&self, other: &Self) -> bool {
+        self.recognised == other.recognised
+            && self.labelled_virtual == other.labelled_virtual
+            && self.runs_on == other.runs_on
+    }
 }
 
 struct Trial {
@@ -50,13 +73,25 @@ struct Trial {
     until: Moment,
 }
 
-/// The result of applying a node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The pods to reconcile after an event of nodes.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub enum Concerned {
+    /// None.
+    #[default]
+    Nothing,
+    /// Those of a node that is new or recognised differently.
+    Node(Box<str>),
+    /// All: a list is complete that has changed something.
+    All,
+}
+
+/// What an event of nodes has changed.
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Change {
-    /// Set if the node is new or recognised differently, so that its pods are reconciled.
-    pub matters: bool,
-    /// The error in what the node declares of itself, as a message.
-    pub problem: Option<Box<str>>,
+    /// The pods to reconcile.
+    pub concerned: Concerned,
+    /// The name of a node, and the error in what it declares of itself, as a message.
+    pub problem: Option<(Box<str>, Box<str>)>,
 }
 
 /// A verdict on a node that was just recorded.
@@ -77,9 +112,9 @@ impl Nodes {
     pub fn new(table: NodeTable) -> Self {
         Self {
             table,
+            known: Store::default(),
             seen: HashMap::new(),
             hidden: false,
-            list: 0,
             news: false,
             verdicts: NodeVerdicts::default(),
             probes: Probes::default(),
@@ -105,75 +140,41 @@ impl Nodes {
         }
     }
 
-    /// Records that a list of all nodes begins.
-    pub fn list_starts(&mut self) {
-        self.list += 1;
-        self.news = false;
-    }
-
-    /// Applies a node of the list; [`list_ends`](Self::list_ends) returns whether any has changed.
-    pub fn listed(&mut self, node: &Node) -> Change {
-        let change = self.apply(node);
-        self.news |= change.matters;
+    /// Handles an event of the watch of nodes. What a list changes counts once it is complete.
+    pub fn observe(&mut self, event: Event<NodeWire>) -> Change {
+        let mut change = Change::default();
+        let (is_complete, mut found) = (matches!(event, Event::ListEnd), None);
+        let read = |node: NodeWire| {
+            let node = read("node", || node.read())?;
+            found = Some(Seen::of(node, &self.table));
+            Some(())
+        };
+        // No answers are stored, so the time counts for nothing.
+        let changes = self.known.observe(event, Moment::START, read);
+        for ((_, name), ..) in &changes.gone {
+            self.seen.remove(name);
+            self.probes.forget(name);
+        }
+        if is_complete {
+            let were_hidden = std::mem::take(&mut self.hidden);
+            if std::mem::take(&mut self.news) || were_hidden || !changes.gone.is_empty() {
+                change.concerned = Concerned::All;
+            }
+        }
+        if let (Some(((_, name), _)), Some(found)) = (changes.put, found) {
+            let problem = found.recognised.problem.clone();
+            let known = self.seen.get(&name);
+            let is_news = known.is_none_or(|known| !known.is_like(&found));
+            self.seen.insert(name.clone(), found);
+            if is_news {
+                change.problem = problem.map(|problem| (name.clone(), problem));
+                self.news |= self.known.is_listing();
+            }
+            if is_news && !self.known.is_listing() {
+                change.concerned = Concerned::Node(name);
+            }
+        }
         change
-    }
-
-    /// Ends the list: nodes that it did not name are gone. Returns true if pods are to be
-    /// reconciled.
-    pub fn list_ends(&mut self) -> bool {
-        let (list, before) = (self.list, self.seen.len());
-        self.seen.retain(|_, seen| seen.list == list);
-        let were_hidden = std::mem::replace(&mut self.hidden, false);
-        self.news || were_hidden || self.seen.len() < before
-    }
-
-    /// Applies a node that was added or has changed.
-    pub fn apply(&mut self, node: &Node) -> Change {
-        let recognised = Recognised::of(node, &self.table);
-        let labelled_virtual = node
-            .labels
-            .get("type")
-            .is_some_and(|kind| &**kind == "virtual-kubelet");
-        let runs_on = node.runs_on();
-        let (list, known) = (
-            self.list,
-            self.seen
-                .get_mut(&node.name)
-                .filter(|seen| seen.uid == node.uid),
-        );
-        if let Some(seen) = known
-            && seen.recognised == recognised
-            && seen.labelled_virtual == labelled_virtual
-        {
-            (seen.list, seen.kubelet) = (list, node.kubelet);
-            let before = std::mem::replace(&mut seen.runs_on, runs_on);
-            return Change {
-                matters: before != runs_on,
-                ..Change::default()
-            };
-        }
-        let problem = recognised.problem.clone();
-        self.seen.insert(
-            node.name.clone(),
-            Seen {
-                uid: node.uid.clone(),
-                recognised,
-                labelled_virtual,
-                kubelet: node.kubelet,
-                runs_on,
-                list,
-            },
-        );
-        Change {
-            matters: true,
-            problem,
-        }
-    }
-
-    /// Removes a node that is gone.
-    pub fn remove(&mut self, name: &str) {
-        self.seen.remove(name);
-        self.probes.forget(name);
     }
 
     /// Records that nodes must not be read. Returns true if that is new.
@@ -194,12 +195,12 @@ impl Nodes {
                 },
             );
         }
-        let recognised = self.recognised(pod);
-        let id = self.id(pod);
+        let (recognised, id) = self.place(pod);
+        let seen = self.seen(pod);
         let class = self.verdicts.class(id, &recognised, &pod.namespace, now);
         let unseen_until = done_at
             .map(|at| at + SEEN_WITHIN)
-            .filter(|until| self.is_unseen(pod) && *until > now);
+            .filter(|until| !self.hidden && seen.is_none() && *until > now);
         let facts = NodeFacts {
             unseen_until,
             probed_until: (class == NodeClass::Unknown)
@@ -211,10 +212,7 @@ impl Nodes {
                 .on(id, &recognised, &pod.namespace, now)
                 .map(|verdict| verdict.until),
             may_be_kubelet: recognised.may_be_kubelet(),
-            labelled_virtual: self
-                .seen
-                .get(&pod.node)
-                .is_some_and(|seen| seen.labelled_virtual),
+            labelled_virtual: seen.is_some_and(|seen| seen.labelled_virtual),
         };
         (class, facts)
     }
@@ -225,8 +223,7 @@ impl Nodes {
         if pod.node.is_empty() {
             return "the pod is on no node yet".to_owned();
         }
-        let recognised = self.recognised(pod);
-        let id = self.id(pod);
+        let (recognised, id) = self.place(pod);
         match self.verdicts.on(id, &recognised, &pod.namespace, now) {
             Some(verdict) => format!(
                 "proved by pod {}: {}; {}",
@@ -238,8 +235,7 @@ impl Nodes {
 
     /// Returns true if the node's platform ends containers with `ECI_CONTAINER_TYPE=sidecar`.
     pub fn ends_eci_sidecars(&self, pod: &Pod) -> bool {
-        self.seen
-            .get(&pod.node)
+        self.seen(pod)
             .is_some_and(|seen| seen.recognised.ends_eci_sidecars())
     }
 
@@ -251,13 +247,12 @@ impl Nodes {
 
     /// Returns the kubelet version that a pod's node reports; `None` if it is unknown.
     pub fn kubelet(&self, pod: &Pod) -> Option<KubeletVersion> {
-        self.seen.get(&pod.node)?.kubelet
+        self.seen(pod)?.kubelet
     }
 
     /// Returns what a pod's node says of its operating system and processor.
     pub fn runs_on(&self, pod: &Pod) -> RunsOn {
-        let seen = self.seen.get(&pod.node);
-        seen.map(|seen| seen.runs_on).unwrap_or_default()
+        self.seen(pod).map(|seen| seen.runs_on).unwrap_or_default()
     }
 
     /// Returns the provider of a pod's node and the rate of updates that it accepts; `None` if that
@@ -272,9 +267,8 @@ impl Nodes {
         if pod.node.is_empty() {
             return None;
         }
-        let recognised = self.recognised(pod).into_owned();
-        let NodeId { name, uid } = self.id(pod);
-        let (of, uid) = (name.to_owned(), uid.to_owned());
+        let (recognised, NodeId { name, uid }) = self.place(pod);
+        let (recognised, of, uid) = (recognised.into_owned(), name.to_owned(), uid.to_owned());
         let name = format!("{}/{}", pod.namespace, pod.name);
         let node = NodeId {
             name: &of,
@@ -294,9 +288,8 @@ impl Nodes {
 
     /// Records the swap of this pod as the probe of its node, if the class is unknown.
     pub fn probe_starts(&mut self, pod: &Pod, until: Moment, now: Moment) {
-        let class = self
-            .verdicts
-            .class(self.id(pod), &self.recognised(pod), &pod.namespace, now);
+        let (recognised, id) = self.place(pod);
+        let class = self.verdicts.class(id, &recognised, &pod.namespace, now);
         if class == NodeClass::Unknown && !pod.node.is_empty() {
             self.probes.start(pod, until, now);
         }
@@ -309,17 +302,12 @@ impl Nodes {
         if pod.restart_policy != RestartPolicy::Never || pod.phase.is_terminal() {
             return;
         }
-        let class = self
-            .verdicts
-            .class(self.id(pod), &self.recognised(pod), &pod.namespace, now);
+        let (recognised, id) = self.place(pod);
+        let class = self.verdicts.class(id, &recognised, &pod.namespace, now);
+        let provider = provider(&recognised);
         if self.under_never(pod, class, now) == UnderNever::Try {
-            self.under_never.insert(
-                provider(&self.recognised(pod)),
-                Trial {
-                    pod: pod.uid.clone(),
-                    until,
-                },
-            );
+            let pod = pod.uid.clone();
+            self.under_never.insert(provider, Trial { pod, until });
         }
     }
 
@@ -338,49 +326,44 @@ impl Nodes {
         if class != NodeClass::VirtualUpdates || pod.restart_policy != RestartPolicy::Never {
             return UnderNever::No;
         }
-        let recognised = self.recognised(pod);
+        let (recognised, id) = self.place(pod);
         let trial = self.under_never.get(&provider(&recognised));
         let is_tried = trial.is_some_and(|trial| trial.pod != pod.uid && trial.until > now);
         self.verdicts
-            .under_never(self.id(pod), &recognised, &pod.namespace, is_tried, now)
+            .under_never(id, &recognised, &pod.namespace, is_tried, now)
     }
 
     /// Returns false if the pod's node was observed, or nodes cannot be read at all. What a pod
     /// proves is kept for the node with this uid, not for its name.
     pub(crate) fn is_unseen(&self, pod: &Pod) -> bool {
-        !self.hidden && !self.seen.contains_key(&pod.node)
+        !self.hidden && self.seen(pod).is_none()
     }
 
     pub(crate) fn is_kubelet(&self, pod: &Pod) -> bool {
         self.recognised(pod).class.is_kubelet()
     }
 
-    fn recognised(&self, pod: &Pod) -> Cow<'_, Recognised> {
-        match self.seen.get(&pod.node) {
-            Some(seen) => match self.on_acs(pod, seen) {
-                Some(acs) => Cow::Owned(acs),
-                None => Cow::Borrowed(&seen.recognised),
-            },
-            None => Cow::Owned(Recognised::by_name(&pod.node, &self.table)),
-        }
+    fn seen(&self, pod: &Pod) -> Option<&Seen> {
+        self.seen.get(&pod.node)
     }
 
-    fn on_acs(&self, pod: &Pod, seen: &Seen) -> Option<Recognised> {
-        if !pod.on_acs {
-            return None;
-        }
-        seen.recognised.on_acs(&self.table)
+    fn recognised<'a>(&'a self, pod: &'a Pod) -> Cow<'a, Recognised> {
+        self.place(pod).0
     }
 
-    /// Returns for what a pod proves something: its node, or ACS, which is the same behind all
-    /// nodes.
-    fn id<'a>(&'a self, pod: &'a Pod) -> NodeId<'a> {
-        let (name, uid) = match self.seen.get(&pod.node) {
-            Some(seen) if self.on_acs(pod, seen).is_some() => (ACS_ROW, ""),
-            Some(seen) => (&*pod.node, &*seen.uid),
-            None => (&*pod.node, ""),
+    /// Returns as what a pod's node is recognised, and for what the pod proves something: its node,
+    /// or ACS, which is the same behind all nodes.
+    fn place<'a>(&'a self, pod: &'a Pod) -> (Cow<'a, Recognised>, NodeId<'a>) {
+        let on = |name, uid| NodeId { name, uid };
+        let Some(seen) = self.seen(pod) else {
+            let recognised = Recognised::by_name(&pod.node, &self.table);
+            return (Cow::Owned(recognised), on(&pod.node, ""));
         };
-        NodeId { name, uid }
+        let acs = pod.on_acs.then(|| seen.recognised.on_acs(&self.table));
+        match acs.flatten() {
+            Some(acs) => (Cow::Owned(acs), on(ACS_ROW, "")),
+            None => (Cow::Borrowed(&seen.recognised), on(&pod.node, &seen.uid)),
+        }
     }
 }
 

@@ -7,14 +7,13 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use super::Settings;
-use crate::cluster::nodes::{Change, Learned};
+use crate::cluster::nodes::{Concerned, Learned};
 use crate::cluster::openkruise::News;
 use crate::cluster::verdict_store::{AllKept, Found, VerdictStore, all_kept};
 use crate::frame::clock::{Clock, IDLE, time_of_day};
 use crate::frame::connection::UNREACHABLE;
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::in_flight::{InFlight, Writes};
-use crate::frame::isolated::read;
 use crate::frame::metrics::{Metrics, set};
 use crate::frame::serve::Health;
 use crate::frame::serve::rights::Right;
@@ -345,12 +344,6 @@ impl Controller {
 
 // Log lines that are not reports.
 
-fn log_node_problem(node: &str, change: &Change) {
-    if let Some(problem) = &change.problem {
-        tracing::warn!(node, "{problem}");
-    }
-}
-
 fn log_outcome(target: &Target, outcome: &Outcome) {
     let Target {
         namespace,
@@ -455,41 +448,24 @@ impl Controller {
         if !matches!(event, Event::Forbidden(_)) {
             self.metrics.count_trouble("nodes", &event);
         }
-        match event {
-            Event::ListStart => self.index.nodes.list_starts(),
-            Event::Listed(node) => {
-                if let Some(node) = read("node", || node.read()) {
-                    let change = self.index.nodes.listed(&node);
-                    log_node_problem(&node.name, &change);
-                }
-            }
-            Event::ListEnd => {
-                self.health.nodes_seen();
-                if self.index.nodes.list_ends() {
-                    self.index.enqueue_where(|_| true);
-                }
-            }
-            Event::Applied(node) => {
-                if let Some(node) = read("node", || node.read()) {
-                    let change = self.index.nodes.apply(&node);
-                    log_node_problem(&node.name, &change);
-                    if change.matters {
-                        self.index.enqueue_where(|pod| pod.node == node.name);
-                    }
-                }
-            }
-            Event::Deleted(node) => {
-                if let Some(node) = read("node", || node.read()) {
-                    self.index.nodes.remove(&node.name);
-                }
-            }
+        match &event {
+            Event::ListEnd => self.health.nodes_seen(),
             Event::Current(_) => self.health.has(Right::WatchNodes),
-            Event::Relists(_) => {}
             Event::Trouble(error) | Event::Hidden(error) => {
-                self.health.lacks(Right::WatchNodes, &error);
-                self.report_trouble(&error, "cannot watch nodes; trying again");
+                self.health.lacks(Right::WatchNodes, error);
+                self.report_trouble(error, "cannot watch nodes; trying again");
             }
-            Event::Forbidden(error) => self.nodes_forbidden(&error),
+            Event::Forbidden(error) => self.nodes_forbidden(error),
+            _ => {}
+        }
+        let change = self.index.nodes.observe(event);
+        if let Some((node, problem)) = change.problem {
+            tracing::warn!(node = &*node, "{problem}");
+        }
+        match change.concerned {
+            Concerned::Nothing => {}
+            Concerned::Node(name) => self.index.enqueue_where(|pod| pod.node == name),
+            Concerned::All => self.index.enqueue_where(|_| true),
         }
     }
 

@@ -186,19 +186,17 @@ impl Snapshot {
         match list(
             &Api::<NodeWire>::all(client.clone()),
             &by_name(only.map(|pod| &*pod.node)),
-            NodeWire::read,
+            Some,
         )
         .await
         {
             Ok(nodes) => {
-                self.index.nodes.list_starts();
-                for node in nodes {
-                    let problem = self.index.nodes.listed(&node).problem;
-                    if let Some(problem) = problem {
-                        self.remarks.push(format!("node {}: {problem}", node.name));
+                for event in Event::list_of(nodes) {
+                    let problem = self.index.nodes.observe(event).problem;
+                    if let Some((node, problem)) = problem {
+                        self.remarks.push(format!("node {node}: {problem}"));
                     }
                 }
-                self.index.nodes.list_ends();
             }
             Err(error) => {
                 self.index.nodes.hide();

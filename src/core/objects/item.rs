@@ -197,6 +197,14 @@ impl<'de, T: FromView> Visitor<'de> for Reader<T> {
 }
 
 impl<T> Item<T> {
+    /// Returns an object with this metadata, of which this is kept.
+    pub const fn of(metadata: ObjectMeta, object: T) -> Self {
+        Self {
+            metadata,
+            object: Ok(Some(object)),
+        }
+    }
+
     /// Returns the object with something else kept of it.
     pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> Item<U> {
         Item {

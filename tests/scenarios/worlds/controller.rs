@@ -3,14 +3,15 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use swaplet_controller::cluster::rules::Rules;
+use swaplet_controller::frame::watch;
 use swaplet_controller::terminate::index::{Effect, Index, Write};
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::exit_images::derived::{DerivedImages, Trouble};
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::objects::moment::Moment;
-use swaplet_core::objects::node::Node;
+use swaplet_core::objects::node::NodeWire;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_core::terminate::openkruise::Coexist;
@@ -75,21 +76,14 @@ fn rules(options: &Options) -> Rules {
     }
 }
 
-fn node(place: Place) -> Node {
-    let mut labels = vec![
-        ("kubernetes.io/os", "linux"),
-        ("kubernetes.io/arch", "amd64"),
-    ];
+fn node(place: Place) -> NodeWire {
+    let mut labels = json!({"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"});
     if place == Place::Virtual {
-        labels.push(("k8s.aliyun.com/vnode", "true"));
+        labels["k8s.aliyun.com/vnode"] = "true".into();
     }
-    let pair = |(name, value): &(&str, &str)| ((*name).into(), (*value).into());
-    Node {
-        name: place.node().into(),
-        uid: format!("uid of {}", place.node()).into(),
-        labels: labels.iter().map(pair).collect(),
-        ..Node::default()
-    }
+    let (name, uid) = (place.node(), format!("uid of {}", place.node()));
+    let metadata = json!({"name": name, "uid": uid, "labels": labels});
+    serde_json::from_value(json!({"metadata": metadata})).unwrap()
 }
 
 impl World {
@@ -218,11 +212,9 @@ impl World {
         self.life += 1;
         self.controller = Controller::new(&self.options, self.now, true);
         let nodes = &mut self.controller.index.nodes;
-        nodes.list_starts();
-        for place in [Place::Kubelet, Place::Virtual] {
-            nodes.listed(&node(place));
+        for event in watch::Event::list_of([Place::Kubelet, Place::Virtual].map(node)) {
+            nodes.observe(event);
         }
-        nodes.list_ends();
         self.log(|| "controller starts".to_owned());
         self.start_list();
         let ms = self.dice.between(0, 3000);

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 use swaplet_core::cluster::exit_images::{ExitImages, Public};
 use swaplet_core::cluster::node_class::{NodeClass, OVERRIDE};
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::cluster::node_verdicts::Proved;
-use swaplet_core::objects::node::Node;
+use swaplet_core::objects::node::NodeWire;
 use swaplet_core::report::decision::{Action, Method, Report};
 use swaplet_core::report::reason::Reason;
 use swaplet_core::report::write_error::WriteError;
@@ -19,6 +20,7 @@ use super::{ANSWER, Answer, Interrupt, Probe, Stopped, Tried, Way, differences, 
 use crate::cluster::rules::Rules;
 use crate::frame::clock::Clock;
 use crate::frame::list::words;
+use crate::frame::watch::Event;
 use crate::frame::writer::{Outcome, Writer};
 use crate::terminate::index::{Effect, Index};
 
@@ -54,7 +56,7 @@ impl Trial<'_> {
         let clock = Clock::start();
         let writer = Writer::new(self.probe.client.clone(), ANSWER);
         let mut index = Index::new(self.rules());
-        index.nodes.apply(&self.node());
+        index.nodes.observe(Event::Applied(self.node()));
         let (mut heard, mut pod) = (Heard::default(), ready.clone());
         loop {
             self.step(&mut index, &writer, &clock, &pod, &mut heard)
@@ -156,7 +158,7 @@ impl Trial<'_> {
     }
 
     /// Returns the node with a class that allows the way, whatever class it really has.
-    fn node(&self) -> Node {
+    fn node(&self) -> NodeWire {
         let class = match self.way {
             _ if self.probe.recognised.may_be_kubelet() => NodeClass::Kubelet,
             Way::SwapOnFailure | Way::SwapNever => NodeClass::VirtualUpdates,
@@ -164,7 +166,12 @@ impl Trial<'_> {
         };
         let mut node = self.probe.node.clone();
         node.labels.insert(OVERRIDE.into(), class.as_str().into());
-        node
+        let metadata = ObjectMeta {
+            name: Some(node.name.to_string()),
+            uid: Some(node.uid.to_string()),
+            ..ObjectMeta::default()
+        };
+        NodeWire::of(metadata, node)
     }
 
     /// Reads the pod; returns why, if it cannot be read.

@@ -129,7 +129,7 @@ fn index_with_job() -> Index {
     let mut index = index();
     let node: NodeWire =
         serde_json::from_value(json!({"metadata": {"name": "n", "uid": "1"}})).unwrap();
-    index.nodes.apply(&node.read().unwrap());
+    index.nodes.observe(Event::Applied(node));
     let job = |ledger: &mut swaplet_core::cluster::headroom::Ledger| {
         ledger.job_list_starts();
         ledger.job(&Job {
