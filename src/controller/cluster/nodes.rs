@@ -143,25 +143,21 @@ impl Nodes {
     /// Handles an event of the watch of nodes. What a list changes counts once it is complete.
     pub fn observe(&mut self, event: Event<NodeWire>) -> Change {
         let mut change = Change::default();
-        let (is_complete, mut found) = (matches!(event, Event::ListEnd), None);
-        let read = |node: NodeWire| {
-            let node = read("node", || node.read())?;
-            found = Some(Seen::of(node, &self.table));
-            Some(())
-        };
+        let is_complete = matches!(event, Event::ListEnd);
+        let read = |node: NodeWire| Some(Seen::of(read("node", || node.read())?, &self.table));
         // No answers are stored, so the time counts for nothing.
-        let changes = self.known.observe(event, Moment::START, read);
-        for ((_, name), ..) in &changes.gone {
+        let (gone, found) = self.known.observe_names(event, Moment::START, read);
+        for ((_, name), ()) in &gone {
             self.seen.remove(name);
             self.probes.forget(name);
         }
         if is_complete {
             let were_hidden = std::mem::take(&mut self.hidden);
-            if std::mem::take(&mut self.news) || were_hidden || !changes.gone.is_empty() {
+            if std::mem::take(&mut self.news) || were_hidden || !gone.is_empty() {
                 change.concerned = Concerned::All;
             }
         }
-        if let (Some(((_, name), _)), Some(found)) = (changes.put, found) {
+        if let Some(((_, name), found)) = found {
             let problem = found.recognised.problem.clone();
             let known = self.seen.get(&name);
             let is_news = known.is_none_or(|known| !known.is_like(&found));

@@ -316,6 +316,26 @@ impl<T, M: Default> Store<T, M> {
     }
 }
 
+impl<M: Default> Store<(), M> {
+    /// Like [`observe`](Self::observe), for objects of which the owner keeps what is read. Returns
+    /// those that are gone, and what was read of one that is new or may have changed.
+    pub fn observe_names<K: Resource, T>(
+        &mut self,
+        event: Event<K>,
+        now: Moment,
+        read: impl FnOnce(K) -> Option<T>,
+    ) -> (Vec<(Key, M)>, Option<(Key, T)>) {
+        let mut found = None;
+        let changes = self.observe(event, now, |object| {
+            found = read(object);
+            found.as_ref().map(|_| ())
+        });
+        let gone = changes.gone.into_iter();
+        let put = changes.put.map(|(key, _)| key).zip(found);
+        (gone.map(|(key, (), memory)| (key, memory)).collect(), put)
+    }
+}
+
 /// Returns true if the version of an answer is newer than the one that the watch has `shown`; `seen`
 /// is the one that the write was decided on.
 fn is_newer(answer: &str, shown: &str, seen: &str) -> bool {

@@ -138,23 +138,21 @@ impl HotUpgrades {
 
     fn observe_set(&mut self, event: Event<BoundedObject>) {
         self.tools.note_watch(Right::WatchSidecarSets, "", &event);
-        let mut seen = None;
-        let read = |object| {
-            seen = read("SidecarSet", || SidecarSet::read(object, &self.images));
-            seen.as_ref().map(|_| ())
-        };
-        let changes = self.known.observe(event, self.clock.now(), read);
-        let mut gone = changes.gone;
+        let read = |object| read("SidecarSet", || SidecarSet::read(object, &self.images));
+        let now = self.clock.now();
+        let (mut gone, seen) = self.known.observe_names(event, now, read);
         // The watches of a set that was created again go on.
-        gone.retain(|((_, name), ..)| seen.as_ref().is_none_or(|set| set.name != *name));
+        gone.retain(|(key, ())| seen.as_ref().is_none_or(|(again, _)| again != key));
         if !gone.is_empty() {
-            for ((_, name), ..) in gone {
+            for ((_, name), ()) in gone {
                 self.sets.remove(&name);
             }
             self.take_up();
             self.wake_all();
         }
-        seen.into_iter().for_each(|set| self.apply(set));
+        if let Some((_, set)) = seen {
+            self.apply(set);
+        }
     }
 
     fn apply(&mut self, set: SidecarSet) {

@@ -155,17 +155,14 @@ impl PolicyStore {
 
     /// Handles an event of the watch of namespaces, by whose labels policies may select.
     pub fn observe_namespace(&mut self, event: Event<NamespaceWire>) {
-        let (were_unknown, mut seen) = (self.are_unknown(), None);
-        let read = |namespace: NamespaceWire| {
-            seen = namespace.read();
-            seen.as_ref().map(|_| ())
-        };
+        let were_unknown = self.are_unknown();
+        let read = NamespaceWire::read;
         // No answers are stored, so the time counts for nothing.
-        let changes = self.namespaces.observe(event, Moment::START, read);
-        for ((_, name), ..) in changes.gone {
+        let (gone, seen) = self.namespaces.observe_names(event, Moment::START, read);
+        for ((_, name), ()) in gone {
             self.namespace(&name, None);
         }
-        if let Some((name, labels)) = seen {
+        if let Some((_, (name, labels))) = seen {
             self.namespace(&name, Some(labels));
         }
         self.relist.wanted |= were_unknown && !self.are_unknown();
@@ -179,20 +176,18 @@ impl PolicyStore {
         exit_images: &ExitImages,
     ) -> bool {
         let were_unknown = self.are_unknown();
-        let mut seen = None;
         let read = |object: BoundedObject| {
             let status = object.data["status"].clone();
-            seen = Some((SidecarPolicy::read(kind, object)?, status));
-            Some(())
+            Some((SidecarPolicy::read(kind, object)?, status))
         };
         let known = self.known.entry(kind).or_default();
         // No answers are stored, so the time counts for nothing.
-        let changes = known.observe(event, Moment::START, read);
-        let gone = changes.gone.into_iter();
-        let keys = gone.map(|((namespace, name), ..)| (kind, namespace, name));
+        let (gone, seen) = known.observe_names(event, Moment::START, read);
+        let gone = gone.into_iter();
+        let keys = gone.map(|((namespace, name), _)| (kind, namespace, name));
         let removed = keys.filter(|key| self.set.remove(key)).count();
         let is_applied =
-            seen.is_some_and(|(policy, status)| self.apply(policy, status, exit_images));
+            seen.is_some_and(|(_, (policy, status))| self.apply(policy, status, exit_images));
         let has_changed = is_applied || removed > 0;
         // Pods that were read without policies are listed again.
         self.relist.wanted |= has_changed || (were_unknown && !self.are_unknown());

@@ -107,17 +107,15 @@ impl State {
 
     /// Handles an event of the watch of requests.
     pub fn handle(&mut self, event: Event<RestartRequestWire>, now: Moment) {
-        let mut seen = None;
-        let read = |request: RestartRequestWire| {
-            seen = read("request", || request.read());
-            seen.as_ref().map(|_| ())
-        };
-        let changes = self.named.observe(event, now, read);
-        for ((namespace, name), (), pod) in changes.gone {
+        let read = |request: RestartRequestWire| read("request", || request.read());
+        let (gone, seen) = self.named.observe_names(event, now, read);
+        for ((namespace, name), pod) in gone {
             pod.iter()
                 .for_each(|pod| self.leaves(&namespace, pod, &name));
         }
-        seen.iter().for_each(|request| self.show(request));
+        if let Some((_, request)) = seen {
+            self.show(&request);
+        }
     }
 
     /// Updates a request by an answer.

@@ -30,6 +30,25 @@ fn a_request_counts_once_whatever_pods_it_has_named() {
     assert_eq!(count(&state), (0, 0));
 }
 
+/// No other pod of its owner is restarted meanwhile.
+#[test]
+fn a_request_that_was_or_may_have_been_created_counts_until_a_later_list_leaves_it_out() {
+    let mut state = State::default();
+    state.handle(Event::ListStart, Moment::START);
+    let pod = pod("u1").read().unwrap();
+    state.assume(&pod, "lost", "", Contents::new());
+    state.know(&RestartRequest {
+        uid: "answered".into(),
+        ..request("u1")
+    });
+    state.handle(Event::ListEnd, Moment::START);
+    assert_eq!(state.requests_of(&pod).len(), 2);
+    for event in Event::list_of([]) {
+        state.handle(event, Moment::START);
+    }
+    assert!(state.requests_of(&pod).is_empty() && state.named.is_empty());
+}
+
 /// A pod that names a ConfigMap.
 fn pod(uid: &str) -> ConfiguredPodWire {
     let annotations = serde_json::json!({"swaplet.io/restart-on": "app=configmap/a"});
