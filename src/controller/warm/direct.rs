@@ -133,7 +133,7 @@ struct Run {
     warming: Warming,
     /// Pods may be created once it is complete, because the watch would show them.
     pods: Store<WarmerPod>,
-    nodes: Store<Node>,
+    nodes: Store<()>,
     has_written: bool,
     /// The write that was last reported as not taken: the node, and the reason.
     untaken: Option<(Box<str>, Box<str>)>,
@@ -236,13 +236,13 @@ impl Run {
     ) -> Result<(), WarmError> {
         let (now, is_first) = (self.clock.now(), !self.nodes.is_complete());
         let event = heard("nodes", event, is_first, report)?;
-        let changes = self.nodes.observe(event, now, NodeWire::read);
-        for (_, node, ()) in changes.gone {
-            self.warming.node_is_gone(&node.name);
+        let (gone, seen) = self.nodes.observe_names(event, now, NodeWire::read);
+        for ((_, name), ()) in gone {
+            self.warming.node_is_gone(&name);
         }
-        match changes.put.and_then(|(key, _)| self.nodes.get(&key)) {
-            Some((node, ())) if is_first => self.know_node(&node.clone(), now),
-            Some((node, ())) => self.warming.observe_node(&node.name, node.ready, now),
+        match seen {
+            Some((_, node)) if is_first => self.know_node(&node, now),
+            Some((_, node)) => self.warming.observe_node(&node.name, node.ready, now),
             None => {}
         }
         Ok(())
