@@ -205,11 +205,11 @@ impl<T, M> Store<T, M> {
 
 impl<T, M: Default> Store<T, M> {
     /// Stores the object in an answer to its creation; with an empty uid one whose creation may have
-    /// been made. What is known of another one with its name stays.
-    pub fn created(&mut self, key: Key, (uid, version): (Box<str>, Box<str>), object: T) {
+    /// been made. What the watch has shown under its name stays, and then it returns false.
+    pub fn created(&mut self, key: Key, (uid, version): (Box<str>, Box<str>), object: T) -> bool {
         let known = self.slots.get(&key);
         if known.is_some_and(|slot| !slot.uid.is_empty()) {
-            return;
+            return false;
         }
         let assumed = self.slots.remove(&key);
         let slot = Slot {
@@ -220,6 +220,7 @@ impl<T, M: Default> Store<T, M> {
             list: self.list,
         };
         self.slots.insert(key, slot);
+        true
     }
 
     /// Stores what an event shows. `read` returns what is to be kept of an object.

@@ -145,9 +145,9 @@ fn what_was_created_is_gone_if_a_list_that_begins_later_does_not_name_it() {
     *store.get_mut(&key("b")).unwrap().1 = 7;
     assert!(shows(&mut store, Event::ListEnd).gone.is_empty());
     // The answer comes, or another one says what is known.
-    store.created(key("b"), state("b"), "1".to_owned());
+    assert!(store.created(key("b"), state("b"), "1".to_owned()));
     assert_eq!(store.get(&key("b")), Some((&"1".to_owned(), &7)));
-    store.created(key("b"), state("other"), "2".to_owned());
+    assert!(!store.created(key("b"), state("other"), "2".to_owned()));
     assert_eq!(store.get(&key("b")), Some((&"1".to_owned(), &7)));
     // The watch shows it, and it stays.
     let changes = shows(&mut store, Event::Applied(object("b", "b", "3")));

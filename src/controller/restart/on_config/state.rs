@@ -73,9 +73,10 @@ impl State {
     }
 
     /// Returns true if the records of deleted pods must be dropped now; never while the pods of
-    /// some namespace cannot be read.
+    /// some namespace cannot be read, or may not have been listed again.
     pub fn may_prune(&mut self, now: Moment) -> bool {
-        !self.pods.are_hidden() && self.tidy_at.take_if(|at| *at <= now).is_some()
+        let is_known = !self.pods.are_hidden() && !self.pods.all.is_listing();
+        is_known && self.tidy_at.take_if(|at| *at <= now).is_some()
     }
 
     /// Handles an event of the watch of pods.
@@ -118,11 +119,12 @@ impl State {
         }
     }
 
-    /// Updates a request by an answer.
+    /// Adds a request by an answer, which may come after the watch has shown more of it.
     pub fn know(&mut self, request: &RestartRequest) {
         let state = (request.uid.clone(), request.version.clone());
-        self.named.created(key_of(request), state, ());
-        self.show(request);
+        if self.named.created(key_of(request), state, ()) {
+            self.show(request);
+        }
     }
 
     /// Updates a request; one that was not made here is ignored.

@@ -1,5 +1,8 @@
 //! Requests that others change.
 
+use swaplet_core::restart::on_config::annotation::RESTART_ON;
+use swaplet_core::restart::request::POD_UID;
+
 use super::*;
 
 fn request(pod: &str) -> RestartRequest {
@@ -47,6 +50,49 @@ fn a_request_that_was_or_may_have_been_created_counts_until_a_later_list_leaves_
         state.handle(event, Moment::START);
     }
     assert!(state.requests_of(&pod).is_empty() && state.named.is_empty());
+}
+
+/// The answer and the events come by two connections.
+#[test]
+fn u256_an_answer_that_comes_after_the_watch_has_shown_more_takes_nothing_back() {
+    let mut state = State::default();
+    let wire = serde_json::json!({
+        "metadata": {"namespace": "team", "name": "r", "uid": "u", "resourceVersion": "2",
+            "labels": {POD_UID: "u1"}, "annotations": {RESTART_ON: "{}"}},
+        "spec": {"podName": "u1", "containers": [{"name": "app"}]},
+        "status": {"phase": "Completed"},
+    });
+    let completed = serde_json::from_value(wire).unwrap();
+    state.handle(Event::Applied(completed), Moment::START);
+    let progress = |state: &State| {
+        let mut asked = state.requests.values();
+        asked.next().map(|asked| asked.progress.clone())
+    };
+    assert_eq!(progress(&state), Some(Progress::Succeeded));
+    state.know(&RestartRequest {
+        uid: "u".into(),
+        version: "1".into(),
+        ..request("u1")
+    });
+    assert_eq!(progress(&state), Some(Progress::Succeeded));
+}
+
+/// The first object of the next list ends what is known to be hidden, and most are still to come.
+#[test]
+fn u257_no_record_is_dropped_while_pods_are_being_listed_again() {
+    let mut state = State::default();
+    for event in Event::list_of([pod("a"), pod("b")]) {
+        state.observe_pod(event, Moment::START);
+    }
+    state.observe_pod(Event::Deleted(pod("a")), Moment::START);
+    state.observe_pod(Event::Hidden("forbidden".into()), Moment::START);
+    let late = Moment::START + TIDY * 2;
+    assert!(!state.may_prune(late));
+    state.observe_pod(Event::ListStart, late);
+    state.observe_pod(Event::Listed(pod("b")), late);
+    assert!(!state.may_prune(late));
+    state.observe_pod(Event::ListEnd, late);
+    assert!(!state.may_prune(late) && state.may_prune(late + TIDY));
 }
 
 /// A pod that names a ConfigMap.
