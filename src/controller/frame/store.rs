@@ -70,6 +70,9 @@ pub(crate) struct Changes<T, M> {
     pub put: Option<(Key, Option<T>)>,
 }
 
+/// The names that are gone, with what was kept beside each, and the object that is new or changed.
+type Names<T, M> = (Vec<(Key, M)>, Option<(Key, T)>);
+
 /// The identity of an object, and its `resourceVersion`.
 struct Meta {
     key: Key,
@@ -325,7 +328,7 @@ impl<M: Default> Store<(), M> {
         event: Event<K>,
         now: Moment,
         read: impl FnOnce(K) -> Option<T>,
-    ) -> (Vec<(Key, M)>, Option<(Key, T)>) {
+    ) -> Names<T, M> {
         let mut found = None;
         let changes = self.observe(event, now, |object| {
             found = read(object);

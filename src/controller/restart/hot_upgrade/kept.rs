@@ -17,7 +17,6 @@ use crate::restart::hot_upgrade::MOST_SETS;
 use serde_json::{Value, json};
 use swaplet_core::objects::moment::Moment;
 use swaplet_core::report::write_error::WriteError;
-use swaplet_core::restart::hot_upgrade::pair::Change;
 use swaplet_core::restart::hot_upgrade::pod::{UpgradePod, UpgradePodWire};
 use swaplet_core::restart::hot_upgrade::rollout::{Counts, Member, Plan, plan};
 use swaplet_core::restart::hot_upgrade::sidecar_set::{SidecarSet, UpgradeImages};
