@@ -171,11 +171,11 @@ fn u249_a_swap_that_another_owner_counts_is_red_where_nothing_else_may_end_it() 
         let policy = format!("restartPolicy: {policy}, ");
         py_torch_job(&policy, &policy)
     };
-    let owners: [(&str, &dyn Fn(&str) -> String); 2] = [
-        ("BroadcastJob", &broadcast_job),
-        ("PyTorchJob", &py_torch_job),
-    ];
-    for (kind, owned) in owners {
+    for kind in ["BroadcastJob", "PyTorchJob"] {
+        let owned = |policy: &str| match kind {
+            "BroadcastJob" => broadcast_job(policy),
+            _ => py_torch_job(policy),
+        };
         let ran = check(&owned("OnFailure"), &["--finish=never"]);
         let words = format!("the owner of the pod, a {kind}, counts restarts");
         assert!(
