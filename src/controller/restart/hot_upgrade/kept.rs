@@ -500,6 +500,8 @@ mod tests {
         HotContainer, SidecarSet, UpdateStrategy,
     };
 
+    use swaplet_core::restart::hot_upgrade::pair::Change;
+
     use super::*;
     use super::{Kept, Selected};
     use crate::frame::watch::Event;
