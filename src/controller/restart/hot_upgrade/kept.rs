@@ -495,12 +495,11 @@ mod tests {
     use kube::core::Selector;
     use serde_json::{Value, json};
     use swaplet_core::objects::moment::Moment;
+    use swaplet_core::restart::hot_upgrade::pair::Change;
     use swaplet_core::restart::hot_upgrade::pod::UpgradePodWire;
     use swaplet_core::restart::hot_upgrade::sidecar_set::{
         HotContainer, SidecarSet, UpdateStrategy,
     };
-
-    use swaplet_core::restart::hot_upgrade::pair::Change;
 
     use super::*;
     use super::{Kept, Selected};
