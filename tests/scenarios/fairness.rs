@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
-use swaplet_testbed::apiserver::{Effect, Verb};
+use swaplet_testbed::apiserver::{Effect, Recorded, Verb};
 use swaplet_testbed::virtual_node::ImageOptions;
 
 use crate::harness::World;
@@ -132,6 +132,35 @@ async fn a9_a_job_waits_for_none_of_the_writes_that_hang_in_another_namespace() 
         status_of(world, MODEST, one, "j")["completionTime"].is_string()
     })
     .await;
+}
+
+/// As where a webhook for pods asks a registry of the tenant. The pods of a job with secrets are in
+/// its namespace.
+#[tokio::test(start_paused = true)]
+async fn u253_no_node_is_held_by_creations_that_only_wait_behind_those_that_hang() {
+    let jobs = Jobs::on(60, &ImageOptions::default()).await;
+    tenants(&jobs).await;
+    let (world, one) = (&jobs.cluster.world, ONE.as_str());
+    let _rule = world.fault(Effect::Hang, |rule| {
+        rule.verb(Verb::Create).resource("pods").namespace(GREEDY)
+    });
+    let _life = jobs.controller();
+    let everywhere =
+        json!({"image": greedy(1)[0], "pullSecrets": ["login"], "parallelism": "100%"});
+    pull_job(world, GREEDY, one, "j", everywhere).await;
+    world.wait(30).await;
+    let last = json!({"image": "registry.example/app:v1", "selector": {"names": ["n9"]}});
+    pull_job(world, MODEST, one, "j", last).await;
+    waits(world, 60, "creations that hang", || {
+        status_of(world, MODEST, one, "j")["completionTime"].is_string()
+    })
+    .await;
+    assert_eq!(status_of(world, MODEST, one, "j")["succeeded"], 1);
+    let creations = |request: &&Recorded| {
+        request.verb == Verb::Create && request.resource == "pods" && request.namespace == GREEDY
+    };
+    let requests = world.requests();
+    assert!(requests.iter().filter(creations).count() >= 3);
 }
 
 #[tokio::test(start_paused = true)]

@@ -66,6 +66,13 @@ impl<K: Send + Sync + 'static, T: Send + 'static> InFlight<K, T> {
         })
     }
 
+    /// Returns how many of a namespace may begin now.
+    pub fn room(&self, namespace: &str) -> usize {
+        let of_all = self.most.saturating_sub(self.len());
+        let now = self.clock.now();
+        of_all.min(self.shares.room_of(namespace, self.most, now))
+    }
+
     fn has_place(&self, namespace: &str) -> bool {
         self.shares.in_flight(namespace) < self.most_each
     }

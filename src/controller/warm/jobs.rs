@@ -198,7 +198,13 @@ impl PullJobs {
     /// Returns the writes to make now. Until pods and nodes have been listed once, only nodes whose
     /// time is over lose the startup taint. Until the jobs have been, as where these may not be
     /// listed, those without an object are done, and no other pod counts as an orphan.
-    pub fn step(&mut self, now: Now) -> Vec<PullWrite> {
+    /// `room` is given the writes so far, and returns how many of a namespace would begin now: one
+    /// that only waited would keep its node from the jobs of others.
+    pub fn step(
+        &mut self,
+        now: Now,
+        mut room: impl FnMut(&str, &mut Vec<PullWrite>) -> usize,
+    ) -> Vec<PullWrite> {
         if !self.has_seen_pods_and_nodes() {
             return self.untaint(now.moment);
         }
@@ -233,6 +239,9 @@ impl PullJobs {
                 let others_pull = |node: &str| {
                     self.image_waits.are_on(node, now.moment) && !self.nodes.is_tainted(node)
                 };
+                if let Some(warming) = entry.warming_mut() {
+                    warming.set_room(room(&key.1, &mut writes));
+                }
                 let begun = entry.step(&key, &mut occupancy, others_pull, now);
                 begun.iter().for_each(|write| self.turns.note(write));
                 writes.extend(begun);

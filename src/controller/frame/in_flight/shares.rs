@@ -53,10 +53,20 @@ impl Shares {
         now: Moment,
         mut next: impl FnMut(&dyn Fn(&str) -> bool) -> Option<T>,
     ) -> Option<T> {
-        let suspects_may = self.suspects(now) < (size / 4).max(1);
+        let suspects_may = self.suspects_may(size, now);
         [size.div_ceil(2), size - usize::from(size > 1)]
             .into_iter()
-            .find_map(|most| next(&|namespace| self.may_begin(namespace, most, suspects_may, now)))
+            .find_map(|most| next(&|namespace| self.room(namespace, most, suspects_may, now) > 0))
+    }
+
+    /// Returns how many writes a namespace may begin, of `size` that may be in flight.
+    pub fn room_of(&self, namespace: &str, size: usize, now: Moment) -> usize {
+        let most = size - usize::from(size > 1);
+        self.room(namespace, most, self.suspects_may(size, now), now)
+    }
+
+    fn suspects_may(&self, size: usize, now: Moment) -> bool {
+        self.suspects(now) < (size / 4).max(1)
     }
 
     /// Returns the number of writes in flight of namespaces whose last write failed. Together they
@@ -73,15 +83,16 @@ impl Shares {
             .is_some_and(|share| share.is_suspect(now))
     }
 
-    fn may_begin(&self, namespace: &str, most: usize, suspects_may: bool, now: Moment) -> bool {
+    fn room(&self, namespace: &str, most: usize, suspects_may: bool, now: Moment) -> usize {
         let Some(share) = self.namespaces.get(namespace) else {
-            return true;
+            return most;
         };
-        match share.failing(now) {
-            Some(failing) if failing.may == 1 => share.in_flight == 0 && suspects_may,
-            Some(failing) => share.in_flight < most.min(failing.may),
-            None => share.in_flight < most,
-        }
+        let most = match share.failing(now) {
+            Some(failing) if failing.may == 1 => usize::from(suspects_may),
+            Some(failing) => most.min(failing.may),
+            None => most,
+        };
+        most.saturating_sub(share.in_flight)
     }
 
     /// Returns the number of writes in flight of a namespace.

@@ -156,10 +156,12 @@ impl Driver {
             self.image_waits = has_jobs.then(|| watch_image_waits(&self.image_wait_apis));
             self.jobs.watches_image_waits(has_jobs, now.moment);
         }
-        for write in self.jobs.step(now) {
-            self.writes.push(write);
-        }
-        self.writes.begin();
+        let writes = &mut self.writes;
+        let last = self.jobs.step(now, |namespace, decided| {
+            writes.extend(take(decided));
+            writes.room(namespace)
+        });
+        self.writes.extend(last);
         for notice in take(&mut self.jobs.notices) {
             self.tools.reporter.report(notice);
         }
@@ -315,11 +317,23 @@ impl Writes {
         }
     }
 
-    /// Adds a write behind those of its namespace.
-    pub fn push(&mut self, write: PullWrite) {
-        self.last += 1;
-        self.line.push(namespace_of(&write), self.last);
-        self.waiting.insert(self.last, write);
+    /// Adds writes, each behind those of its namespace, and begins those for which there is room.
+    pub fn extend(&mut self, writes: Vec<PullWrite>) {
+        let is_news = !writes.is_empty();
+        for write in writes {
+            self.last += 1;
+            self.line.push(namespace_of(&write), self.last);
+            self.waiting.insert(self.last, write);
+        }
+        if is_news {
+            self.begin();
+        }
+    }
+
+    /// Returns how many more writes of a namespace would begin at once.
+    pub fn room(&self, namespace: &str) -> usize {
+        let waiting = self.line.len_of(namespace);
+        self.in_flight.room(namespace).saturating_sub(waiting)
     }
 
     /// Begins the writes for which there is room.

@@ -19,6 +19,7 @@ impl Warming {
         let mut excess = active.saturating_sub(parallelism);
         self.nodes.wake(now);
         let wanted = active >= parallelism && self.is_one_free(&elsewhere, now);
+        let parallelism = parallelism.min(active.saturating_add(self.room));
         let mut actions = Vec::new();
         let mut waits = Waits::default();
         let mut before = None;
@@ -35,7 +36,7 @@ impl Warming {
             actions.extend(action.map(|action| (name.clone(), action)));
             before = Some(name);
         }
-        if active < parallelism {
+        if active < self.limits.parallelism {
             waits.elsewhere = self.nodes.taken();
         }
         if waits != self.waits {

@@ -37,7 +37,7 @@ impl Mock {
 
     fn steps(&mut self) -> Vec<PullWrite> {
         let time = self.time();
-        self.jobs.step(time)
+        self.jobs.step(time, |_, _| usize::MAX)
     }
 
     fn next_due(&self) -> Option<Moment> {
