@@ -83,6 +83,7 @@ fn the_new_image_starts_in_the_empty_container_and_the_old_one_becomes_empty_whe
         }
     );
     // The next one goes the other way.
+    node.starts(1);
     let back = set_of(&spec(OLD));
     assert_eq!(
         &*write(&alone(&back, &node, &mut memory, 20)).container,
@@ -334,6 +335,33 @@ fn what_the_set_names_no_more_is_taken_back_without_a_word() {
     node.starts(2);
     let again = alone(&other, &node, &mut memory, 2);
     assert_eq!(&*write(&again).image, "r.example/mesh:3");
+}
+
+/// A kubelet that has not seen the empty image restarts nothing for the image that it runs.
+#[test]
+fn u255_the_image_before_waits_until_the_node_shows_the_empty_one() {
+    let (mut node, mut memory) = (Node::new("a"), PodMemory::new());
+    node.takes(write(&alone(&set(), &node, &mut memory, 0)));
+    node.starts(2);
+    alone(&set(), &node, &mut memory, 1);
+    node.takes(write(&alone(&set(), &node, &mut memory, 4)));
+    node.takes(write(&alone(&set(), &node, &mut memory, 5)));
+    assert_eq!((node.image(1), node.image(2)), (PARK, NEW));
+    let back = set_of(&spec(OLD));
+    for now in [6, 1000] {
+        let waits = alone(&back, &node, &mut memory, now);
+        assert_eq!((waits.writes.len(), waits.reports.len()), (0, 0), "{now}");
+    }
+    let mut failing = node.clone();
+    failing.fails(1, "ImagePullBackOff");
+    node.starts(1);
+    for node in [node, failing] {
+        let begins = alone(&back, &node, &mut memory, 1001);
+        assert_eq!(
+            (&*write(&begins).container, &*write(&begins).image),
+            ("mesh-1", OLD)
+        );
+    }
 }
 
 /// It is no older one, whatever tag was tried before.

@@ -298,7 +298,8 @@ impl Plan {
 
     /// Begins as many pods as may be upgraded at once. Pods that are not ready come first, as they
     /// have nothing to lose (OpenKruise: `calculateUpgradeCount`). An image that does not work on
-    /// one pod is tried on no other of its namespace. A pod that is parked has no turn.
+    /// one pod is tried on no other of its namespace. A pod that is parked has no turn, nor
+    /// has one whose node has not acted on the end of the last upgrade.
     fn begin<'a>(
         &mut self,
         set: &SidecarSet,
@@ -324,7 +325,7 @@ impl Plan {
             };
             let namespace = &*pod.namespace;
             let is_full = pod.is_ready && waiting.unavailable(namespace) >= most;
-            if !images.admits(working) || pod.is_parked {
+            if !images.admits(working) || pod.is_parked || pair.still_runs(empty) {
                 continue;
             }
             if is_full || waiting.failed.contains(namespace) {
