@@ -18,6 +18,8 @@ use super::sequence::{Operation, Sequence};
 pub struct Change {
     pub at: Duration,
     pub containers: BTreeSet<String>,
+    /// Whether it is a status that the API server has refused.
+    pub is_refused: bool,
 }
 
 struct Plan {
@@ -70,10 +72,11 @@ impl Plan {
         for action in self.node.advance(&mut self.images, self.now) {
             match action {
                 Action::PutStatus(whole) if self.is_refused(&whole) => {
-                    // A library that is told of something else while its try is under way waits for
-                    // the next try with that as well.
                     self.node.not_written(self.now);
                     self.change(BTreeSet::new());
+                    if let Some(change) = self.changes.last_mut() {
+                        change.is_refused = true;
+                    }
                 }
                 Action::PutStatus(whole) => {
                     if whole["status"]["reason"] == "ProviderFailed" {
@@ -153,6 +156,7 @@ impl Plan {
         self.changes.push(Change {
             at: since,
             containers,
+            is_refused: false,
         });
     }
 }

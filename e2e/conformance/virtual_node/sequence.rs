@@ -88,6 +88,11 @@ impl Sequence {
     fn add(&mut self, random: &mut Random) {
         let operation = self.operation(random);
         let changes = self.look();
+        // A library that is told of something else while it tries a refused status again waits for
+        // its next try with that as well.
+        if changes.iter().any(|change| change.is_refused) {
+            return;
+        }
         // The start is a change as well.
         let earliest = self.last() + MARGIN;
         let free: Vec<_> = grid(earliest, earliest + AFTER)
