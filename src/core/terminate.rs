@@ -183,7 +183,8 @@ const NOT_STARTED: Duration = Duration::from_secs(60);
 /// some of them again; `None` once it should have, if one has not ended, or if no more starts are to
 /// come.
 fn starts_until(case: Case<'_>, unended: &[Unended<'_>]) -> Option<Moment> {
-    if !unended.is_empty() || (finish::may_end(case) && no_more_starts(case).is_some()) {
+    let is_told = finish::may_end(case) && no_more_starts(case).is_some();
+    if !unended.is_empty() || case.pod.phase_was_written || is_told {
         return None;
     }
     let until = roles::returning(case.pod).filter_map(|sidecar| {
@@ -198,6 +199,9 @@ fn starts_until(case: Case<'_>, unended: &[Unended<'_>]) -> Option<Moment> {
 /// failed, as it should: the phase ends the pod.
 fn not_started(case: Case<'_>) -> Decision {
     let pod = case.pod;
+    if pod.phase_was_written {
+        return Decision::quiet(Reason::SidecarsEnded);
+    }
     let containers = pod.containers.iter().enumerate();
     let ended: Vec<_> = containers
         .filter(|(_, container)| roles::returning(pod).any(|it| it.name == container.name))
@@ -611,6 +615,8 @@ fn own_failure<'a>(case: Case<'_>, other: &'a Container) -> Option<&'a Terminate
 /// Refuses a pod that cannot be ended: one Warning names the field and the fix.
 pub(crate) fn refused(pod: &Pod) -> Option<Decision> {
     let marked = roles::sidecars(pod).next().is_some();
+    // One that is not marked is left alone in silence, unless the field may hide that it is.
+    let hides_roles = |field: &str| field == "spec" || field.starts_with("spec.containers");
     if let Some(field) = pod.malformed.filter(|field| marked || hides_roles(field)) {
         let note = format!(
             "{field} is too long, or a part of it is missing or too long; this pod is left alone"
@@ -677,12 +683,6 @@ fn main_failed(pod: &Pod) -> Option<Decision> {
         kept.name
     );
     Some(Decision::reporting(Reason::MainFailed, note))
-}
-
-/// Returns true if the field may hide the roles of containers, so that it is unknown whether the
-/// pod is marked. An unmarked pod is left alone silently, whatever its status.
-fn hides_roles(malformed: &str) -> bool {
-    malformed == "spec" || malformed.starts_with("spec.containers")
 }
 
 /// Reports a restart policy, of the pod or a container, that is unknown: its meaning is not
@@ -803,11 +803,12 @@ pub(crate) fn finished(case: Case<'_>) -> Decision {
     decision
 }
 
-/// Reports the sidecars that did not stop in their grace period.
+/// Reports the sidecars that did not stop in their grace period; not those killed for their memory.
 fn killed(pod: &Pod, memory: &Memory) -> Option<Report> {
+    let is_late = |end: &Terminated| is_killed(end) && &*end.reason != "OOMKilled";
     let killed = roles::sidecars(pod)
         .filter(|sidecar| memory.method_of(&sidecar.name).is_some())
-        .filter(|sidecar| own_end(sidecar, memory).is_some_and(ran_out_of_time));
+        .filter(|sidecar| own_end(sidecar, memory).is_some_and(is_late));
     let names = listed(killed.map(|sidecar| &sidecar.name));
     (!names.is_empty()).then(|| Report {
         reason: Reason::SidecarKilled,
@@ -815,11 +816,6 @@ fn killed(pod: &Pod, memory: &Memory) -> Option<Report> {
             "{names} ended by SIGKILL (exit code {KILLED}): it had not stopped in its grace period, so what it had not written is lost; let it end on SIGTERM (in a shell: trap 'exit 0' TERM), or raise spec.terminationGracePeriodSeconds"
         ),
     })
-}
-
-/// Returns true if it was killed when its grace period was over, not for its memory.
-fn ran_out_of_time(end: &Terminated) -> bool {
-    is_killed(end) && &*end.reason != "OOMKilled"
 }
 
 fn swapped(case: Case<'_>) -> Decision {
