@@ -287,7 +287,8 @@ fn plan(
         problems.append(&mut left_out);
         problems.push("there is no pod to restart".to_owned());
     }
-    members.sort_by_key(|member| place(&member.name, target.has_ordinals()));
+    let has_ordinals = matches!(target, Target::Workload(Workload::StatefulSet, _));
+    members.sort_by_key(|member| place(&member.name, has_ordinals));
     if problems.is_empty() {
         Ok((members, left_out))
     } else {
@@ -452,10 +453,6 @@ impl Target {
                 Rounding::Down
             }
         }
-    }
-
-    const fn has_ordinals(&self) -> bool {
-        matches!(self, Self::Workload(Workload::StatefulSet, _))
     }
 
     /// Returns true if the pods were named one by one: then each must exist.

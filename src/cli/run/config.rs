@@ -280,11 +280,6 @@ fn text_of(path: &Path) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// Removes the library's advice to programmers from an error.
-fn plain_yaml(problem: &str) -> String {
-    problem.replace(", set DuplicateKeyPolicy in Options if acceptable", "")
-}
-
 impl File {
     /// Parses a text; fails if it is longer than 1 MiB, or not a YAML mapping.
     fn parse(path: PathBuf, text: &str) -> Result<Self, String> {
@@ -295,11 +290,10 @@ impl File {
             ));
         }
         let keys: Option<BTreeMap<Key, Value>> = serde_saphyr::from_str(text).map_err(|error| {
-            format!(
-                "{}: it has to be a YAML mapping of flags to values: {}",
-                path.display(),
-                plain_yaml(&error.to_string())
-            )
+            // Without the library's advice to programmers.
+            let advice = ", set DuplicateKeyPolicy in Options if acceptable";
+            let (path, error) = (path.display(), error.to_string().replace(advice, ""));
+            format!("{path}: it has to be a YAML mapping of flags to values: {error}")
         })?;
         Ok(Self {
             path,

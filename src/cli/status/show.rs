@@ -136,6 +136,7 @@ fn flags(text: &mut String, all: &[Asked]) {
 fn value(checks: &[Check], all: &[Asked], cluster: Option<&Facts>) -> Value {
     let pods = cluster.and_then(|facts| facts.pods.as_ref().ok());
     let warnings = cluster.and_then(|facts| facts.warnings.as_ref().ok());
+    let stuck_pod = |stuck: &Stuck| json!({"namespace": stuck.namespace, "name": stuck.name, "since": stuck.since, "reason": stuck.reason.as_str()});
     json!({
         "checks": checks,
         "installations": all.iter().map(installation).collect::<Vec<_>>(),
@@ -172,10 +173,6 @@ fn installation(asked: &Asked) -> Value {
             "policies": asked.sidecar_policies.all,
         },
     })
-}
-
-fn stuck_pod(stuck: &Stuck) -> Value {
-    json!({"namespace": stuck.namespace, "name": stuck.name, "since": stuck.since, "reason": stuck.reason.as_str()})
 }
 
 fn warning(warning: &Told) -> Value {

@@ -133,7 +133,7 @@ impl ExplainArgs {
             state_namespace: found.state_namespace(named),
         };
         let reading = format!("reading what counts for the pods of namespace {namespace}");
-        let whole = target.is_many();
+        let whole = !matches!(target, Target::Pod(_));
         let mut answers = Vec::new();
         for pod in &pods {
             let taken = Snapshot::of_pod(&client, rules.clone(), &scope, &mut policies, pod);

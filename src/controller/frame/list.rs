@@ -178,11 +178,6 @@ impl PageSize {
             self.0 = self.0.saturating_mul(STEP).min(MOST_OBJECTS);
         }
     }
-
-    /// Returns the most bytes to read of a page of this size.
-    const fn most_bytes(self) -> usize {
-        if self.0 == 1 { MOST_OF_ONE } else { MOST_BYTES }
-    }
 }
 
 /// Returns the next page of `params`, with as many objects as `size` allows now.
@@ -196,7 +191,8 @@ where
 {
     loop {
         let params = params.clone().limit(size.0);
-        let text = match ask(api, &params, K::metadata_api(), size.most_bytes()).await? {
+        let most_bytes = if size.0 == 1 { MOST_OF_ONE } else { MOST_BYTES };
+        let text = match ask(api, &params, K::metadata_api(), most_bytes).await? {
             Some(text) => text,
             None if size.0 > 1 => {
                 size.smaller();

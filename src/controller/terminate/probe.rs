@@ -578,12 +578,14 @@ impl Probe {
                 "securityContext": {"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]}},
             })
         };
+        // If this process is killed, nothing keeps running for long on a node that enforces deadlines.
+        let deadline = self.timeout.as_secs() * 2 + 60;
         json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": self.pod_name(way), "namespace": self.namespace, "labels": {LABEL: self.id}},
             "spec": {
                 "nodeName": self.node.name, "restartPolicy": way.restart_policy(), "tolerations": [{"operator": "Exists"}],
-                "terminationGracePeriodSeconds": GRACE_SECONDS, "activeDeadlineSeconds": self.active_deadline(),
+                "terminationGracePeriodSeconds": GRACE_SECONDS, "activeDeadlineSeconds": deadline,
                 "automountServiceAccountToken": false, "enableServiceLinks": false,
                 "securityContext": {"runAsNonRoot": true, "runAsUser": USER, "seccompProfile": {"type": "RuntimeDefault"}},
                 "containers": [container(MAIN, self.images.exit.as_str()), container(SIDECAR, self.images.park.as_str())],
@@ -593,12 +595,6 @@ impl Probe {
 
     pub(crate) fn pod_name(&self, way: Way) -> String {
         format!("swaplet-probe-{}-{}", self.id, way.suffix())
-    }
-
-    /// Returns `activeDeadlineSeconds`: if this process is killed, nothing keeps running for long
-    /// on a node that enforces deadlines.
-    fn active_deadline(&self) -> u64 {
-        self.timeout.as_secs() * 2 + 60
     }
 }
 

@@ -25,7 +25,7 @@ use super::{Case, Circumstances};
 use crate::cluster::owner;
 use crate::objects::moment::Moment;
 use crate::objects::pod::roles::{self, Unended, unended};
-use crate::objects::pod::{Container, Pod, RuleMethod};
+use crate::objects::pod::{Container, Pod, RuleMethod, Terminated};
 use crate::report::decision::Method;
 
 /// The most steps of a pod: each is decided for itself, at each event of the pod. Sidecars of the
@@ -147,7 +147,9 @@ fn turn<'a>(
             && may_finish(case.pod, memory, around.allowed)
             && is_judged_by_ignored(case.pod, around)
     } else {
-        finish::may_end(case) && has_failed_and_is_ignored(case.pod, around)
+        let has_failed = |end: &Terminated| end.exit_code != Some(0);
+        let mut judging = judging(case.pod, around);
+        finish::may_end(case) && judging.any(|sidecar| sidecar.end().is_some_and(has_failed))
     };
     let (unended, methods) = if is_kept_open {
         (due_now, Vec::new())
@@ -205,11 +207,6 @@ fn of_those<'a>(
 /// last other container has ended, so nothing but the phase saves the pod.
 fn is_judged_by_ignored(pod: &Pod, around: &Circumstances<'_>) -> bool {
     judging(pod, around).any(|sidecar| sidecar.end().is_none_or(|end| end.exit_code != Some(0)))
-}
-
-/// Returns true if a sidecar whose exit code is to be ignored has failed, maybe for good.
-fn has_failed_and_is_ignored(pod: &Pod, around: &Circumstances<'_>) -> bool {
-    judging(pod, around).any(|sidecar| sidecar.end().is_some_and(|end| end.exit_code != Some(0)))
 }
 
 /// Returns the sidecars whose exit code is to be ignored and that may not be started again after an

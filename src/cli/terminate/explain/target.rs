@@ -81,11 +81,6 @@ impl Target {
         }
     }
 
-    /// Returns true if it can have several pods.
-    pub(super) const fn is_many(&self) -> bool {
-        !matches!(self, Self::Pod(_))
-    }
-
     /// Reads the Jobs of the CronJobs among them; of all namespaces none can be named.
     ///
     /// # Errors

@@ -128,11 +128,6 @@ fn is_of(rule: &SidecarRule, (namespace, name): &Named) -> bool {
     })
 }
 
-/// Returns true if sidecars are not ended for a reason that somebody should know.
-const fn is_refusal(reason: Reason) -> bool {
-    reason.is_warning() || reason.needs_a_hand()
-}
-
 fn policy_of(rule: &SidecarRule) -> Option<PolicyKey> {
     rule.policy().map(key_of)
 }
@@ -151,7 +146,7 @@ impl Entry {
     fn refusal(&self) -> Option<Reason> {
         let is_denied = self.memory.denied.are_lasting() && !self.pod.phase.is_terminal();
         let reason = is_denied.then_some(Reason::WriteDenied).or(self.last);
-        reason.filter(|reason| is_refusal(*reason))
+        reason.filter(|reason| reason.is_warning() || reason.needs_a_hand())
     }
 
     /// Returns the policies that apply to containers of the pod.

@@ -108,7 +108,9 @@ impl ImageTroubles {
             latest.filter(|until| now < *until)
         };
         let name = &container.name;
-        let of_pull = || until("").filter(|_| costs_the_pod(pod, container));
+        // A pod that loses nothing may try: its last exit code is else the sidecar's own.
+        let is_cost = container.may_be_under_never(pod) && roles::mains_succeeded(pod);
+        let of_pull = || until("").filter(|_| is_cost);
         let (until, what) = match of_pull() {
             Some(until) => (until, "seems not to have been pulled or started"),
             None => (until(name)?, "did not start, or not end with 0,"),
@@ -165,12 +167,6 @@ pub fn unpulled<'a>(
 fn is_unpulled(container: &Container, record: &SwapRecord) -> bool {
     let progress = progress(container, record.before.as_ref());
     matches!(progress, Progress::NotPulled(..))
-}
-
-/// Returns true if the pod fails when the exit image is not started after the sidecar was stopped:
-/// its last exit code is then the sidecar's own.
-fn costs_the_pod(pod: &Pod, container: &Container) -> bool {
-    container.may_be_under_never(pod) && roles::mains_succeeded(pod)
 }
 
 /// Compares images; a webhook may have added a digest to one of them.

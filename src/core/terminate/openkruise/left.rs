@@ -85,8 +85,10 @@ fn acts_on(case: Case<'_>, unended: &[Unended<'_>]) -> Option<Decision> {
     if acts.is_empty() {
         return None;
     }
-    let ignored =
-        ignored(&leaves, labelled_virtual).filter(|_| !ends_the_pod(&acts, labelled_virtual));
+    // On ordinary nodes it then ends the whole pod by its phase.
+    let ignores = acts.iter().any(|sidecar| sidecar.mark.ignores_exit_code());
+    let ends_the_pod = !labelled_virtual && ignores;
+    let ignored = ignored(&leaves, labelled_virtual).filter(|_| !ends_the_pod);
     let incomplete = ignored.or_else(|| given_up(&acts, request));
     Some(incomplete.map_or_else(
         || left_because("OpenKruise's SidecarTerminator is on, and ends the sidecars of this pod"),
@@ -108,12 +110,6 @@ const fn is_marked(sidecar: &Container, labelled_virtual: bool) -> bool {
 fn while_pending(memory: &Memory, around: &Circumstances<'_>) -> Option<Decision> {
     let until = memory.mains_done_at.unwrap_or(around.now) + STAYS_PENDING;
     (around.now < until).then(|| Decision::later(Reason::LeftToOpenKruise, until))
-}
-
-/// Returns true if OpenKruise ends the whole pod by its phase: on ordinary nodes, if the exit code
-/// of a sidecar is to be ignored.
-fn ends_the_pod(acts: &[&Container], labelled_virtual: bool) -> bool {
-    !labelled_virtual && acts.iter().any(|sidecar| sidecar.mark.ignores_exit_code())
 }
 
 /// Reports the sidecars on which OpenKruise does not act and which keep the pod from ending.
