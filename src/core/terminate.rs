@@ -187,8 +187,8 @@ fn starts_until(case: Case<'_>, unended: &[Unended<'_>]) -> Option<Moment> {
     if !unended.is_empty() || case.pod.phase_was_written || is_told {
         return None;
     }
+    let record = case.memory.finish.as_deref()?;
     let until = roles::returning(case.pod).filter_map(|sidecar| {
-        let record = case.memory.finish.as_deref()?;
         let shown = record.returns_since(sidecar)? + NOT_STARTED;
         Some(shown.max(turn::due(case, sidecar).unwrap_or(shown)))
     });
@@ -198,7 +198,7 @@ fn starts_until(case: Case<'_>, unended: &[Unended<'_>]) -> Option<Moment> {
 /// Decides where nothing runs in the pod, and its node does not start the sidecars again that have
 /// failed, as it should: the phase ends the pod.
 fn not_started(case: Case<'_>) -> Decision {
-    let pod = case.pod;
+    let (pod, around) = (case.pod, case.around);
     if pod.phase_was_written {
         return Decision::quiet(Reason::SidecarsEnded);
     }
@@ -206,16 +206,19 @@ fn not_started(case: Case<'_>) -> Decision {
     let ended: Vec<_> = containers
         .filter(|(_, container)| roles::returning(pod).any(|it| it.name == container.name))
         .collect();
-    if finish::may_end(case)
-        && let Step::Here(decision) = finish::step(case, &ended)
-    {
-        return decision;
+    let step = turn::allows_finish(pod, around.allowed).then(|| finish::step(case, &ended));
+    match step {
+        Some(Step::Here(decision)) => return decision,
+        Some(Step::Next { reports, again }) if !reports.is_empty() => {
+            return exhausted(pod, reports, again, around);
+        }
+        _ => {}
     }
     let names = listed(ended.iter().map(|(_, sidecar)| &sidecar.name));
-    let seconds = NOT_STARTED.as_secs();
+    let (node, policy, seconds) = (&pod.node, &pod.restart_policy, NOT_STARTED.as_secs());
+    let allow = turn::allow_finish(case, ", or delete the pod");
     let note = format!(
-        "all containers of the pod have ended, {names} with an error, and node {} has not started them again for {seconds} s, as restartPolicy {:?} says: allow finish (start the controller without --finish=never), or delete the pod",
-        pod.node, pod.restart_policy
+        "all containers of the pod have ended, {names} with an error, and node {node} has not started them again for {seconds} s, as restartPolicy {policy:?} says{allow}"
     );
     Decision::reporting(Reason::NoRung, note)
 }

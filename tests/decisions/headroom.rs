@@ -46,15 +46,20 @@ fn restarted(pod: PodBuilder, restarts: i64) -> PodBuilder {
     pod.but("main", |main| main.status("restartCount", restarts))
 }
 
-/// A ledger that knows this Job and these pods.
-pub fn ledger(limit: u32, pods: &[Pod]) -> Ledger {
-    let mut ledger = Ledger::default();
-    ledger.job(&Job {
+/// The Job, which bears so many more failures.
+pub fn job(limit: u32, failures_borne: u32) -> Job {
+    Job {
         uid: JOB.into(),
         namespace: Box::default(),
         backoff_limit: limit,
-        failures_borne: limit,
-    });
+        failures_borne,
+    }
+}
+
+/// A ledger that knows this Job and these pods.
+pub fn ledger(limit: u32, pods: &[Pod]) -> Ledger {
+    let mut ledger = Ledger::default();
+    ledger.job(&job(limit, limit));
     pods.iter()
         .for_each(|pod| ledger.observe(pod, Swapped::default(), 0));
     ledger.pod_list_ends(0);

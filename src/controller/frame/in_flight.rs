@@ -69,8 +69,7 @@ impl<K: Send + Sync + 'static, T: Send + 'static> InFlight<K, T> {
     /// Returns how many of a namespace may begin now.
     pub fn room(&self, namespace: &str) -> usize {
         let of_all = self.most.saturating_sub(self.len());
-        let now = self.clock.now();
-        of_all.min(self.shares.room_of(namespace, self.most, now))
+        of_all.min(self.shares.room_of(namespace, self.most, self.clock.now()))
     }
 
     fn has_place(&self, namespace: &str) -> bool {

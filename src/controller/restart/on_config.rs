@@ -225,7 +225,7 @@ impl Run {
             self.state.reconciled(&group, None);
             self.rounds.push(group);
         }
-        for uid in self.records.take_dropped() {
+        for uid in std::mem::take(&mut self.records.dropped) {
             self.state.requeue(&uid, now);
         }
         self.begin_rounds();

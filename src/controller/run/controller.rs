@@ -156,11 +156,8 @@ impl Controller {
     pub(super) fn report_progress(&mut self) {
         self.effects();
         if let Some(progress) = &self.progress {
-            self.index
-                .selected
-                .take_news()
-                .into_iter()
-                .for_each(|news| drop(progress.send(news)));
+            let news = self.index.selected.news.drain(..);
+            news.for_each(|news| drop(progress.send(news)));
         }
     }
 

@@ -62,7 +62,7 @@ pub enum Progress {
 pub(crate) struct Selected {
     /// The selected pods with their last decisions; `None` if every pod may be written.
     left: Option<HashMap<Box<str>, Option<Reason>>>,
-    news: Vec<Progress>,
+    pub(crate) news: Vec<Progress>,
 }
 
 impl Selected {
@@ -116,9 +116,5 @@ impl Selected {
             .cloned()
             .collect();
         gone.iter().for_each(|uid| self.over(uid, Phase::Unknown));
-    }
-
-    pub(crate) fn take_news(&mut self) -> Vec<Progress> {
-        std::mem::take(&mut self.news)
     }
 }

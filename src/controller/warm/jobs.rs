@@ -240,7 +240,7 @@ impl PullJobs {
                     self.image_waits.are_on(node, now.moment) && !self.nodes.is_tainted(node)
                 };
                 if let Some(warming) = entry.warming_mut() {
-                    warming.set_room(room(&key.1, &mut writes));
+                    warming.room = room(&key.1, &mut writes);
                 }
                 let begun = entry.step(&key, &mut occupancy, others_pull, now);
                 begun.iter().for_each(|write| self.turns.note(write));

@@ -170,11 +170,13 @@ impl Ledger {
         }
     }
 
-    /// Records that a pod has ended for good. One that has failed under `Never` counts until it is
-    /// gone or pods are listed again: its Job, which counts it itself, may be shown later.
+    /// Records that a pod has ended for good. One that has failed under `Never` counts until its
+    /// Job has counted more failures, it is gone, or pods are listed again.
     pub fn pod_ended(&mut self, pod: &Pod) {
         if Self::counts(pod) || pod.phase != Phase::Failed {
             self.pod_gone(pod);
+        } else if let Some(job) = self.jobs.get(&pod.uid).cloned() {
+            self.change(&job, |account| account.failed(&pod.uid));
         }
     }
 
@@ -228,6 +230,12 @@ impl Ledger {
         let before = self.limits.insert(job.uid.clone(), limit);
         if before.is_none() && !job.namespace.is_empty() {
             self.forget_strangers(job);
+        }
+        if before
+            .as_ref()
+            .is_some_and(|it| it.failures_borne > job.failures_borne)
+        {
+            self.change(&job.uid, Account::counted);
         }
         if before.is_none_or(|before| before.backoff_limit != job.backoff_limit) {
             self.limit_changed(&job.uid);

@@ -40,8 +40,8 @@ const LATE_EVENTS: Duration = Duration::from_secs(2);
 pub struct Warming {
     images: Vec<Arc<str>>,
     limits: Limits,
-    /// How many more nodes may begin now, whatever the limits.
-    room: usize,
+    /// How many more nodes may begin in the next step, whatever the limits.
+    pub room: usize,
     nodes: Table,
     skipped: BTreeMap<Box<str>, String>,
     /// Nodes on which a decision has panicked, with the panic message.
@@ -116,11 +116,6 @@ impl Warming {
     pub fn set_limits(&mut self, limits: Limits) {
         self.changed |= limits.parallelism != self.limits.parallelism;
         self.limits = limits;
-    }
-
-    /// Sets how many more nodes may begin in the next step, whatever the limits.
-    pub const fn set_room(&mut self, room: usize) {
-        self.room = room;
     }
 
     /// Returns true if no node may begin now.

@@ -14,7 +14,7 @@ use swaplet_core::terminate::methods::AllowedMethods;
 use super::{FINISH, NEVER_FINISH, QUIET_SECONDS, finishes, swapped_names, under};
 use crate::builder::{ContainerBuilder, PodBuilder, sidecar};
 use crate::expect::{EXIT, Life, moment};
-use crate::headroom::{done, ledger};
+use crate::headroom::{done, job, ledger};
 
 /// How long a pod waits for others of its Job that do not get on, with the default grace period.
 const LINE_STANDS: u64 = 30 + 60 + 120;
@@ -386,6 +386,12 @@ fn u245_a_pod_that_fails_by_its_main_counts_until_its_job_may_have_counted_it() 
     let failed = fails.but("side", |side| side.ended(0)).phase("Failed");
     life.headroom.observe(&failed.read(), Swapped::default(), 0);
     life.assert_silent(&under_never("b"), Reason::FinishWaits);
+    // Its Job, which allows more by then, has counted it.
+    for (limit, borne) in [(1, 0), (2, 1)] {
+        life.headroom.job(&job(limit, borne));
+    }
+    let decision = first_sees(&mut life, &under_never("b"));
+    assert_eq!(swapped_names(&decision), ["side"]);
     life.headroom.pod_gone(&failed.read());
     let decision = first_sees(&mut life, &under_never("b"));
     assert_eq!(swapped_names(&decision), ["side"]);

@@ -53,7 +53,7 @@ impl Shares {
         now: Moment,
         mut next: impl FnMut(&dyn Fn(&str) -> bool) -> Option<T>,
     ) -> Option<T> {
-        let suspects_may = self.suspects_may(size, now);
+        let suspects_may = self.suspects(now) < (size / 4).max(1);
         [size.div_ceil(2), size - usize::from(size > 1)]
             .into_iter()
             .find_map(|most| next(&|namespace| self.room(namespace, most, suspects_may, now) > 0))
@@ -61,12 +61,8 @@ impl Shares {
 
     /// Returns how many writes a namespace may begin, of `size` that may be in flight.
     pub fn room_of(&self, namespace: &str, size: usize, now: Moment) -> usize {
-        let most = size - usize::from(size > 1);
-        self.room(namespace, most, self.suspects_may(size, now), now)
-    }
-
-    fn suspects_may(&self, size: usize, now: Moment) -> bool {
-        self.suspects(now) < (size / 4).max(1)
+        let suspects_may = self.suspects(now) < (size / 4).max(1);
+        self.room(namespace, size - usize::from(size > 1), suspects_may, now)
     }
 
     /// Returns the number of writes in flight of namespaces whose last write failed. Together they

@@ -20,8 +20,8 @@ pub struct Records {
     map: KeptMap,
     kept: Shelf,
     changed: BTreeSet<Box<str>>,
-    /// Pods whose records were dropped for those of other namespaces, until they are returned once.
-    dropped: Vec<Box<str>>,
+    /// Pods whose records were dropped for those of other namespaces, until somebody takes them.
+    pub(super) dropped: Vec<Box<str>>,
 }
 
 /// The record of a pod.
@@ -80,12 +80,6 @@ impl Records {
         self.changed.extend(dropped.iter().cloned());
         self.dropped.extend(dropped);
         true
-    }
-
-    /// Returns the pods whose records were dropped for those of other namespaces since the last
-    /// call.
-    pub fn take_dropped(&mut self) -> Vec<Box<str>> {
-        std::mem::take(&mut self.dropped)
     }
 
     /// Drops the records of pods that do not exist.

@@ -156,11 +156,8 @@ impl Driver {
             self.image_waits = has_jobs.then(|| watch_image_waits(&self.image_wait_apis));
             self.jobs.watches_image_waits(has_jobs, now.moment);
         }
-        let writes = &mut self.writes;
-        let last = self.jobs.step(now, |namespace, decided| {
-            writes.extend(take(decided));
-            writes.room(namespace)
-        });
+        let room = |of: &_, first: &mut _| self.writes.room(of, take(first));
+        let last = self.jobs.step(now, room);
         self.writes.extend(last);
         for notice in take(&mut self.jobs.notices) {
             self.tools.reporter.report(notice);
@@ -319,19 +316,17 @@ impl Writes {
 
     /// Adds writes, each behind those of its namespace, and begins those for which there is room.
     pub fn extend(&mut self, writes: Vec<PullWrite>) {
-        let is_news = !writes.is_empty();
         for write in writes {
             self.last += 1;
             self.line.push(namespace_of(&write), self.last);
             self.waiting.insert(self.last, write);
         }
-        if is_news {
-            self.begin();
-        }
+        self.begin();
     }
 
-    /// Returns how many more writes of a namespace would begin at once.
-    pub fn room(&self, namespace: &str) -> usize {
+    /// Returns how many more writes of a namespace would begin at once, after these.
+    pub fn room(&mut self, namespace: &str, first: Vec<PullWrite>) -> usize {
+        self.extend(first);
         let waiting = self.line.len_of(namespace);
         self.in_flight.room(namespace).saturating_sub(waiting)
     }

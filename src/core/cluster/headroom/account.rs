@@ -69,6 +69,9 @@ pub struct Swapped {
     pub left: u32,
 }
 
+/// The list of pods that have failed, and that no list names any more.
+const FAILED: u64 = u64::MAX;
+
 /// The account of one Job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Account {
@@ -254,6 +257,18 @@ impl Account {
 
     pub(crate) fn forget(&mut self, uid: &str) {
         self.take(uid);
+    }
+
+    /// Keeps a pod that has failed until its Job counts it, or pods are listed.
+    pub(crate) fn failed(&mut self, uid: &str) {
+        if let Some(entry) = self.pods.get_mut(uid) {
+            entry.list = FAILED;
+        }
+    }
+
+    /// Forgets the pods that have failed, because their Job has counted some.
+    pub(crate) fn counted(&mut self) {
+        self.forget_all(|entry| entry.list == FAILED);
     }
 
     /// Forgets pods that the list did not contain.

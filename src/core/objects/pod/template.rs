@@ -117,7 +117,8 @@ impl<'a> Place<'a> {
         let is_it = version.starts_with("kubeflow.org/") && self.path.contains("ReplicaSpecs.");
         let replica = self.around.filter(|_| is_it)?;
         let is_on_failure = || matches!(kind, "PyTorchJob" | "PaddleJob") || self.is_launcher();
-        Some(match replica["restartPolicy"].as_str() {
+        let written = replica["restartPolicy"].as_str();
+        Some(match written.filter(|written| !written.is_empty()) {
             Some("ExitCode") => RestartPolicy::Never,
             Some(written) => RestartPolicy::from_text(written),
             None if is_on_failure() => RestartPolicy::OnFailure,
@@ -441,8 +442,10 @@ mod tests {
             ("v2beta1", "MPIJob", "Worker", &never),
         ] {
             let version = format!("kubeflow.org/{version}");
-            let read = read(&version, kind, replica, Value::Null, "Always");
-            assert_eq!(read, *expected, "{version} {kind} {replica}");
+            for none in [Value::Null, "".into()] {
+                let read = read(&version, kind, replica, none, "Always");
+                assert_eq!(read, *expected, "{version} {kind} {replica}");
+            }
         }
         let other = read("a.example/v1", "TFJob", "Worker", "Always".into(), "Never");
         assert_eq!(other, never, "of another group nothing is known");

@@ -243,9 +243,7 @@ impl<'a> Pair<'a> {
     /// Returns true if the node may still run the set's image in the empty container, as just after
     /// an upgrade: it would start nothing for an upgrade to that image.
     pub fn still_runs(&self, empty: &UpgradeContainer) -> bool {
-        let image = &self.sidecar.image;
-        let is_shown = shows(empty, image) || may_be_renamed(&empty.shown, image);
-        is_shown && empty.trouble.is_none()
+        empty.trouble.is_none() && shows(empty, &self.sidecar.image)
     }
 
     /// Begins an upgrade: the empty container gets the new image.
