@@ -133,7 +133,7 @@ fn climb(case: Case<'_>) -> Decision {
     if all.is_empty() && roles::returning(pod).next().is_none() {
         return Decision::quiet(Reason::SidecarsEnded);
     }
-    if let Some(until) = starts_until(case, &all) {
+    if let Some(until) = crashes::starts_until(case, &all) {
         return Decision::later(Reason::SidecarsEnded, until);
     }
     if let Some(until) = around.policies_unseen_until {
@@ -150,7 +150,7 @@ fn climb(case: Case<'_>) -> Decision {
         return decision;
     }
     if all.is_empty() {
-        return not_started(case);
+        return crashes::not_started(case);
     }
     let mut last = Decision::quiet(Reason::SidecarsEnded);
     for turn in turns(case) {
@@ -173,54 +173,6 @@ fn climb(case: Case<'_>) -> Decision {
         }
     }
     last
-}
-
-/// How long an end may be shown before a node that is to start the container again counts as one that
-/// does not: longer than a kubelet shows it, also a busy one.
-const NOT_STARTED: Duration = Duration::from_secs(60);
-
-/// Returns until when nothing is done about sidecars that have all ended, because the node is to start
-/// some of them again; `None` once it should have, if one has not ended, or if no more starts are to
-/// come.
-fn starts_until(case: Case<'_>, unended: &[Unended<'_>]) -> Option<Moment> {
-    let is_told = finish::may_end(case) && no_more_starts(case).is_some();
-    if !unended.is_empty() || case.pod.phase_was_written || is_told {
-        return None;
-    }
-    let record = case.memory.finish.as_deref()?;
-    let until = roles::returning(case.pod).filter_map(|sidecar| {
-        let shown = record.returns_since(sidecar)? + NOT_STARTED;
-        Some(shown.max(turn::due(case, sidecar).unwrap_or(shown)))
-    });
-    until.max().filter(|until| *until > case.around.now)
-}
-
-/// Decides where nothing runs in the pod, and its node does not start the sidecars again that have
-/// failed, as it should: the phase ends the pod.
-fn not_started(case: Case<'_>) -> Decision {
-    let (pod, around) = (case.pod, case.around);
-    if pod.phase_was_written {
-        return Decision::quiet(Reason::SidecarsEnded);
-    }
-    let containers = pod.containers.iter().enumerate();
-    let ended: Vec<_> = containers
-        .filter(|(_, container)| roles::returning(pod).any(|it| it.name == container.name))
-        .collect();
-    let step = turn::allows_finish(pod, around.allowed).then(|| finish::step(case, &ended));
-    match step {
-        Some(Step::Here(decision)) => return decision,
-        Some(Step::Next { reports, again }) if !reports.is_empty() => {
-            return exhausted(pod, reports, again, around);
-        }
-        _ => {}
-    }
-    let names = listed(ended.iter().map(|(_, sidecar)| &sidecar.name));
-    let (node, policy, seconds) = (&pod.node, &pod.restart_policy, NOT_STARTED.as_secs());
-    let allow = turn::allow_finish(case, ", or delete the pod");
-    let note = format!(
-        "all containers of the pod have ended, {names} with an error, and node {node} has not started them again for {seconds} s, as restartPolicy {policy:?} says{allow}"
-    );
-    Decision::reporting(Reason::NoRung, note)
 }
 
 /// Decides where no sidecar is to be started once more: the phase ends them all. `None` if that is
